@@ -70,6 +70,8 @@ export const SECRETS_ONLY: readonly string[] = [
   "SERVICE_ACCOUNT_API_KEY",
   DATABASE_URL,
 ];
+/** The variable that has a service store its jobs and cases in a bucket; set by the option `storage`. */
+export const STORAGE_URL = "SERVICE_STORAGE_URL";
 /** Records for later deployments where the jobs are stored; set if that is external. */
 export const STORE = "SERVICE_STORE";
 /**
@@ -83,8 +85,15 @@ export const SET_BY_OPTIONS: readonly string[] = [
   "SERVICE_ENVIRONMENT",
   "PORT",
   STORE,
+  STORAGE_URL,
   CONTEXT,
 ];
+/** Why one of them cannot be written as a variable. */
+export function describeSetting(name: string): string {
+  return name === STORAGE_URL
+    ? "is set by the option storage: write its value there"
+    : "is set by the options of svc deploy: remove it";
+}
 /** Variables that svc sets by itself. */
 export const OURS: readonly string[] = [...SET_BY_OPTIONS, "SERVICE_PUBLIC_URL"];
 
@@ -128,8 +137,7 @@ export function parseConfig(text: string): DeployConfig {
   for (const name of Object.keys(environment ?? {})) {
     const line = lineOf(document, lines, ["environment", name]);
     if (SECRETS_ONLY.includes(name)) throw wrong(line, `${name} is a secret: move it to "secrets"`);
-    if (SET_BY_OPTIONS.includes(name))
-      throw wrong(line, `${name} is set by the options of svc deploy: remove it`);
+    if (SET_BY_OPTIONS.includes(name)) throw wrong(line, `${name} ${describeSetting(name)}`);
   }
   return {
     environment: environment ?? {},

@@ -1,8 +1,9 @@
 import type { Deployment } from "./deployment.ts";
-import { storeOf } from "./job-store.ts";
+import { isLasting, type JobPlace, storeOf } from "./job-store.ts";
 import { askLive } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
+import { leftStore } from "./store-change.ts";
 
 /** What became of the jobs that were open before a release. */
 export interface ContinuedJobs {
@@ -14,12 +15,14 @@ export interface ContinuedJobs {
   readonly held: readonly string[];
 }
 
-/** The open jobs of a service whose jobs are in a database: the next release continues them. */
+/** The open jobs of a service whose jobs are in a database or a bucket: the next release continues them. */
 export async function jobsBefore(
   deployment: Deployment,
   live: Release | undefined,
+  next: JobPlace,
 ): Promise<OpenWork | undefined> {
-  return live !== undefined && storeOf(live) === "database" ? askLive(deployment, live) : undefined;
+  if (live === undefined || !isLasting(storeOf(live)) || leftStore(live, next)) return undefined;
+  return askLive(deployment, live);
 }
 
 /** Compares them with those that the new release has; undefined where either could not be asked, which is reported. */
@@ -28,7 +31,7 @@ export async function continuedJobs(
   before: OpenWork | undefined,
   release: Release,
 ): Promise<ContinuedJobs | undefined> {
-  if (before === undefined || storeOf(release) !== "database") return undefined;
+  if (before === undefined || !isLasting(storeOf(release))) return undefined;
   const { emit } = deployment;
   const after = before.known ? await askLive(deployment, release) : before;
   if (!before.known || !after.known) {
@@ -36,7 +39,7 @@ export async function continuedJobs(
     emit({
       type: "notice",
       level: "info",
-      message: `Open jobs stay in the database; they were not counted: ${reason}`,
+      message: `Open jobs stay in the ${storeOf(release)}; they were not counted: ${reason}`,
     });
     return undefined;
   }

@@ -21,6 +21,7 @@ import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
 import { pipelineOf } from "./remote-lock.ts";
 import type { StateFile, StateKey } from "./state.ts";
 import { openState, stateBase } from "./state.ts";
+import { checkStorage } from "./storage.ts";
 import type { TimeLimits } from "./time-limits.ts";
 import { createTimeLimits } from "./time-limits.ts";
 import type { DeployTools } from "./tools.ts";
@@ -93,7 +94,8 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   const { config } = settings;
   const options: DeployOptions = { ...DEFAULT_OPTIONS, ...settings.options, ...typed };
   const given = { ...settings.flags, ...open.flags };
-  if (config.store === "file") checkInstances(given);
+  if (options.storage !== undefined) checkStorage(options.storage);
+  if (config.store === "file" || options.storage !== undefined) checkInstances(given);
   const name = resolveName(options.name, cwd);
   const serviceName = toServiceName(name, options.env);
   const complaint = platform.checkName?.(serviceName);
@@ -110,6 +112,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
     projectId: options.projectId ?? defaults.projectId?.value,
     port: options.port ?? DEFAULT_PORT,
+    storage: options.storage,
     flags: parseFlags(platform.flags, given),
     cwd,
   };

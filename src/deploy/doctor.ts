@@ -1,13 +1,15 @@
+import { describeStorageUrl } from "../core/storage/storage-url.ts";
 import { type Deployment, stateKey } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
 import { isDeployError } from "./errors.ts";
-import { type EffectiveConfig, effectiveConfig } from "./kept.ts";
+import { effectiveConfig } from "./kept.ts";
 import { readLock } from "./lock.ts";
 import { diskFindings } from "./plan.ts";
 import type { Finding } from "./platform.ts";
 import { readProject } from "./project.ts";
 import { standing } from "./standing.ts";
 import { stateBase } from "./state.ts";
+import { storageFindings } from "./storage.ts";
 import type { DeployTools } from "./tools.ts";
 
 /**
@@ -24,7 +26,7 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
       ...(session.build ? { builds: platform.name } : {}),
     })),
     ...(await tryFinding(platform.name, () => session.preflight())),
-    ...diskFindings(deployment, (await configNow(deployment)).store),
+    ...(await storeFindings(deployment)),
   ];
   const lock = readLock(`${stateBase(stateKey(deployment))}.lock`);
   if (lock !== undefined)
@@ -43,10 +45,23 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
   return findings;
 }
 
-async function configNow(deployment: Deployment): Promise<EffectiveConfig> {
-  const { session } = deployment;
+async function storeFindings(deployment: Deployment): Promise<Finding[]> {
+  const { session, platform } = deployment;
   const live = await session.inspect().catch(() => undefined);
-  return effectiveConfig(deployment, live, await session.listSecrets().catch(() => []));
+  const stored = await session.listSecrets().catch(() => []);
+  return tryFinding("Store", async () => {
+    const { store, storage, environment, secrets, keptSecrets } = await effectiveConfig(
+      deployment,
+      live,
+      stored,
+    );
+    const disk = diskFindings(deployment, store);
+    if (storage === undefined) return disk;
+    const secretNames = [...keptSecrets, ...[...secrets, ...stored].map(({ name }) => name)];
+    const bucket = storageFindings(storage, { platform, session, secretNames, env: environment });
+    if (bucket.length > 0) return bucket;
+    return [{ level: "ok", subject: "Bucket", message: describeStorageUrl(storage) }];
+  });
 }
 
 /** Checks that need only this machine and the project, not a platform. */

@@ -1,4 +1,5 @@
 import type { DeploymentPlan, ResourceAction } from "../core/models/deployment.ts";
+import { describeStorageUrl } from "../core/storage/storage-url.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
@@ -7,6 +8,7 @@ import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
 import type { Release, StoredSecret } from "./platform.ts";
 import { standing } from "./standing.ts";
+import { storageOf } from "./storage.ts";
 import type { Consent } from "./up.ts";
 
 export interface DownOutcome {
@@ -38,7 +40,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   const openWork = await liveWork(deployment, live, "removed");
   guardOpenWork(openWork, {
     serviceName: target.serviceName,
-    fate: "removed",
+    fate: "its files are deleted when it is removed",
     accepted: deployment.options.acceptDataLoss,
     resumed: journal.recall("down") !== undefined,
     emit,
@@ -76,7 +78,9 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   await state.remove();
   journal.finish();
   return {
-    removed: plan.actions.map((action) => `${action.resource_type} ${action.resource_name}`),
+    removed: plan.actions
+      .filter(({ action_type }) => action_type === "delete")
+      .map((action) => `${action.resource_type} ${action.resource_name}`),
     openWork,
   };
 }
@@ -105,6 +109,7 @@ function toPlan(
     cost_estimate: null,
     metadata: null,
   });
+  const storage = storageOf(live);
   return {
     platform: platform.name,
     service_name: target.serviceName,
@@ -116,6 +121,14 @@ function toPlan(
         ? [remove("service", target.serviceName, "scaled to zero, then deleted; its images stay")]
         : []),
       ...secrets.map((secret) => remove("secret", secret.name, "deleted from the platform's vault")),
+      ...(storage === undefined
+        ? []
+        : [
+            {
+              ...remove("bucket", describeStorageUrl(storage), "stays, with the jobs in it"),
+              action_type: "noop" as const,
+            },
+          ]),
     ],
     total_cost_estimate: null,
     estimated_duration: null,

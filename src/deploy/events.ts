@@ -7,6 +7,7 @@ export const STEPS = {
   plan: "Plan",
   files: "Write deployment files",
   prepare: "Prepare the platform",
+  storage: "Prepare the bucket",
   build: "Build the image",
   push: "Push the image",
   secrets: "Store secrets",

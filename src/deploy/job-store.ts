@@ -1,4 +1,4 @@
-import { DATABASE_URL, type DeployConfig, STORE } from "./config.ts";
+import { DATABASE_URL, type DeployConfig, SERVICE_SECRETS, STORAGE_URL, STORE } from "./config.ts";
 import { DeployError } from "./errors.ts";
 import { toFlagName } from "./flags.ts";
 import type { DeployTarget, Finding, Platform, Release } from "./platform.ts";
@@ -6,24 +6,53 @@ import type { Project } from "./project.ts";
 import type { SecretPlan } from "./secrets.ts";
 
 /**
- * Where a service stores its jobs and cases: in files of its container, in a Postgres database that all of its
+ * Where a service stores its jobs and cases: in files of its container, in a bucket, in a Postgres database that all of its
  * instances share, or elsewhere, which only the user knows.
  */
-export type JobStore = "file" | "database" | "external";
+export type JobStore = "file" | "bucket" | "database" | "external";
+
+/** A store, with the URL of its bucket if it is one. */
+export interface JobPlace {
+  readonly store: JobStore;
+  readonly storage?: string | undefined;
+}
+
+/** Whether a service that has its jobs there outlives its containers. */
+export const isLasting = (store: JobStore): boolean => store === "bucket" || store === "database";
 
 /** Where a running service stores them. */
 export function storeOf(live: Pick<Release, "env" | "secretNames">): JobStore {
   if (live.secretNames?.includes(DATABASE_URL)) return "database";
+  if (live.env?.[STORAGE_URL]) return "bucket";
   return live.env?.[STORE] === "external" ? "external" : "file";
 }
 
-/** Where a service will store them: a URL in the environment, the configuration or the platform's vault decides. */
+/** Where a running service stores them, with its bucket. */
+export function placeOf(live: Pick<Release, "env" | "secretNames">): JobPlace {
+  const store = storeOf(live);
+  return { store, storage: store === "bucket" ? live.env?.[STORAGE_URL] : undefined };
+}
+
+/** Where a service will store them: a bucket that an option names, a URL in the environment, the configuration or the platform's vault decides. */
 export function wantedStore(
   { store, secrets, file }: Pick<DeployConfig, "store" | "secrets" | "file">,
   env: Readonly<Record<string, string | undefined>>,
   kept: readonly string[],
+  storage?: string,
 ): JobStore {
   const isListed = secrets.some(({ name }) => name === DATABASE_URL);
+  if (storage !== undefined) {
+    const hasUrl = isListed || Boolean(env[DATABASE_URL]);
+    const other = hasUrl ? DATABASE_URL : store && `"store: ${store}"`;
+    if (other === undefined) return "bucket";
+    throw new DeployError(
+      "bad_config",
+      `A service has one store: "storage" names a bucket, and there is ${other}, too`,
+      {
+        fix: hasUrl ? `Unset ${DATABASE_URL}, or remove "storage"` : 'Remove one of "storage" and "store"',
+      },
+    );
+  }
   // With a store of one's own, the database may be for something else.
   if (store === "external" && !isListed) return store;
   const isGiven = Boolean(env[DATABASE_URL]) || isListed;
@@ -60,14 +89,15 @@ export function settleInstances(
   const flags = target.flags as Flags;
   const hasLimit = platform.flags.entries.maxInstances !== undefined;
   const isKept = live !== undefined && given.maxInstances === undefined;
-  if (store === "file") {
+  if (store === "file" || store === "bucket") {
     if (!hasLimit) return;
     checkInstances(given);
-    if (known || !isKept) flags.maxInstances = given.maxInstances ?? 1;
+    const isMoved = live !== undefined && storeOf(live) !== store;
+    if (known || !isKept || isMoved) flags.maxInstances = given.maxInstances ?? 1;
     else delete flags.maxInstances;
     return;
   }
-  const isNew = live === undefined || storeOf(live) === "file";
+  const isNew = live === undefined || ["file", "bucket"].includes(storeOf(live));
   if (store !== "database" || !isNew) {
     if (!known && isKept && hasLimit) delete flags.maxInstances;
     return;
@@ -77,7 +107,7 @@ export function settleInstances(
   if (given.maxInstances === undefined && Number(flags.maxInstances) < least) flags.maxInstances = least;
 }
 
-/** Rejects more than one instance of a service that stores its jobs in files. */
+/** Rejects more than one instance of a service that stores its jobs in files or in a bucket. */
 export function checkInstances(given: Readonly<Record<string, unknown>>): void {
   for (const key of ["minInstances", "maxInstances"]) {
     if (given[key] !== undefined && Number(given[key]) > 1)
@@ -86,44 +116,37 @@ export function checkInstances(given: Readonly<Record<string, unknown>>): void {
         `--${toFlagName(key)} ${String(given[key])}: this service can have at most one instance`,
         {
           detail:
-            "It stores jobs and cases in files; two instances would each have their own and lose each other's",
+            "It stores jobs and cases in files or in a bucket, which one instance has: others would lose its jobs or take them over",
           fix: `Remove the option, or store them in Postgres: give the secret ${DATABASE_URL}; docs/deploy.md shows how`,
         },
       );
   }
 }
 
-/** Warns where the jobs of the running service stay behind in its database. */
-export function leftBehind(store: JobStore, live: Release | undefined): Finding[] {
-  if (live === undefined || store === "database" || storeOf(live) !== "database") return [];
+/** The keys that a service cannot generate for itself where its jobs outlive its disk. */
+export function keyFindings(secrets: SecretPlan, store: JobStore): Finding[] {
+  const missing = SERVICE_SECRETS.filter((name) => !namesOf(secrets).includes(name));
+  if (missing.length === 0) return [];
+  const why =
+    store === "database" ? "all instances need the same keys" : "generated keys would be lost with the disk";
   return [
     {
-      level: "warning",
-      subject: "Database",
-      message:
-        "the running service has its jobs in a database, and the new release does not use it: they wait there",
-      fix: `Give ${DATABASE_URL} again, or move them first with svc store move`,
+      level: "error",
+      subject: store === "database" ? "Database" : "Bucket",
+      message: `${why}, and ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing`,
+      fix: "Add --generate-api-key --generate-rsa, or set them. A service that had files has its keys in its data folder",
     },
   ];
 }
 
+function namesOf(secrets: SecretPlan): string[] {
+  return [...Object.keys(secrets.values), ...secrets.kept.map(({ name }) => name), ...secrets.unlisted];
+}
+
 /** What keeps a service with a database from starting, before anything is built. */
 export function databaseFindings(secrets: SecretPlan, project: Project): Finding[] {
-  const found: Finding[] = [];
   const subject = "Database";
-  const names = [
-    ...Object.keys(secrets.values),
-    ...secrets.kept.map(({ name }) => name),
-    ...secrets.unlisted,
-  ];
-  const missing = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"].filter((name) => !names.includes(name));
-  if (missing.length > 0)
-    found.push({
-      level: "error",
-      subject,
-      message: `all instances need the same keys, and ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing`,
-      fix: "Add --generate-api-key --generate-rsa, or set them. A service that had files has its keys in its data folder",
-    });
+  const found = keyFindings(secrets, "database");
   if (!project.dependencies.includes("pg"))
     found.push({
       level: "error",

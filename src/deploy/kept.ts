@@ -2,12 +2,12 @@ import type { DeployConfig } from "./config.ts";
 import { DATABASE_URL, OLD_CONFIG, OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DEPLOY_FILE } from "./file/deploy-file.ts";
-import { type JobStore, storeOf, wantedStore } from "./job-store.ts";
+import { type JobPlace, storeOf, wantedStore } from "./job-store.ts";
 import type { Release } from "./platform.ts";
+import { resolveStorage, storageOf } from "./storage.ts";
 
 /** The variables and secrets that a deployment passes to the service, once the running service is known. */
-export interface EffectiveConfig extends Omit<DeployConfig, "store"> {
-  readonly store: JobStore;
+export interface EffectiveConfig extends Omit<DeployConfig, "store">, JobPlace {
   /** Secrets of the running service, kept because no file says otherwise. */
   readonly keptSecrets: readonly string[];
 }
@@ -16,29 +16,39 @@ export interface EffectiveConfig extends Omit<DeployConfig, "store"> {
  * The configuration. What `deploy.yaml` does not list stays as it is in the running service: variables, secrets
  * and store. A `config.yaml`, where there is no `deploy.yaml`, is complete.
  */
-export function effectiveConfig(
-  { config, tools }: Pick<Deployment, "config" | "tools">,
+export async function effectiveConfig(
+  deployment: Pick<Deployment, "config" | "tools" | "options" | "platform" | "session">,
   live: Release | undefined,
   stored: readonly { readonly name: string }[],
-): EffectiveConfig {
+): Promise<EffectiveConfig> {
+  const { config, tools, options } = deployment;
   const vault = stored.map(({ name }) => name);
+  const typed = options.storage && (await resolveStorage(options.storage, deployment));
+  const hasUrl = Boolean(tools.env[DATABASE_URL]) || config.secrets.some(({ name }) => name === DATABASE_URL);
+  const storage = typed ?? (config.store !== undefined || hasUrl ? undefined : storageOf(live));
   if (config.known || live === undefined)
-    return { ...config, store: wantedStore(config, tools.env, vault), keptSecrets: [] };
+    return { ...config, store: wantedStore(config, tools.env, vault, storage), storage, keptSecrets: [] };
   const { removed = [], secrets } = config;
-  const gone = [...removed, ...(config.store === "file" ? [DATABASE_URL] : [])];
+  const noDatabase = config.store === "file" || storage !== undefined;
+  const gone = [...removed, ...(noDatabase ? [DATABASE_URL] : [])];
   const keptSecrets = (live.secretNames ?? []).filter(
     (name) => !gone.includes(name) && config.environment[name] === undefined,
   );
-  const before = storeOf(live) === "external" ? ("external" as const) : undefined;
+  const before = storage === undefined && storeOf(live) === "external" ? ("external" as const) : undefined;
   const names = [...vault, ...keptSecrets].filter((name) => !gone.includes(name));
-  const store = wantedStore({ ...config, store: config.store ?? before }, tools.env, names);
+  const store = wantedStore({ ...config, store: config.store ?? before }, tools.env, names, storage);
   const isOther = (name: string) =>
-    OURS.includes(name) || removed.includes(name) || secrets.some((secret) => secret.name === name);
+    OURS.includes(name) ||
+    removed.includes(name) ||
+    secrets.some((secret) => secret.name === name) ||
+    // A service without a bucket refuses to start with it.
+    (name === "SERVICE_DURABILITY" && store !== "bucket");
   const environment = Object.entries(live.env ?? {}).filter(([name]) => !isOther(name));
   return {
     ...config,
     environment: { ...Object.fromEntries(environment), ...config.environment },
     store,
+    storage,
     keptSecrets,
   };
 }

@@ -1,31 +1,51 @@
 import type { Deployment } from "./deployment.ts";
-import { storeOf } from "./job-store.ts";
+import { type JobPlace, storeOf } from "./job-store.ts";
 import type { OpenWork } from "./open-work.ts";
 import { askOpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
 import { detailsOf } from "./state.ts";
+import { describePlace, leftStore, mustBeEmpty } from "./store-change.ts";
 
 /**
- * Asks the running service for its open work, if that could be lost. Undefined if its files survive the
- * deployment, or if it never started.
+ * Asks the running service for its open work, if that could be lost, or would stay in a store that the next release does
+ * not use. Undefined if neither is the case, or if it never started.
  */
 export async function liveWork(
   deployment: Deployment,
   live: Release | undefined,
-  fate: "replaced" | "removed",
+  next: JobPlace | "removed",
 ): Promise<OpenWork | undefined> {
-  const { config, platform, session, state } = deployment;
   if (live === undefined) return undefined;
-  // The new release may store its jobs elsewhere than the running one: the running one's jobs could be lost.
-  const store = live.env === undefined ? (config.store ?? "file") : storeOf(live);
-  if (store !== "file") return undefined;
-  const keeps = fate === "replaced" ? !platform.ephemeralDisk : session.keepsFiles;
-  if (keeps) return undefined;
-  const recorded = await state.read();
+  if (!losesFiles(deployment, live, next) && !isLeft(live, next)) return undefined;
+  const recorded = await deployment.state.read();
   const neverServed =
     recorded?.status === "failed" && detailsOf(recorded).release?.revision === live.revision;
   if (neverServed && detailsOf(recorded).previous?.length === 0) return undefined;
   return askLive(deployment, live);
+}
+
+/** What becomes of jobs that are open when the service is replaced, as text. */
+export function fateOf(deployment: Deployment, live: Release | undefined, next: JobPlace): string {
+  const from = leftStore(live, next);
+  if (from === undefined || live === undefined || losesFiles(deployment, live, next))
+    return "its files are deleted when it is replaced";
+  return `they stay in ${describePlace(from)}, which the next release does not use`;
+}
+
+function isLeft(live: Release, next: JobPlace | "removed"): boolean {
+  if (next === "removed") return false;
+  const from = leftStore(live, next);
+  return from !== undefined && mustBeEmpty(from, next);
+}
+
+function losesFiles(
+  { config, platform, session }: Deployment,
+  live: Release,
+  next: JobPlace | "removed",
+): boolean {
+  // The new release may store its jobs elsewhere than the running one: the running one's jobs could be lost.
+  const store = live.env === undefined ? (config.store ?? "file") : storeOf(live);
+  return store === "file" && !(next === "removed" ? session.keepsFiles : !platform.ephemeralDisk);
 }
 
 /** Asks a running service for its open work, with the keys that are known here or in the platform's vault. */

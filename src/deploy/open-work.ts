@@ -98,7 +98,7 @@ export function guardOpenWork(
   work: OpenWork | undefined,
   options: {
     readonly serviceName: string;
-    /** What is about to happen to it, such as "replaced". */
+    /** What becomes of it, as a clause. */
     readonly fate: string;
     readonly accepted: boolean;
     readonly resumed: boolean;
@@ -108,15 +108,14 @@ export function guardOpenWork(
   const { serviceName, fate, accepted, resumed, emit } = options;
   if (!mayLose(work) || (resumed && !work.known)) return;
   const message = describeOpenWork(work, serviceName);
-  const lost = `its files are deleted when it is ${fate}`;
   if (accepted) {
-    const told = `${message}; ${lost}, as accepted by --accept-data-loss`;
+    const told = `${message}; ${fate}, as accepted by --accept-data-loss`;
     emit({ type: "notice", level: "warning", message: told });
     return;
   }
   const list = work.known ? work.jobs.map(({ id, status }) => `${id}: ${status}`).slice(0, 20) : [];
   if (work.known && work.total > list.length) list.push(`… ${work.total} in total`);
-  throw new DeployError("open_work", `${message}; ${lost}`, {
+  throw new DeployError("open_work", `${message}; ${fate}`, {
     detail: list.join("\n") || undefined,
     outcome: "The service was not changed",
     fix: work.known

@@ -20,6 +20,8 @@ export interface DeployOptions {
   readonly buildTimeout: number;
   /** Public URL of the service. @default the platform's */
   readonly publicUrl?: string | undefined;
+  /** Bucket that the service stores its jobs in: its URL, or "create". @default unchanged */
+  readonly storage?: string | undefined;
   readonly sourceDir?: string | undefined;
   readonly controllerFile?: string | undefined;
   /** The user's own Dockerfile, relative to the project. @default the generated one */

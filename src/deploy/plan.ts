@@ -1,7 +1,7 @@
 import type { DeploymentPlan, DeploymentState, ResourceAction } from "../core/models/deployment.ts";
 import type { PackedContext } from "./build-context.ts";
 import { packContext } from "./build-context.ts";
-import { CONTEXT, DATABASE_URL, STORE } from "./config.ts";
+import { CONTEXT, DATABASE_URL, STORAGE_URL, STORE } from "./config.ts";
 import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
 import { DEFAULT_ARCHITECTURE } from "./docker.ts";
@@ -9,8 +9,8 @@ import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { imageFiles } from "./image-files.ts";
 import { resolveImageTag } from "./image-tag.ts";
-import type { JobStore } from "./job-store.ts";
-import { databaseFindings, leftBehind, settleInstances } from "./job-store.ts";
+import type { JobPlace, JobStore } from "./job-store.ts";
+import { databaseFindings, keyFindings, settleInstances } from "./job-store.ts";
 import type { EffectiveConfig } from "./kept.ts";
 import { effectiveConfig, tellKept } from "./kept.ts";
 import { liveWork } from "./live-work.ts";
@@ -21,6 +21,8 @@ import { readProject } from "./project.ts";
 import type { SecretPlan } from "./secrets.ts";
 import { planSecrets } from "./secrets.ts";
 import { detailsOf } from "./state.ts";
+import { BUCKET_COST, storageFindings } from "./storage.ts";
+import { leftBehind } from "./store-change.ts";
 import { renderTemplates } from "./templates.ts";
 
 /** What a deployment finds out before it changes anything. */
@@ -42,6 +44,8 @@ export interface Prepared {
   readonly changes: boolean;
   /** Open jobs that could be lost if the service is replaced and its files are not persistent. */
   readonly openWork: OpenWork | undefined;
+  /** Where the new release stores its jobs. */
+  readonly place: JobPlace;
 }
 
 export const HEALTH_PATH = "/.well-known/health";
@@ -71,10 +75,10 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     return { live, state, stored, drift: driftOf(state, live) };
   });
   for (const message of drift) emit({ type: "notice", level: "warning", message });
-  const config = effectiveConfig(deployment, live, stored);
+  const config = await effectiveConfig(deployment, live, stored);
   const findings = [
     ...preflight,
-    ...judge(deployment, [...diskFindings(deployment, config.store), ...leftBehind(config.store, live)]),
+    ...judge(deployment, [...diskFindings(deployment, config.store), ...leftBehind(config, live)]),
   ];
   settleInstances(deployment, config, live);
   const port = options.port ?? portOf(live) ?? target.port;
@@ -95,6 +99,11 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     const project = await readProject(cwd, options);
     if (config.store === "database") findings.push(...judge(deployment, databaseFindings(secrets, project)));
     const env = await variables(deployment, config, port, live);
+    if (config.storage !== undefined) {
+      const use = { platform, session, secretNames: secretNames(secrets), env };
+      const found = [...keyFindings(secrets, config.store), ...storageFindings(config.storage, use)];
+      findings.push(...judge(deployment, found));
+    }
     tellKept(deployment, { config, env, live });
     const render = (imageTag: string) =>
       renderTemplates({
@@ -135,7 +144,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     ];
     const estimate = await session.estimate?.(spec, live);
     const changes = actions.some((action) => action.action_type !== "noop");
-    const openWork = changes ? await liveWork(deployment, live, "replaced") : undefined;
+    const openWork = changes ? await liveWork(deployment, live, config) : undefined;
     note(changes ? summary(actions) : "no changes");
     return {
       project,
@@ -151,6 +160,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       drift,
       changes,
       openWork,
+      place: { store: config.store, storage: config.storage },
       plan: {
         platform: platform.name,
         service_name: serviceName,
@@ -158,7 +168,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
         region: target.region,
         project_id: target.projectId ?? null,
         actions,
-        total_cost_estimate: estimate?.cost ?? null,
+        total_cost_estimate: costOf(estimate?.cost, config.storage),
         estimated_duration: estimate?.duration ?? null,
         current_image: live?.image ?? null,
         current_url: live?.url ?? null,
@@ -170,6 +180,11 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       },
     };
   });
+}
+
+function costOf(service: string | undefined, storage: string | undefined): string | null {
+  const parts = [service, storage && `the bucket ${BUCKET_COST}`].filter(Boolean);
+  return parts.length === 0 ? null : parts.join("; ");
 }
 
 /** Names the files and the image that was built from them: an image that was put there by other means has another mark. */
@@ -204,7 +219,7 @@ function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Fin
 export function diskFindings({ platform, target, options }: Deployment, store: JobStore): Finding[] {
   if (!platform.ephemeralDisk || store !== "file") return [];
   const lost = "jobs, cases and a key that the service generated for itself are lost";
-  const fix = `Store them in Postgres: give the secret ${DATABASE_URL}; docs/deploy.md shows how`;
+  const fix = `Store them in a bucket (--storage) or in Postgres (the secret ${DATABASE_URL}); docs/deploy.md shows how`;
   const message = `${platform.name} wipes the service's files: at each deployment, restart and scale-down ${lost}`;
   if (target.environment === "prod" && !options.acceptDataLoss)
     return [
@@ -249,7 +264,7 @@ export function driftOf(state: DeploymentState | undefined, live: Release | unde
 /** Plain variables of the service. */
 async function variables(
   { target, options, platform, session }: Deployment,
-  { environment, store }: EffectiveConfig,
+  { environment, store, storage }: EffectiveConfig,
   port: number,
   live: Release | undefined,
 ): Promise<Record<string, string>> {
@@ -266,6 +281,7 @@ async function variables(
     SERVICE_PORT: String(port),
     SERVICE_ENVIRONMENT: target.environment,
     ...(store === "external" ? { [STORE]: store } : {}),
+    ...(storage === undefined ? {} : { [STORAGE_URL]: storage }),
     ...(url === undefined ? {} : { SERVICE_PUBLIC_URL: url }),
   };
 }

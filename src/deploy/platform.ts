@@ -22,6 +22,8 @@ export interface DeployTarget<Flags = Record<string, unknown>> {
   readonly region: string;
   readonly projectId: string | undefined;
   readonly port: number;
+  /** Bucket that the service is to store its jobs in, as it was given: its URL, or "create". */
+  readonly storage?: string | undefined;
   readonly flags: Flags;
   /** Folder of the project, absolute. */
   readonly cwd: string;
@@ -58,7 +60,7 @@ export interface ReleaseSpec {
   readonly port: number;
   /**
    * All plain variables, including `SERVICE_HOST`, `SERVICE_PORT` and, once it is known,
-   * `SERVICE_PUBLIC_URL`.
+   * `SERVICE_PUBLIC_URL`; with a store in a bucket, `SERVICE_STORAGE_URL`.
    */
   readonly env: Readonly<Record<string, string>>;
   /** References of secrets by environment variable. In a plan only the names are known. */
@@ -192,6 +194,15 @@ export interface PlatformSession {
    * nothing.
    */
   prepare?(): Promise<void>;
+  /** Present only where the platform can create buckets: the URL of the one that "create" means. Always the same. */
+  storageUrl?(): Promise<string>;
+  /** Whether the service can use this bucket with an identity that the platform gives it. @default false */
+  hasAccessTo?(url: string): boolean;
+  /**
+   * Creates a bucket of `hasAccessTo` if there is none, private and in the service's region, and lets the service use it,
+   * and no other: after consent, before the build. A second call changes nothing. `remove` keeps the bucket.
+   */
+  ensureStorage?(url: string): Promise<void>;
   /** Processor that the image must be built for, as Docker names it, such as `arm64`. @default "amd64" */
   architecture?(): Promise<string>;
   /** The name under which an image is pushed. */

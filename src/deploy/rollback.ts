@@ -2,8 +2,8 @@ import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
-import { leftBehind, storeOf } from "./job-store.ts";
-import { liveWork } from "./live-work.ts";
+import { placeOf } from "./job-store.ts";
+import { fateOf, liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
@@ -11,6 +11,7 @@ import { isWell, releaseHealth } from "./release-health.ts";
 import { confirmServing } from "./serving.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
+import { leftBehind } from "./store-change.ts";
 
 export interface RollbackOutcome {
   readonly from: Release;
@@ -49,12 +50,13 @@ export async function rollback(
   const { from, to } = begun ?? { from: live, to: choose(candidates, live, options.to) };
   // Not every platform says what an earlier release has as secrets.
   if (to.secretNames)
-    for (const { message, fix } of leftBehind(storeOf(to), live))
+    for (const { message, fix } of leftBehind(placeOf(to), live))
       emit({ type: "notice", level: "warning", message, fix });
-  const openWork = await liveWork(deployment, live, "replaced");
+  const next = to.secretNames ? placeOf(to) : placeOf(live);
+  const openWork = await liveWork(deployment, live, next);
   guardOpenWork(openWork, {
     serviceName: target.serviceName,
-    fate: "replaced",
+    fate: fateOf(deployment, live, next),
     accepted: deployment.options.acceptDataLoss,
     resumed: begun !== undefined,
     emit,

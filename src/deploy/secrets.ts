@@ -67,12 +67,10 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const password = passwordIn(texts.get(DATABASE_URL) ?? "");
   if (password !== undefined) tools.redact(password);
 
-  const values: Record<string, SecretValue> = {};
-  await Promise.all(
-    [...texts].map(async ([name, value]) => {
-      values[name] = { value, hash: await hashSecret(value, { target, name }) };
-    }),
-  );
+  const hashed = [...texts].map(async ([name, value]) => {
+    return [name, { value, hash: await hashSecret(value, { target, name }) }] as const;
+  });
+  const values: Record<string, SecretValue> = Object.fromEntries(await Promise.all(hashed));
   const changed = Object.keys(values).filter((name) => {
     const there = stored.find((secret) => secret.name === name);
     return there === undefined || (there.hash ?? lastHashes[name]) !== values[name]?.hash;

@@ -7,7 +7,7 @@ import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
 import { type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
 import { findBuilder, publishImage } from "./image.ts";
-import { liveWork } from "./live-work.ts";
+import { fateOf, liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
 import type { Prepared } from "./plan.ts";
@@ -31,7 +31,7 @@ export interface UpOutcome {
   readonly changed: boolean;
   /** Jobs that were open on the replaced service, if its files were not persistent. */
   readonly openWork: OpenWork | undefined;
-  /** What became of the jobs that were open before, where they are in a database. */
+  /** What became of the jobs that were open before, where they are in a database or a bucket. */
   readonly continued: ContinuedJobs | undefined;
 }
 
@@ -65,7 +65,7 @@ export async function up(
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
   // Reported before consent: a build that cannot work here must not fail only after it.
   if (!prepared.imageCurrent && !deployment.session.build) await findBuilder(deployment);
-  guard(deployment, prepared.openWork);
+  guard(deployment, prepared, prepared.openWork);
   if (prepared.changes) await guardHeldJobs(deployment, prepared.live, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
   const idle = !prepared.changes && !resumed;
@@ -150,6 +150,9 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
     if (kept.length > 0) note(`edited files kept: ${kept.join(", ")}`);
   });
   if (session.prepare) await step(emit, "prepare", () => session.prepare?.() ?? Promise.resolve());
+  const { storage } = prepared.place;
+  if (storage !== undefined && session.hasAccessTo?.(storage))
+    await step(emit, "storage", () => session.ensureStorage?.(storage) ?? Promise.resolve());
   const image = await publishImage(deployment, prepared);
   const secrets = await storeSecrets(deployment, prepared);
   const spec: ReleaseSpec = { ...prepared.spec, env: markedEnv(prepared, image), image, secrets };
@@ -158,8 +161,8 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   const until = tools.now().getTime() + deployment.timeout * 1000;
   // The build took a while: a job may have started in the meantime.
   if (prepared.openWork !== undefined)
-    guard(deployment, await liveWork(deployment, await session.inspect(), "replaced"));
-  const open = await jobsBefore(deployment, prepared.live);
+    guard(deployment, prepared, await liveWork(deployment, await session.inspect(), prepared.place));
+  const open = await jobsBefore(deployment, prepared.live, prepared.place);
   await journal.record({ step: "release" }, async () => undefined);
   const recovery = { previous, prepared, image, endedBefore: journal.ended };
   let release: Release;
@@ -204,10 +207,15 @@ function markedEnv({ spec, imageCurrent, context }: Prepared, image: string): Re
   return imageCurrent ? spec.env : { [CONTEXT]: contextMark(context.hash, image), ...spec.env };
 }
 
-function guard({ target, options, journal, emit }: Deployment, work: OpenWork | undefined): void {
-  const resumed = journal.recall("release") !== undefined;
-  const { serviceName } = target;
-  guardOpenWork(work, { serviceName, fate: "replaced", accepted: options.acceptDataLoss, resumed, emit });
+function guard(deployment: Deployment, { live, place }: Prepared, work: OpenWork | undefined): void {
+  const { target, options, journal, emit } = deployment;
+  guardOpenWork(work, {
+    serviceName: target.serviceName,
+    fate: fateOf(deployment, live, place),
+    accepted: options.acceptDataLoss,
+    resumed: journal.recall("release") !== undefined,
+    emit,
+  });
 }
 
 /** Releases, and releases again with the URL if it was unknown before. */

@@ -4,25 +4,29 @@ import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import { openSite } from "./flow/site.ts";
 import { runCommand } from "./killed/command.ts";
-import { LIVES, RANGE } from "./killed/life.ts";
+import { LIVES, livesOn, RANGE } from "./killed/life.ts";
 
 const DOCS = readFileSync(new URL("../../docs/deploy-clouds.md", import.meta.url), "utf8");
 
 /** Names of the calls that a service's commands make, from its first deployment to its removal. */
 async function callsOf(flow: FlowPlatform): Promise<string[]> {
-  const at = await openSite(flow, { real: false });
-  try {
-    for (const step of [...LIVES.long!, ...LIVES.short!]) {
-      step.edit?.(at);
-      const env = { ...at.env, SERVICE_API_KEY: step.apiKey };
-      const flags = step.range ? (RANGE[flow.name] ?? {}) : {};
-      const command = { name: step.command, cwd: at.cwd, env, projectId: flow.projectId, flags };
-      await runCommand(command, { ...flow, ...at.cloud });
+  const calls = new Set<string>();
+  for (const life of livesOn(flow.name)) {
+    const at = await openSite(flow, { real: false });
+    try {
+      for (const step of LIVES[life]!) {
+        step.edit?.(at);
+        const env = { ...at.env, SERVICE_API_KEY: step.apiKey };
+        const flags = step.range ? (RANGE[flow.name] ?? {}) : {};
+        const command = { name: step.command, cwd: at.cwd, env, projectId: flow.projectId, flags };
+        await runCommand(command, { ...flow, ...at.cloud });
+      }
+      for (const { name } of at.cloud.recorder.calls) calls.add(name);
+    } finally {
+      await at.close();
     }
-    return [...new Set(at.cloud.recorder.calls.map(({ name }) => name))].sort();
-  } finally {
-    await at.close();
   }
+  return [...calls].sort();
 }
 
 function section(title: string): string {
@@ -80,6 +84,10 @@ const GOOGLE: readonly (readonly [RegExp, string])[] = [
   [/^artifactregistry POST .*\/repositories$/, "artifactregistry.repositories.create"],
   [/^artifactregistry GET .*\/repositories\//, "artifactregistry.repositories.get"],
   [/^artifactregistry GET .*\/operations\//, ""],
+  [/^storage POST .*\/b$/, "storage.buckets.create"],
+  [/^storage GET .*\/iam$/, "storage.buckets.getIamPolicy"],
+  [/^storage PUT .*\/iam$/, "storage.buckets.setIamPolicy"],
+  [/^storage GET .*\/b\//, "storage.buckets.get"],
   [/^secretmanager POST .*:setIamPolicy$/, "secretmanager.secrets.setIamPolicy"],
   [/^secretmanager GET .*:getIamPolicy$/, "secretmanager.secrets.getIamPolicy"],
   [/^secretmanager POST .*:addVersion$/, "secretmanager.versions.add"],

@@ -10,7 +10,7 @@ import type { ChildOptions } from "./killed/child.ts";
 import type { Command } from "./killed/command.ts";
 import { runCommand } from "./killed/command.ts";
 import type { LifeStep } from "./killed/life.ts";
-import { LIVES, RANGE } from "./killed/life.ts";
+import { LIVES, livesOn, RANGE } from "./killed/life.ts";
 import { settle } from "./killed/settle.ts";
 import { describeWorld } from "./killed/world.ts";
 
@@ -173,7 +173,7 @@ function firstDifference(left: string, right: string): string {
 }
 
 describe.each(FLOWS)("a service on $name whose commands are killed at any of their changes", (flow) => {
-  it.each(Object.keys(LIVES))(
+  it.each(livesOn(flow.name))(
     "finishes a repeated command as if it had not been killed: nothing twice, nothing missing (a %s life)",
     async (name) => {
       const life = LIVES[name]!;

@@ -33,6 +33,8 @@ export interface MemoryOptions {
   /** Whether the deploying user may read its vault. */
   readonly readable?: boolean;
   readonly remoteBuild?: boolean;
+  /** Whether it creates buckets, of Cloud Storage. */
+  readonly buckets?: boolean;
 }
 
 /** A cloud in one file, which counts every call that changes it. */
@@ -115,6 +117,16 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           if (world.read().prepared.includes(name)) return;
           await call("role.create", () => world.change((now) => now.prepared.push(name)));
         },
+        ...(options.buckets
+          ? {
+              storageUrl: async () => `gs://${name}-bucket/store`,
+              hasAccessTo: (bucket: string) => bucket.startsWith("gs:"),
+              async ensureStorage(bucket: string) {
+                if (world.read().prepared.includes(bucket)) return;
+                await call("bucket.create", () => world.change((now) => now.prepared.push(bucket)));
+              },
+            }
+          : {}),
         imageRef: (tag) => `memory.example/${name}:${tag}`,
         registryLogin: async () => undefined,
         ...(options.remoteBuild === false

@@ -10,6 +10,7 @@ export const ResourceTypeSchema = v.picklist([
   "environment_variable",
   "role",
   "volume",
+  "bucket",
   "proxy",
 ]);
 export type ResourceType = v.InferOutput<typeof ResourceTypeSchema>;

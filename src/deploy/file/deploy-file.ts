@@ -7,7 +7,7 @@ import { describeIssue } from "../../core/base/describe-issue.ts";
 import { passwordIn } from "../../core/base/redactor.ts";
 import { suggest } from "../../core/base/suggest.ts";
 import { readIfThere } from "../atomic-file.ts";
-import { type DeployConfig, readConfig, SECRETS_ONLY, SET_BY_OPTIONS } from "../config.ts";
+import { type DeployConfig, describeSetting, readConfig, SECRETS_ONLY, SET_BY_OPTIONS } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { ENVIRONMENT_NAME } from "../name.ts";
 import type { DeployOptions } from "../options.ts";
@@ -181,7 +181,7 @@ async function toConfig(
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(variables)) {
     const path = ["variables", name];
-    if (SET_BY_OPTIONS.includes(name)) throw failAt(path, "is set by the options of svc deploy: remove it");
+    if (SET_BY_OPTIONS.includes(name)) throw failAt(path, describeSetting(name));
     if (SECRETS_ONLY.includes(name)) throw failAt(path, 'is a secret: list its name under "secrets"');
     if (name in secrets) throw failAt(path, "is also a secret: keep only one of them");
     if (value === null) {
@@ -199,6 +199,7 @@ async function toConfig(
   const known: { name: string; value: string | undefined; source: string }[] = [];
   for (const [name, source] of Object.entries(secrets)) {
     const path = ["secrets", name];
+    if (SET_BY_OPTIONS.includes(name)) throw failAt(path, describeSetting(name));
     const { env: variable, file, remove } = source ?? {};
     if ([variable, file, remove].filter((one) => one !== undefined).length > 1)
       throw failAt(path, 'must have only one of "env", "file" and "remove"');

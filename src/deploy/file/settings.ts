@@ -32,6 +32,19 @@ export const SETTINGS = {
   publicUrl: text("public URL of the service, such as your own domain (default: unchanged)", "url"),
   generateApiKey: choice("generate an API key if the platform stores none"),
   generateRsa: choice("generate an RSA private key if the platform stores none"),
+  storage: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^(create$|(s3|gs):\/\/.)/,
+        'must be "create", or the URL of a bucket: s3://bucket/prefix?region=eu-central-1 or gs://bucket/prefix',
+      ),
+      v.description(
+        'bucket that the service stores its jobs in: "create", s3://bucket/prefix or gs://bucket/prefix (default: unchanged)',
+      ),
+      v.metadata({ value: "bucket" }),
+    ),
+  ),
   sourceDir: text("folder of the controller (default: src)", "folder"),
   controllerFile: text("controller file in that folder (default: controller.ts)", "file"),
   dockerfile: text("your own Dockerfile, instead of the generated one", "file"),

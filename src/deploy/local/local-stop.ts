@@ -20,7 +20,13 @@ export async function localStop(
   await findDocker(tools);
   const openWork = await localWork(run);
   const accepted = options.acceptDataLoss;
-  guardOpenWork(openWork, { serviceName, fate: "removed", accepted, resumed: false, emit });
+  guardOpenWork(openWork, {
+    serviceName,
+    fate: "its files are deleted when it is removed",
+    accepted,
+    resumed: false,
+    emit,
+  });
   if (!(await consent(openWork)))
     throw new DeployError("declined", "Not removed", { outcome: "Nothing was changed" });
   const filter = ["--filter", `label=com.docker.compose.project=${project}`];

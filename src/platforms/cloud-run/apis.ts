@@ -1,4 +1,5 @@
 import { isCloudError } from "../cloud/cloud-error.ts";
+import { wantsBucket } from "./buckets.ts";
 import type { Context } from "./context.ts";
 import { waitForOperation } from "./operations.ts";
 import type { Operation } from "./service-types.ts";
@@ -12,10 +13,12 @@ export interface ApiState {
 
 /** APIs that this target needs. */
 export function neededApis(context: Context): string[] {
-  const remote = context.target.flags.useCloudBuild
-    ? ["cloudbuild.googleapis.com", "storage.googleapis.com"]
-    : [];
-  return ["run.googleapis.com", "artifactregistry.googleapis.com", "secretmanager.googleapis.com", ...remote];
+  const remote = context.target.flags.useCloudBuild;
+  return [
+    ...["run.googleapis.com", "artifactregistry.googleapis.com", "secretmanager.googleapis.com"],
+    ...(remote ? ["cloudbuild.googleapis.com"] : []),
+    ...(remote || wantsBucket(context.target) ? ["storage.googleapis.com"] : []),
+  ];
 }
 
 /** Whether an API is enabled in the project. */

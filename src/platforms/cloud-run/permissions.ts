@@ -1,3 +1,4 @@
+import { wantsBucket } from "./buckets.ts";
 import type { Context } from "./context.ts";
 
 /** Permissions in the project that a deployment of this target uses. */
@@ -24,11 +25,14 @@ export function neededPermissions(context: Context): string[] {
     "secretmanager.secrets.setIamPolicy",
     "secretmanager.versions.add",
     "secretmanager.versions.get",
+    ...(wantsBucket(context.target)
+      ? ["storage.buckets.get", "storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"]
+      : []),
     ...(useCloudBuild
       ? [
           "cloudbuild.builds.create",
           "cloudbuild.builds.get",
-          "storage.buckets.get",
+          ...(wantsBucket(context.target) ? [] : ["storage.buckets.get"]),
           "storage.objects.create",
           "storage.objects.get",
         ]
@@ -42,7 +46,7 @@ export function firstTimePermissions(context: Context): string[] {
   return [
     "artifactregistry.repositories.create",
     "serviceusage.services.enable",
-    ...(useCloudBuild ? ["storage.buckets.create"] : []),
+    ...(useCloudBuild || wantsBucket(context.target) ? ["storage.buckets.create"] : []),
   ];
 }
 

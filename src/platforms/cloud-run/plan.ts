@@ -7,6 +7,7 @@ import { isCloudError } from "../cloud/cloud-error.ts";
 import { isPublic, wantedAccess } from "./access.ts";
 import { settingChanges } from "./changes.ts";
 import type { Context } from "./context.ts";
+import { planStorage } from "./job-bucket.ts";
 import { hasRepository, REPOSITORY } from "./registry.ts";
 import { newServiceBody } from "./release.ts";
 import { listSecrets } from "./secrets.ts";
@@ -31,6 +32,7 @@ export async function planRelease(
   const changes = service === undefined ? [] : await otherChanges(context, known, service);
   return [
     resourceAction("registry", REPOSITORY, repository, "Repository for images in Artifact Registry"),
+    ...(await planStorage(context, spec, live)),
     ...releaseActions({ serviceName: context.target.serviceName, spec, live, liveHashes, changes }),
   ];
 }

@@ -66,7 +66,7 @@ async function changePolicy(
       );
       return true;
     } catch (error) {
-      if (!isCloudError(error) || error.status !== 409 || conflicts >= CONFLICTS) throw error;
+      if (!isCloudError(error) || ![409, 412].includes(error.status) || conflicts >= CONFLICTS) throw error;
       await context.tools.sleep(1000);
     }
   }
@@ -74,6 +74,8 @@ async function changePolicy(
 
 async function readPolicy(context: Context, { api, resource }: Grant): Promise<Policy> {
   const google = await context.google();
+  if (api === "storage")
+    return google.get<Policy>(api, `${resource}/iam`, { optionsRequestedPolicyVersion: 3 });
   // Without the version a policy with conditions would be written back without them.
   return google.get<Policy>(api, `${resource}:getIamPolicy`, { "options.requestedPolicyVersion": 3 });
 }
@@ -89,6 +91,10 @@ function withGrant(policy: Policy, { role, member }: Grant): readonly Binding[] 
 
 async function write(context: Context, grant: Grant, policy: Policy): Promise<void> {
   const google = await context.google();
+  if (grant.api === "storage") {
+    await google.send(grant.api, "PUT", `${grant.resource}/iam`, { body: policy, idempotent: true });
+    return;
+  }
   // The etag makes a second call a conflict rather than a second change.
   await google.send(grant.api, "POST", `${grant.resource}:setIamPolicy`, {
     body: { policy },

@@ -2,6 +2,7 @@ import type { BuildContext, DeployTarget, PlatformSession } from "../../deploy/p
 import type { DeployTools } from "../../deploy/tools.ts";
 import { invokerHeaders, invokerProblem } from "./access.ts";
 import { enableApis, readProjectNumber } from "./apis.ts";
+import { isCloudStorage } from "./buckets.ts";
 import { buildRemotely } from "./cloud-build.ts";
 import type { Context } from "./context.ts";
 import { requireProject } from "./context.ts";
@@ -9,6 +10,7 @@ import { findIdentity } from "./credentials.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import { checkFlags } from "./flags.ts";
 import { Google } from "./google.ts";
+import { ensureStorage, storageUrl } from "./job-bucket.ts";
 import { exportKnative } from "./knative.ts";
 import { readLock, takeLock } from "./lock.ts";
 import { serviceLogs } from "./logs.ts";
@@ -57,6 +59,9 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
       await enableApis(context);
       await ensureRepository(context);
     },
+    storageUrl: async () => storageUrl(context),
+    hasAccessTo: isCloudStorage,
+    ensureStorage: (url) => ensureStorage(context, url),
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     ...(target.flags.useCloudBuild

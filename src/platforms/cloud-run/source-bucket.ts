@@ -1,20 +1,15 @@
 import { DeployError } from "../../deploy/errors.ts";
 import type { BuildContext } from "../../deploy/platform.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
-import { ownershipOf } from "../cloud/ownership.ts";
 import { readProjectNumber } from "./apis.ts";
+import { createBucket, findBucket } from "./buckets.ts";
 import type { Context } from "./context.ts";
-import { isExisting } from "./google-error.ts";
 
 /** An uploaded archive, by exact version. */
 export interface StoredObject {
   readonly bucket: string;
   readonly object: string;
   readonly generation: string;
-}
-
-interface Bucket {
-  readonly projectNumber?: string;
 }
 
 /** Uploads an archive under the hash of its files, unless it exists. */
@@ -44,29 +39,11 @@ export async function uploadSource(
 }
 
 async function ensureBucket(context: Context): Promise<string> {
-  const google = await context.google();
   const bucket = `run-sources-${context.project}-${context.target.region}`;
   const present = await readOwnBucket(context, bucket);
   if (present) return bucket;
-  await context.tools.journal({ step: "build.bucket", data: { bucket } }, async () => {
-    try {
-      await google.send<Bucket>("storage", "POST", "/storage/v1/b", {
-        query: { project: context.project },
-        body: {
-          name: bucket,
-          location: context.target.region,
-          labels: { "managed-by": ownershipOf(context.target)["managed-by"] },
-          iamConfiguration: {
-            uniformBucketLevelAccess: { enabled: true },
-            publicAccessPrevention: "enforced",
-          },
-          lifecycle: { rule: [{ action: { type: "Delete" }, condition: { age: 30 } }] },
-        },
-      });
-    } catch (error) {
-      if (!isExisting(error)) throw error;
-    }
-  });
+  const lifecycle = { rule: [{ action: { type: "Delete" }, condition: { age: 30 } }] };
+  await createBucket(context, bucket, { step: "build.bucket", lifecycle });
   // Created between the check and the call: by another run of svc, or by somebody who guessed the name.
   if (await readOwnBucket(context, bucket)) return bucket;
   throw foreign(bucket);
@@ -74,9 +51,8 @@ async function ensureBucket(context: Context): Promise<string> {
 
 /** Bucket names are global: a bucket of this name may belong to somebody who is waiting for our sources. */
 async function readOwnBucket(context: Context, bucket: string): Promise<boolean> {
-  const google = await context.google();
   try {
-    const found = await google.find<Bucket>("storage", `/storage/v1/b/${bucket}`);
+    const found = await findBucket(context, bucket);
     if (found === undefined) return false;
     if (found.projectNumber === (await readProjectNumber(context))) return true;
   } catch (error) {

@@ -10,12 +10,14 @@ import type { UserImages } from "./user-site.ts";
 export class ProcessImages implements UserImages {
   readonly #pushed: string;
   readonly #packages: string;
+  readonly #machine: Readonly<Record<string, string>>;
   readonly #running = new Set<() => Promise<void>>();
 
-  /** `packages` is what an installation in the image would make. */
-  constructor(pushed: string, packages: string) {
+  /** `packages` is what an installation in the image would make, `machine` the variables that the machine sets besides. */
+  constructor(pushed: string, packages: string, machine: Readonly<Record<string, string>> = {}) {
     this.#pushed = pushed;
     this.#packages = packages;
+    this.#machine = machine;
   }
 
   has(image: string): boolean {
@@ -35,10 +37,18 @@ export class ProcessImages implements UserImages {
     symlinkSync(this.#packages, join(cwd, "node_modules"));
     const data = join(cwd, "data");
     mkdirSync(data);
+    const listening = join(cwd, "listening");
     const { PORT: _, ...variables } = env;
     const child = spawn(process.execPath, ["node_modules/.bin/svc", "start", "src/controller.ts"], {
       cwd,
-      env: { PATH: process.env.PATH, ...variables, SERVICE_PORT: "0", SERVICE_DATA_DIR: data },
+      env: {
+        PATH: process.env.PATH,
+        ...this.#machine,
+        ...variables,
+        SERVICE_PORT: "0",
+        SERVICE_DATA_DIR: data,
+        LISTENING: listening,
+      },
       stdio: "ignore",
     });
     const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
@@ -49,7 +59,7 @@ export class ProcessImages implements UserImages {
       rmSync(cwd, { recursive: true, force: true });
     };
     this.#running.add(stop);
-    const url = await addressOf(child, join(data, "address"));
+    const url = await addressOf(child, [join(data, "address"), listening]);
     if (url !== undefined) return { url, env, stop };
     await stop();
     throw new Error("the process ended before it listened");
@@ -68,10 +78,11 @@ export class ProcessImages implements UserImages {
   }
 }
 
-/** Where a process listens; nothing where it ended. */
-async function addressOf(child: ChildProcess, file: string): Promise<string | undefined> {
+/** Where a process listens, from the first of these files that says so; nothing where it ended. */
+async function addressOf(child: ChildProcess, files: readonly string[]): Promise<string | undefined> {
   while (child.exitCode === null && child.signalCode === null) {
-    const url = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
+    const file = files.find((one) => existsSync(one));
+    const url = file === undefined ? "" : readFileSync(file, "utf8").trim();
     if (url !== "") return url;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

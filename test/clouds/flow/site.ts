@@ -6,6 +6,7 @@ import { openDeployment } from "../../../src/deploy/deployment.ts";
 import type { DeployEvent } from "../../../src/deploy/events.ts";
 import type { DeployOptions } from "../../../src/deploy/options.ts";
 import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
+import type { ImageRunner } from "../instances.ts";
 import { frontFetch } from "../tools.ts";
 import { quickClock } from "./clock.ts";
 import type { FlowCloud, FlowPlatform } from "./clouds.ts";
@@ -15,7 +16,7 @@ import { PushedImages } from "./pushed-images.ts";
 export interface Site {
   readonly cwd: string;
   readonly cloud: FlowCloud;
-  readonly images: PushedImages;
+  readonly images: ImageRunner;
   readonly env: Readonly<Record<string, string>>;
   readonly events: DeployEvent[];
   write(file: string, text: string): void;
@@ -23,12 +24,18 @@ export interface Site {
   close(): Promise<void>;
 }
 
-export async function openSite(flow: FlowPlatform, options: { readonly real: boolean }): Promise<Site> {
+/** What runs the images: a service in this process where it is `real`, a small server, or what is given. */
+export interface SiteOptions {
+  readonly real?: boolean;
+  readonly images?: (pushed: string) => ImageRunner;
+}
+
+export async function openSite(flow: FlowPlatform, options: SiteOptions): Promise<Site> {
   const folder = mkdtempSync(join(tmpdir(), "svc-cloud-"));
   const cwd = join(folder, "hello");
   const pushed = join(folder, "pushed");
   mkdirSync(pushed, { recursive: true });
-  const images = new PushedImages(pushed, options);
+  const images = options.images?.(pushed) ?? new PushedImages(pushed, { real: options.real === true });
   const cloud = await flow.start(images);
   const events: DeployEvent[] = [];
   const write = (file: string, text: string) => {

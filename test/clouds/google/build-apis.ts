@@ -1,13 +1,16 @@
 import type { Answer, Received } from "../http-server.ts";
 import { invalid, notFound, refuse } from "./error.ts";
+import { readPolicy, writePolicy } from "./policy.ts";
 import type { GoogleState, Json } from "./state.ts";
-import { operationJson, readOperation, startOperation } from "./state.ts";
+import { newPolicy, operationJson, readOperation, startOperation } from "./state.ts";
 
-/** Cloud Storage, as far as sources of builds need it. */
+/** Cloud Storage, as far as sources of builds and buckets of jobs need it. */
 export async function storageApi(state: GoogleState, request: Received, body: Json): Promise<Answer> {
   const { method, path, query } = request;
   if (path === "/storage/v1/b" && method === "POST") {
     const name = String(body.name);
+    if (!/^[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]$/.test(name)) return invalid("Invalid bucket name");
+    if (query.get("project") !== state.project) return invalid("Required parameter: project");
     if (state.buckets.has(name))
       return {
         status: 409,
@@ -19,15 +22,36 @@ export async function storageApi(state: GoogleState, request: Received, body: Js
           },
         },
       };
-    state.buckets.set(name, { projectNumber: state.number, objects: new Map() });
-    return { status: 200, body: { kind: "storage#bucket", name, projectNumber: state.number } };
+    const resource = {
+      ...body,
+      kind: "storage#bucket",
+      projectNumber: state.number,
+      location: String(body.location ?? "US").toUpperCase(),
+    };
+    state.buckets.set(name, {
+      projectNumber: state.number,
+      objects: new Map(),
+      resource,
+      policy: newPolicy(state),
+    });
+    return { status: 200, body: resource };
   }
-  const match = /^\/(?:upload\/)?storage\/v1\/b\/([^/]+)(?:\/o(?:\/([^/]+))?)?$/.exec(path);
+  const match = /^\/(?:upload\/)?storage\/v1\/b\/([^/]+)(?:\/o(?:\/([^/]+))?)?(\/iam)?$/.exec(path);
   const bucket = state.buckets.get(match?.[1] ?? "");
   if (!bucket) return notFound();
+  if (bucket.projectNumber !== state.number)
+    return refuse(403, "PERMISSION_DENIED", "no access to the bucket");
+  if (match?.[3]) {
+    const kept = { policy: bucket.policy ?? newPolicy(state) };
+    bucket.policy = kept.policy;
+    if (method === "GET") return bucketPolicy(readPolicy(kept.policy));
+    if (body.etag !== undefined && body.etag !== kept.policy.etag)
+      return refuse(412, "FAILED_PRECONDITION", "Pre-conditions not met.");
+    const written = writePolicy(state, kept, { policy: body });
+    bucket.policy = kept.policy;
+    return bucketPolicy(written);
+  }
   if (path.startsWith("/upload/")) {
-    if (bucket.projectNumber !== state.number)
-      return refuse(403, "PERMISSION_DENIED", "no access to the bucket");
     const name = query.get("name") ?? "";
     const generation = String(1_700_000_000_000_000 + state.next());
     bucket.objects.set(name, { generation, data: request.raw });
@@ -42,8 +66,18 @@ export async function storageApi(state: GoogleState, request: Received, body: Js
   }
   return {
     status: 200,
-    body: { kind: "storage#bucket", name: match?.[1], projectNumber: bucket.projectNumber },
+    body: bucket.resource ?? {
+      kind: "storage#bucket",
+      name: match?.[1],
+      projectNumber: bucket.projectNumber,
+    },
   };
+}
+
+function bucketPolicy(answer: Answer): Answer {
+  return answer.status === 200
+    ? { ...answer, body: { ...(answer.body as Json), kind: "storage#policy" } }
+    : answer;
 }
 
 /** `builds:submit` of Cloud Run. */

@@ -57,7 +57,12 @@ export interface GoogleState {
   readonly operations: Map<string, StoredOperation>;
   readonly buckets: Map<
     string,
-    { projectNumber: string; objects: Map<string, { generation: string; data: Buffer }> }
+    {
+      projectNumber: string;
+      objects: Map<string, { generation: string; data: Buffer }>;
+      resource?: Json;
+      policy?: Policy;
+    }
   >;
   readonly logs: Json[];
   readonly switches: {

@@ -20,6 +20,21 @@ const EXTERNAL = "store: external\n";
 
 /** The lives of services whose commands are killed. */
 export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
+  "bucket's": [
+    {
+      title: "up with a bucket",
+      command: "up",
+      outcome: "done",
+      apiKey: FIRST_KEY,
+      // Any text does for the other key, which the bucket needs too.
+      edit: (site) =>
+        site.write(
+          "deploy.yaml",
+          "storage: create\nsecrets: { SERVICE_RSA_PRIVATE_KEY: { env: SERVICE_API_KEY } }\n",
+        ),
+    },
+    { title: "down", command: "down", outcome: "done", apiKey: FIRST_KEY },
+  ],
   short: [
     { title: "up", command: "up", outcome: "done", apiKey: FIRST_KEY },
     { title: "down", command: "down", outcome: "done", apiKey: FIRST_KEY },
@@ -59,6 +74,11 @@ export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
     { title: "rollback", command: "rollback", outcome: "done", range: true, apiKey: SECOND_KEY },
   ],
 };
+
+/** The lives that services can have on a platform: not each creates buckets. */
+export const livesOn = (platform: string): readonly string[] =>
+  Object.keys(LIVES).filter((name) => name !== "bucket's" || WITH_BUCKETS.includes(platform));
+const WITH_BUCKETS = ["cloud-run"];
 
 /** The instance range, in the words of each platform. */
 export const RANGE: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {

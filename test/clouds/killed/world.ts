@@ -71,7 +71,7 @@ function googleOf({ apis, repositories, secrets, services, buckets }: GoogleStat
       revisions.map((revision) => revision.resource),
       policy.bindings,
     ]),
-    buckets: [...buckets.keys()],
+    buckets: [...buckets].map(([name, { resource, policy }]) => [name, resource, policy?.bindings]),
   };
 }
 

@@ -1,0 +1,93 @@
+import { storageFromUrl } from "../core/storage/storage-url.ts";
+import { STORAGE_URL } from "./config.ts";
+import { DeployError } from "./errors.ts";
+import type { Finding, Platform, PlatformSession } from "./platform.ts";
+
+/** What the option `storage` says for a bucket that the platform is to create. */
+export const CREATE = "create";
+
+/** What a bucket costs in a month, by the figures in docs/store.md: a write each 10 seconds, and those of jobs. */
+export const BUCKET_COST =
+  "about $1.30 a month for an idle service, $5 for each million changes of jobs, $0.02 for each GB a month (list prices of early 2026)";
+
+/** The secrets that a bucket of S3's kind needs where the platform has no identity for it. */
+const KEYS = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] as const;
+
+/** Rejects what is neither "create" nor the URL of a bucket; its text is not in the message: it may have credentials. */
+export function checkStorage(storage: string): void {
+  if (storage === CREATE) return;
+  try {
+    storageFromUrl(storage, { name: "--storage" });
+  } catch (error) {
+    throw new DeployError("usage", error instanceof Error ? error.message : String(error));
+  }
+  if (!/^(s3|gs):/.test(storage))
+    throw new DeployError("usage", "--storage must name a bucket: a folder of a container does not last", {
+      fix: "Use s3://bucket/prefix?region=eu-central-1 or gs://bucket/prefix",
+    });
+}
+
+/** The URL of the bucket that the option names. */
+export async function resolveStorage(
+  storage: string,
+  {
+    platform,
+    session,
+  }: { readonly platform: Pick<Platform, "name">; readonly session: Pick<PlatformSession, "storageUrl"> },
+): Promise<string> {
+  if (storage !== CREATE) return storage;
+  if (session.storageUrl) return session.storageUrl();
+  throw new DeployError("usage", `svc cannot create a bucket on ${platform.name}`, {
+    detail: "A bucket is created with keys of its own there",
+    fix: "Create one yourself and name it: --storage s3://bucket/prefix?endpoint=https://…, with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY among the secrets; docs/deploy.md shows how",
+  });
+}
+
+/** What keeps a service from using its bucket as it should, before anything is built. */
+export function storageFindings(
+  url: string,
+  {
+    platform,
+    session,
+    secretNames,
+    env,
+  }: {
+    readonly platform: Pick<Platform<never>, "name" | "ephemeralDisk">;
+    readonly session: Pick<PlatformSession, "hasAccessTo">;
+    readonly secretNames: readonly string[];
+    readonly env: Readonly<Record<string, string>>;
+  },
+): Finding[] {
+  const found: Finding[] = [];
+  const subject = "Bucket";
+  const missing = KEYS.filter((name) => !secretNames.includes(name));
+  if (url.startsWith("s3:") && !session.hasAccessTo?.(url) && missing.length > 0)
+    found.push({
+      level: "error",
+      subject,
+      message: `${platform.name} gives the service no access to ${url}, and the secret ${missing.join(" and ")} is missing`,
+      fix: "List both under secrets in deploy.yaml, with a key that may only use this bucket: AWS_ACCESS_KEY_ID: { env: BUCKET_KEY_ID }",
+    });
+  if (url.startsWith("gs:") && !session.hasAccessTo?.(url))
+    found.push({
+      level: "warning",
+      subject,
+      message: `${platform.name} gives the service no access to ${url}: it needs credentials of Google Cloud in its image or by its variables`,
+      fix: "Use a bucket with the interface of S3, or deploy to cloud-run",
+    });
+  if (platform.ephemeralDisk && env.SERVICE_DURABILITY === "disk")
+    found.push({
+      level: "warning",
+      subject,
+      message: `SERVICE_DURABILITY is "disk", and ${platform.name} wipes the disk: what was not shipped when an instance ends is lost`,
+      fix: "Remove the variable: by default a write is acknowledged once it is in the bucket",
+    });
+  return found;
+}
+
+/** The bucket that a running service stores its jobs in. */
+export function storageOf(
+  live: { readonly env?: Readonly<Record<string, string>> } | undefined,
+): string | undefined {
+  return live?.env?.[STORAGE_URL] || undefined;
+}

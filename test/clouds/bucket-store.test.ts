@@ -1,0 +1,172 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { down } from "../../src/deploy/down.ts";
+import type { UpOutcome } from "../../src/deploy/up.ts";
+import { up } from "../../src/deploy/up.ts";
+import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
+import { findBuild } from "../_built.ts";
+import { BUCKETS } from "./flow/buckets.ts";
+import type { FlowPlatform } from "./flow/clouds.ts";
+import { FLOWS } from "./flow/clouds.ts";
+import { ProcessImages } from "./flow/process-images.ts";
+import type { Site } from "./flow/site.ts";
+import { openSite } from "./flow/site.ts";
+
+const KEY = "an-api-key-for-the-service-0123456789";
+
+const CONTROLLER = `
+import { appendFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+import * as v from "valibot";
+
+const clerk = defineAgent({
+  name: "Clerk",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job }) {
+        const step = (name) => job.step(name, () => {
+          appendFileSync(process.env.STEPS, name + "\\n");
+          return name + " by REVISION";
+        });
+        const first = await step("look");
+        const item = await job.openCase({ id: "paper", name: "A paper" });
+        const { ok } = await item.ask("sign", { question: "Sign it?", fields: v.object({ ok: v.boolean() }) });
+        await item.close();
+        return { message: [first, ok, await step("sign")].join(", ") };
+      },
+    },
+  },
+});
+
+export default createServer({ agents: [clerk] });
+`;
+
+let packages: string;
+beforeAll(async () => {
+  const build = await findBuild();
+  packages = mkdtempSync(join(tmpdir(), "svc-packages-"));
+  mkdirSync(join(packages, ".bin"));
+  symlinkSync(build, join(packages, "agent-control-service"));
+  symlinkSync(join(import.meta.dirname, "../../node_modules/valibot"), join(packages, "valibot"));
+  symlinkSync(join(build, "dist/cli.js"), join(packages, ".bin/svc"));
+}, 180_000);
+afterAll(() => rmSync(packages, { recursive: true, force: true }));
+
+describe.each(FLOWS.filter(({ name }) => name in BUCKETS))(
+  "a service on $name with only a bucket",
+  (flow) => {
+    it("continues a job with an open question over a deployment, and keeps the bucket when it is removed", async () => {
+      const { site, bucket, steps, ask, deploy, remove } = await open(flow);
+      try {
+        const first = await deploy("one");
+        const id = await startJob(ask);
+
+        const second = await deploy("two");
+        await ask(`/jobs/${id}/cases/paper/update`, { answer: { ok: true }, message: "yes" });
+        const ended = await jobThat(ask, id, (status) => status === "completed" || status === "failed");
+
+        expect(ended).toMatchObject({ status: "completed", message: "look by one, true, sign by two" });
+        expect(readFileSync(steps, "utf8")).toBe("look\nsign\n");
+        expect(first.plan.actions).toContainEqual(
+          expect.objectContaining({
+            resource_type: "bucket",
+            action_type: bucket.created ? "create" : "noop",
+          }),
+        );
+        expect(second).toMatchObject({
+          openWork: undefined,
+          continued: { continued: 1, ended: 0, held: [] },
+        });
+        expect(notices(site)).not.toMatch(/wipes|accept-data-loss/);
+        expect(bucket.rights()).toEqual(bucket.wanted);
+
+        await remove();
+        expect(bucket.objects()).not.toEqual([]);
+        expect([...site.cloud.recorder.violations, ...bucket.violations()]).toEqual([]);
+      } finally {
+        await bucket.close();
+        await site.close();
+      }
+    }, 180_000);
+  },
+);
+
+async function open(flow: FlowPlatform) {
+  const bucket = await BUCKETS[flow.name]!();
+  let machine: ProcessImages | undefined;
+  const site = await openSite(flow, {
+    images: (pushed) => {
+      machine = new ProcessImages(pushed, packages, {
+        NODE_OPTIONS: `--import ${new URL("flow/machine.mjs", import.meta.url).href}`,
+        ...bucket.machine,
+      });
+      return machine;
+    },
+  });
+  bucket.attach(site.cloud);
+  const steps = join(site.cwd, "../steps");
+  site.write(
+    "deploy.yaml",
+    `storage: "${bucket.storage}"\nvariables: { STEPS: "${steps}" }\n${bucket.settings}`,
+  );
+  const keys = { SERVICE_API_KEY: KEY, SERVICE_RSA_PRIVATE_KEY: sharedRsaKey(), ...bucket.env };
+  let url = "";
+  const run = async <T>(command: (deployment: Awaited<ReturnType<Site["open"]>>) => Promise<T>) => {
+    const deployment = await site.open({}, keys);
+    try {
+      return await command(deployment);
+    } finally {
+      await deployment.close();
+    }
+  };
+  return {
+    site,
+    bucket,
+    steps,
+    async deploy(revision: string): Promise<UpOutcome> {
+      site.write("src/controller.ts", CONTROLLER.replace("REVISION", revision));
+      const outcome = await run((deployment) => up(deployment, async () => true));
+      url = outcome.release.url ?? "";
+      return outcome;
+    },
+    remove: () => run((deployment) => down(deployment, async () => true)),
+    async ask(path: string, body?: object): Promise<unknown> {
+      const { host } = new URL(url);
+      const send = () =>
+        fetch(`${site.cloud.frontFor(host)}${path}`, {
+          method: body ? "POST" : "GET",
+          headers: { "x-api-key": KEY, "content-type": "application/json", "x-forwarded-host": host },
+          ...(body ? { body: JSON.stringify(body) } : {}),
+        });
+      let response = await send();
+      // A standby that takes the store over asks for that.
+      for (; response.status === 503; response = await send()) await delay(100);
+      if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+      return response.json();
+    },
+  };
+}
+
+type Ask = (path: string, body?: object) => Promise<unknown>;
+
+async function startJob(ask: Ask): Promise<string> {
+  const who = { workspace_id: "w", started_by: "test", mission_id: "m", mission_name: "m" };
+  const job_context = { ...who, job_id: "job-1", started_at: new Date().toISOString() };
+  await ask("/agents/clerk/jobs", { job_context, job_fields: {} });
+  await jobThat(ask, "job-1", (status) => status === "awaiting");
+  return "job-1";
+}
+
+async function jobThat(ask: Ask, id: string, isIt: (status: string) => boolean) {
+  const read = () => ask(`/jobs/${id}`) as Promise<{ status: string; message: string }>;
+  await expect.poll(async () => isIt((await read()).status)).toBe(true);
+  return read();
+}
+
+function notices({ events }: Site): string {
+  return events.flatMap((event) => (event.type === "notice" ? [event.message] : [])).join("\n");
+}
