@@ -129,7 +129,7 @@
       if (wanted.some((topic) => change.topics.includes(topic))) refresh(element);
     }
     for (const list of $$("[data-rows]")) updateRows(list, change);
-    for (const inbox of $$("[data-inbox]")) if (change.topics.includes("cases")) updateInbox(inbox);
+    document.dispatchEvent(new CustomEvent("svc:change", { detail: change }));
     if (change.inbox !== undefined) badge(change.inbox);
     if (change.spoken) speak(change.spoken);
   }
@@ -210,35 +210,6 @@
       row.classList.add("fresh");
       old.replaceWith(row);
       htmx.process(row);
-    }
-  }
-
-  async function updateInbox(inbox) {
-    if (inbox.dataset.busy) return;
-    inbox.dataset.busy = "1";
-    try {
-      const response = await fetch(`${inbox.dataset.inbox}?limit=100`, { headers: { accept: "application/json", ...unattended } });
-      if (!response.ok) return;
-      const open = new Set((await response.json()).items.map((item) => item.case_id));
-      const shown = $$("[data-ask]", inbox);
-      for (const ask of shown) {
-        const form = $("form", ask);
-        if (!form || open.has(ask.dataset.ask)) continue;
-        form.inert = true;
-        const note = document.createElement("p");
-        note.className = "soft";
-        note.textContent = "Answered or ended elsewhere.";
-        form.replaceWith(note);
-      }
-      const known = new Set(shown.map((ask) => ask.dataset.ask));
-      const fresh = [...open].filter((id) => !known.has(id)).length;
-      const news = $(".news", inbox);
-      if (fresh > 0 && news) {
-        news.hidden = false;
-        news.firstElementChild.textContent = `Show ${fresh} new ${fresh === 1 ? "question" : "questions"}`;
-      }
-    } finally {
-      delete inbox.dataset.busy;
     }
   }
 
@@ -372,6 +343,8 @@
   });
 
   function step(by) {
+    // A page may have a step of its own.
+    if (!document.dispatchEvent(new CustomEvent("svc:step", { detail: by, cancelable: true }))) return;
     const links = $$("main td a.title, main .list a.name, main .fall a, main .ask h2 + .meta a");
     if (links.length === 0) return;
     const row = document.activeElement.closest("tr, li, .w-name, .ask");
@@ -421,20 +394,31 @@
       const text = relative(date);
       if (time.textContent !== text) time.textContent = text;
     }
+    for (const time of $$("time[data-until]", root)) {
+      const date = new Date(time.dateTime);
+      const [ahead, over] = time.dataset.until.split("|");
+      const left = (date - Date.now()) / 1000;
+      time.title = date.toLocaleString();
+      const text = `${left > 0 ? ahead : over} ${lasting(Math.abs(left))}`;
+      if (time.textContent !== text) time.textContent = text;
+      time.classList.toggle("late", left <= 0);
+    }
+  }
+  // At most two units.
+  function lasting(length) {
+    const seconds = Math.floor(length);
+    const at = UNITS.findIndex(([, size]) => seconds >= size);
+    const [unit, size] = UNITS[at] ?? ["s", 1];
+    const smaller = UNITS[at + 1];
+    const rest = at !== -1 && smaller ? Math.floor((seconds % size) / smaller[1]) : 0;
+    return `${Math.floor(seconds / size)} ${unit}${rest > 0 ? ` ${rest} ${smaller[0]}` : ""}`;
   }
   setInterval(() => !document.hidden && tell(document), 20_000);
 
   // What runs has a clock.
   setInterval(() => {
     if (document.hidden) return;
-    for (const place of $$("[data-since]")) {
-      const seconds = Math.max(0, Math.round((Date.now() - Date.parse(place.dataset.since)) / 1000));
-      const at = UNITS.findIndex(([, length]) => seconds >= length);
-      const [unit, length] = UNITS[at] ?? ["s", 1];
-      const smaller = UNITS[at + 1];
-      const rest = smaller ? Math.floor((seconds % length) / smaller[1]) : 0;
-      place.textContent = `${Math.floor(seconds / length)} ${unit}${rest > 0 ? ` ${rest} ${smaller[0]}` : ""}`;
-    }
+    for (const place of $$("[data-since]")) place.textContent = lasting(Math.max(0, Math.round((Date.now() - Date.parse(place.dataset.since)) / 1000)));
   }, 1000);
 
   function enhance(root) {

@@ -65,7 +65,9 @@ it("a question has beside it what its case found, the time that is left, and its
   const text = await page("inbox");
 
   expect(text).toMatch(/due in (?:2 h|1 h \d+ min)</);
-  expect(text).toContain("Without an answer the default is used: Approved: No.");
+  expect(text).toMatch(
+    /If nobody answers <time[^>]*>in the next (?:2 h|1 h \d+ min)<\/time>, the default is used: Approved: No\./,
+  );
   expect(text).toMatch(/What is known[\s\S]*read[\s\S]*total[\s\S]*4[012]/);
   expect(text.match(/Answer all like this/g)).toHaveLength(1);
 });

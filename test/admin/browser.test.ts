@@ -131,10 +131,14 @@ for (const view of shareOf(VIEWS, 2)) {
       await watcher.locator("#signal[data-state=live]").waitFor({ state: "attached" });
       await page.goto(`${server.url}/admin/inbox`);
       await look({ page, complaints }, "inbox", view);
+      await page.getByRole("link", { name: "Pay the invoice of october.csv?" }).click();
+      await page.waitForURL(/question=/);
+      await look({ page, complaints }, "question", view);
       await page.goto(`${server.url}/admin/cases/${jobUrl.split("/").at(-1)}-1/alike`);
       await page.getByRole("button", { name: "Answer the ticked ones" }).waitFor();
       await look({ page, complaints }, "alike", view);
       await page.goto(`${server.url}/admin/inbox`);
+      await page.getByRole("link", { name: "Pay the invoice of october.csv?" }).click();
       await page.getByRole("button", { name: "Answer" }).click();
       await page.locator(".problem, .note.bad").first().waitFor();
       await page.getByLabel("Yes").check();

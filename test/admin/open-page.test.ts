@@ -274,3 +274,77 @@ chromium.it("after an answer the keyboard focus stays where the question was", a
   await expect.poll(() => page.evaluate("document.activeElement.className")).toBe("done");
   await context.close();
 });
+
+chromium.it("questions are answered one after another by keyboard, beside their list", async () => {
+  await using server = await testServer({ agents: [ticker] });
+  await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });
+  const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
+  for (const [at, ref] of ["one", "two", "three"].entries())
+    await seedCase(server.service, {
+      ...{ job: "j", ref, question: `Pay ${ref}?`, payload: { amount: ref } },
+      deadline: inHours(at + 1),
+    });
+  const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+  await signIn(page, server.url, server.key);
+  await page.goto(`${server.url}/admin/inbox`);
+  const { keyboard } = page;
+  const pane = page.getByRole("region", { name: "Question", exact: true });
+
+  await pane.getByRole("heading", { name: "Pay one?" }).waitFor();
+  await keyboard.press("j");
+  await pane.getByRole("heading", { name: "Pay two?" }).waitFor();
+  await page.waitForURL(/question=two/);
+  await keyboard.press("k");
+  await pane.getByRole("heading", { name: "Pay one?" }).waitFor();
+  await keyboard.press("j");
+  await pane.getByText("What is known").waitFor();
+  await pane.getByRole("heading", { name: "Pay two?" }).waitFor();
+  await keyboard.press("n");
+  await keyboard.press("e");
+  await keyboard.type("too dear");
+  await keyboard.press("Enter");
+  await pane.getByText("Answered. The agent continues.").waitFor();
+  await keyboard.press("j");
+  await pane.getByRole("heading", { name: "Pay three?" }).waitFor();
+  await keyboard.press("y");
+  await keyboard.press("Enter");
+  await pane.getByText("Answered. The agent continues.").waitFor();
+  await pane.getByRole("link", { name: "Next of 1 open question" }).click();
+  await pane.getByRole("heading", { name: "Pay one?" }).waitFor();
+
+  const { updates } = (await (await server.request("/admin/api/cases/two")).json()) as { updates: object[] };
+  expect(updates.at(-1)).toMatchObject({ payload: { answer: { approved: false }, message: "too dear" } });
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+chromium.it(
+  "below 1000 pixels the inbox is a list, then the question's page, also without script",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });
+    for (const ref of ["one", "two"])
+      await seedCase(server.service, { job: "j", ref, question: `Pay ${ref}?` });
+    const view = { ...DESKTOP, width: 999 };
+    const { page, context } = await visit(browser, server.url, view, { javaScriptEnabled: false });
+    await signIn(page, server.url, server.key);
+    const list = page.getByRole("region", { name: "Open questions" });
+    const answer = page.getByRole("button", { name: "Answer" });
+
+    await page.goto(`${server.url}/admin/inbox`);
+    expect([await list.isVisible(), await answer.isVisible()]).toEqual([true, false]);
+    await page.getByRole("link", { name: "Pay two?" }).click();
+    expect([await list.isVisible(), await answer.isVisible()]).toEqual([false, true]);
+    await answer.click();
+    await page.getByLabel("No", { exact: true }).check();
+    await answer.click();
+    await page.getByText("Answered: Case two").waitFor();
+    await page.goto(`${server.url}/admin/inbox?question=two`);
+    await page.getByText("This question is no longer open.").waitFor();
+    await page.getByRole("link", { name: "All questions" }).click();
+    await page.setViewportSize({ width: 1000, height: 850 });
+    expect([await list.isVisible(), await answer.isVisible()]).toEqual([true, true]);
+
+    await context.close();
+  },
+);

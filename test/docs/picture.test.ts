@@ -18,8 +18,9 @@ requirement("chromium").it("the picture of the readme is the inbox of its agent,
   await signIn(page, server.url, server.key);
 
   await page.goto(`${server.url}/admin/inbox`);
-  const forms = page.getByRole("button", { name: "Answer" });
-  await expect.poll(() => forms.count()).toBe(2);
+  const questions = page.getByRole("region", { name: "Open questions" }).getByRole("listitem");
+  await expect.poll(() => questions.count()).toBe(2);
+  await page.getByRole("button", { name: "Answer" }).waitFor();
   const text = await page.locator("main").textContent();
   // It has times in it, so it is not compared: `SVC_UPDATE_DOCS=1` takes it again.
   if (process.env.SVC_UPDATE_DOCS === "1") await page.screenshot({ path: PICTURE });

@@ -10,6 +10,7 @@ const FILES = {
   htmx: { file: "htmx.min.js", type: "text/javascript; charset=utf-8" },
   morph: { file: "idiomorph-ext.min.js", type: "text/javascript; charset=utf-8" },
   console: { file: "console.js", type: "text/javascript; charset=utf-8" },
+  inbox: { file: "inbox.js", type: "text/javascript; charset=utf-8" },
   icons: { file: "icons.svg", type: "image/svg+xml" },
   mark: { file: "mark.svg", type: "image/svg+xml" },
 } as const;

@@ -4,8 +4,9 @@ import type { Question } from "../../../core/models/question.ts";
 import { type FormState, renderFields } from "../forms/fields.ts";
 import { readAnswer, renderMessage } from "../views/conversation.ts";
 import { toLabel } from "../views/format.ts";
+import { type Html, html } from "../views/html.ts";
 import { renderJson } from "../views/json-tree.ts";
-import { duePiece, pathTo, timePiece } from "../views/pieces.ts";
+import { duePiece, leftPiece, pathTo, timePiece } from "../views/pieces.ts";
 
 export interface AskContext {
   readonly now: Date;
@@ -36,7 +37,9 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done, e
     due: duePiece(question?.deadline, now).toString(),
     action: pathTo("cases", item.id, "answer"),
     fields: renderFields(question?.fields ?? [], { id: `ask-${domId}`, ...form }).toString(),
-    timeoutNote: question?.deadline ? timeoutNote(question) : "",
+    timeoutNote: question ? timeoutNote(question, now).toString() : "",
+    next: "",
+    nextLabel: "",
     alike: false,
     alikeHref: pathTo("cases", item.id, "alike"),
     evidence: evidence.toReversed().flatMap((update) => toEvidence(update)),
@@ -53,13 +56,20 @@ function toEvidence({ name, payload, error }: CaseNodeUpdate) {
   return [{ name: name ?? "Update", body, error: error ?? "" }];
 }
 
-function timeoutNote(question: Question): string {
-  if (question.on_timeout === "fail") return "Without an answer the case fails.";
-  if (question.on_timeout === "cancel") return "Without an answer the case is cancelled.";
+/** What happens without an answer, and when. */
+function timeoutNote(question: Question, now: Date): Html {
+  const left = leftPiece(question.deadline, now);
+  if (!left) return html`It waits without a deadline.`;
+  return html`If nobody answers ${left}, ${withoutAnswer(question)}.`;
+}
+
+function withoutAnswer(question: Question): string {
+  if (question.on_timeout === "fail") return "the case fails";
+  if (question.on_timeout === "cancel") return "the case is cancelled";
   const values = Object.entries(question.default ?? {}).map(
     ([name, value]) => `${toLabel(name)}: ${inWords(value)}`,
   );
-  return `Without an answer the default is used${values.length > 0 ? `: ${values.join(", ")}` : ""}.`;
+  return `the default is used${values.length > 0 ? `: ${values.join(", ")}` : ""}`;
 }
 
 function inWords(value: unknown): string {

@@ -1,10 +1,14 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { AdminParts } from "../parts.ts";
 
-export interface InboxQuery {
+/** Which open questions are listed. */
+export interface InboxFilter {
+  readonly job_id?: string | undefined;
+}
+
+export interface InboxQuery extends InboxFilter {
   readonly limit: number;
   readonly skip: number;
-  readonly job_id?: string;
 }
 
 /** Open questions: those with a deadline first, the most urgent at the top; then the others, oldest first. */

@@ -54,10 +54,22 @@ export function trusted(text: string): Html {
   return new Html(text);
 }
 
-/** When an answer is due; nothing if there is no deadline. */
+/** When an answer is due, kept current by the page's script; nothing if there is no deadline. */
 export function duePiece(deadline: string | null | undefined, now: Date): Html {
   const time = toTimeView(deadline, now);
   if (!time) return html``;
   const late = new Date(time.iso) <= now;
-  return html`<span class="due${late ? " late" : ""}" title="${time.full}">${late ? "overdue for" : "due in"} ${formatDuration(Math.abs(Date.parse(time.iso) - now.getTime()))}</span>`;
+  return html`<time class="due${late ? " late" : ""}" datetime="${time.iso}" title="${time.full}" data-until="due in|overdue for">${late ? "overdue for" : "due in"} ${distance(time.iso, now)}</time>`;
+}
+
+/** The time that is left until a deadline, in words; nothing if there is none. */
+export function leftPiece(deadline: string | null | undefined, now: Date): Html | undefined {
+  const time = toTimeView(deadline, now);
+  if (!time) return undefined;
+  const late = new Date(time.iso) <= now;
+  return html`<time datetime="${time.iso}" title="${time.full}" data-until="in the next|now, overdue for">${late ? "now, overdue for" : "in the next"} ${distance(time.iso, now)}</time>`;
+}
+
+function distance(iso: string, now: Date): string {
+  return formatDuration(Math.abs(Date.parse(iso) - now.getTime()));
 }

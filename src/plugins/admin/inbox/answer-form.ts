@@ -1,0 +1,106 @@
+import { describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import type { Caller } from "../../../core/audit/caller.ts";
+import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import type { HttpEvent } from "../../../core/http/route.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash.ts";
+import { readFields } from "../forms/fields.ts";
+import { readForm } from "../forms/read-form.ts";
+import { negotiate, wantsJson } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { renderFragment, renderPage } from "../respond.ts";
+import { countOf } from "../views/format.ts";
+import { toAskView } from "./ask-view.ts";
+import { inboxState, readEvidence } from "./inbox-page.ts";
+import { readInbox } from "./read-inbox.ts";
+
+/** Questions in the list beside a refused answer. */
+const LISTED = 50;
+
+/** Answers the question of a case with its form; a refused one is shown with its problems. */
+export async function answerByForm(
+  parts: AdminParts,
+  event: HttpEvent,
+  { id, caller }: { id: string; caller: Caller },
+): Promise<Response> {
+  const form = await readForm(event);
+  const item = await parts.cases.summary(id);
+  const answer = readFields(form, item.question?.fields ?? []);
+  const message = form.get("message") || null;
+  const job = await parts.jobs.find(item.job_id);
+  const agent = job?.agent_name ?? "";
+  const verdict = item.question ? await readCoreFields(item.question.fields).check(answer) : undefined;
+  if (verdict?.ok === false) {
+    if (wantsJson(event)) throw invalidAnswer(verdict.problems);
+    return refused(parts, event, {
+      item,
+      error: invalidAnswer(verdict.problems),
+      problems: verdict.problems,
+      typed: form,
+      agent,
+    });
+  }
+  try {
+    // A form that was open when the question changed must not answer the new one.
+    if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
+    const question_id = item.question?.id;
+    const request = { answer, message, ...(question_id !== undefined && { question_id }) };
+    await parts.runner().answer(item.job_id, id, request, caller);
+  } catch (error) {
+    if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
+    return refused(parts, event, { item, error, problems: {}, typed: form, agent });
+  }
+  if (negotiate(event, "page") === "fragment") {
+    const { items, total } = await readInbox(parts, { limit: 1, skip: 0 });
+    const ask = {
+      ...toAskView(item, { now: parts.clock(), agent, done: "Answered. The agent continues." }),
+      next: items[0] ? withQuery("/admin/inbox", { question: items[0].id }) : "",
+      nextLabel: `Next of ${countOf(total, "open question")}`,
+    };
+    return renderFragment(parts, event, { template: "ask", state: { ask } });
+  }
+  return redirect("/admin/inbox", [flashCookie(parts, event, "good", `Answered: ${item.name}`)]);
+}
+
+function settled(item: StoredCase): ServiceError {
+  return new ServiceError("invalid_transition", `Case "${item.id}" now asks another question`, {
+    detail: "Reload the page to see it.",
+  });
+}
+
+function invalidAnswer(problems: Readonly<Record<string, string>>): ServiceError {
+  return new ServiceError("invalid_parameters", "The answer is incomplete", {
+    detail: describeProblems(problems),
+  });
+}
+
+interface Refusal {
+  readonly item: StoredCase;
+  readonly error: ServiceError;
+  /** Problems, by field name. */
+  readonly problems: Readonly<Record<string, string>>;
+  readonly typed: URLSearchParams;
+  readonly agent: string;
+}
+
+async function refused(parts: AdminParts, event: HttpEvent, refusal: Refusal): Promise<Response> {
+  const { item, error, problems, typed, agent } = refusal;
+  const isFieldwise = Object.keys(problems).length > 0;
+  const ask = toAskView(item, {
+    now: parts.clock(),
+    agent,
+    evidence: await readEvidence(parts, item),
+    form: { typed, problems },
+    problem: isFieldwise ? undefined : [error.message, error.detail].filter(Boolean).join(". "),
+  });
+  const answer = { status: error.status };
+  if (negotiate(event, "page") === "fragment") {
+    // The form shows its problems; a failed request would be noise in the browser's console.
+    return renderFragment(parts, event, { template: "ask", state: { ask } });
+  }
+  const text = await parts.renderer.render("fragments/ask", { ask });
+  const state = await inboxState(parts, { limit: LISTED, skip: 0, question: item.id }, text);
+  return renderPage(parts, event, { template: "inbox", state }, answer);
+}

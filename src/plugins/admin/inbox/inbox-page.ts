@@ -1,0 +1,81 @@
+import type { StoredCase } from "../../../core/models/case.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { countOf, formatCount } from "../views/format.ts";
+import { duePiece, pathTo } from "../views/pieces.ts";
+import { kindOfQuestion, type OpenQuestion, withAgents } from "./alike.ts";
+import { toAskView } from "./ask-view.ts";
+import { type InboxFilter, readInbox } from "./read-inbox.ts";
+
+/** Updates of a case that are shown beside its question. */
+const EVIDENCE = 8;
+
+export interface InboxPage extends InboxFilter {
+  readonly limit: number;
+  readonly skip: number;
+  /** Case whose question is open beside the list. @default that of the first question */
+  readonly question?: string | undefined;
+}
+
+/** The list of questions, and one of them beside it. `ask` replaces its form, as after a refused answer. */
+export async function inboxState(parts: AdminParts, page: InboxPage, ask?: string) {
+  const { limit, skip, question, ...filter } = page;
+  const now = parts.clock();
+  const { items, total } = await readInbox(parts, { ...filter, limit, skip });
+  const listed = await withAgents(parts, items);
+  const selected = await findSelected(parts, listed, question);
+  const path = (query: Partial<InboxPage>) =>
+    withQuery("/admin/inbox", { ...filter, skip: skip || undefined, ...query });
+  const to = (at: number) => path({ skip: at || undefined });
+  return {
+    summary:
+      total === 0 ? "No open questions." : `${countOf(total, "open question")}, the most urgent first.`,
+    api: withQuery("/admin/api/inbox", { ...filter, limit: 100 }),
+    now: now.toISOString(),
+    back: path({}),
+    isOpened: question !== undefined,
+    rows: listed.map(({ item, agent }) => ({
+      id: item.id,
+      href: path({ question: item.id }),
+      isSelected: item.id === selected?.item.id,
+      question: item.question?.question ?? item.name,
+      name: item.name,
+      agent,
+      due: duePiece(item.question?.deadline, now).toString(),
+    })),
+    ask: ask ?? (selected ? await renderAsk(parts, selected, listed) : ""),
+    gone: ask === undefined && question !== undefined && !selected ? pathTo("cases", question) : "",
+    range: `${formatCount(Math.min(skip + 1, total))}–${formatCount(Math.min(skip + limit, total))} of ${formatCount(total)}`,
+    previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
+    next: skip + limit < total ? to(skip + limit) : "",
+  };
+}
+
+/** The question that is shown: the named one, wherever it is in the list, or the first. */
+async function findSelected(
+  parts: AdminParts,
+  listed: readonly OpenQuestion[],
+  caseId: string | undefined,
+): Promise<OpenQuestion | undefined> {
+  if (caseId === undefined) return listed[0];
+  const { items } = await parts.cases.list({ where: { id: caseId, status: "awaiting" }, limit: 1 });
+  return (await withAgents(parts, items))[0];
+}
+
+async function renderAsk(
+  parts: AdminParts,
+  selected: OpenQuestion,
+  listed: readonly OpenQuestion[],
+): Promise<string> {
+  const { item, agent } = selected;
+  const kind = kindOfQuestion(selected);
+  const alike = listed.some((one) => one.item.id !== item.id && kindOfQuestion(one) === kind);
+  const evidence = await readEvidence(parts, item);
+  const ask = { ...toAskView(item, { now: parts.clock(), agent, evidence }), alike };
+  return parts.renderer.render("fragments/ask", { ask });
+}
+
+/** The newest updates of a case that say something. */
+export async function readEvidence(parts: Pick<AdminParts, "cases">, item: StoredCase) {
+  return (await parts.cases.updates(item.id, EVIDENCE)).filter(({ payload }) => payload);
+}
