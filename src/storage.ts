@@ -1,4 +1,6 @@
 export type { Environment } from "./core/storage/aws-credentials.ts";
+export { type AzureOptions, azureDriver } from "./core/storage/azure.ts";
+export type { AzureCredentials } from "./core/storage/azure-credentials.ts";
 export type { CallLimits, CallTools } from "./core/storage/call.ts";
 export { type FileOptions, fileDriver } from "./core/storage/file.ts";
 export type { FileIdentity, FileSystem, StoreIo } from "./core/storage/file-io.ts";

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { azureDriver } from "../../src/core/storage/azure.ts";
 import { gcsDriver } from "../../src/core/storage/gcs.ts";
 import { s3Driver } from "../../src/core/storage/s3.ts";
 import type { StorageDriver } from "../../src/core/storage/storage-driver.ts";
@@ -11,19 +12,23 @@ import type { Store, StoreFactory } from "../../src/core/store/store.ts";
 import { storeContract } from "../../src/core/store/store-contract.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { shareOf } from "../_share.ts";
+import { type AzureServer, startAzure } from "./azure-server.ts";
 import { type GcsServer, startGcs } from "./gcs-server.ts";
 import { cutOff, type ObjectServer, type Seen } from "./object-server.ts";
 import { type S3Server, startS3 } from "./s3-server.ts";
 
 let s3: S3Server;
 let gcs: GcsServer;
+let azure: AzureServer;
 beforeAll(async () => {
   s3 = await startS3(["agents"]);
   gcs = await startGcs(["agents"]);
+  azure = await startAzure(["agents"]);
 });
 afterAll(async () => {
   await s3.close();
   await gcs.close();
+  await azure.close();
 });
 
 /** A store repeats what a driver gives up after this time. */
@@ -55,9 +60,18 @@ const PROVIDERS = [
         token: async () => ({ token: "ya29.test-token", expires: Number.POSITIVE_INFINITY }),
       }),
   },
+  {
+    name: "Azure Blob Storage",
+    server: () => azure as ObjectServer,
+    open: (prefix: string, patience: number): StorageDriver =>
+      azureDriver({
+        ...{ account: azure.account, container: "agents", prefix, endpoint: azure.url, timeout, patience },
+        credentials: { key: azure.key },
+      }),
+  },
 ];
 
-for (const { name, open } of shareOf(PROVIDERS, 3)) {
+for (const { name, open } of shareOf(PROVIDERS, 4)) {
   const prefixOf = (dataDir: string) => dataDir.slice(1);
   const factory: StoreFactory = (context) => bucketStore(open(prefixOf(context.dataDir), SHORT))(context);
   storeContract({ describe, it, persistent: true, name: `a store in ${name}`, open: factory });
@@ -76,7 +90,7 @@ async function openStore(driver: StorageDriver): Promise<Store> {
   return store;
 }
 
-describe.each(shareOf(PROVIDERS, 3))("a store in $name that fails", ({ server, open }) => {
+describe.each(shareOf(PROVIDERS, 4))("a store in $name that fails", ({ server, open }) => {
   const prefix = () => `faults/${++stores}`;
   const changes = (kind: Seen["kind"]) => kind === "write" || kind === "create";
 

@@ -1,12 +1,15 @@
+import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createStorage, type Driver } from "unstorage";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { type AzureOptions, azureDriver } from "../../src/core/storage/azure.ts";
 import { fileDriver } from "../../src/core/storage/file.ts";
 import { gcsDriver } from "../../src/core/storage/gcs.ts";
 import { s3Driver } from "../../src/core/storage/s3.ts";
 import type { CreatingStorageDriver } from "../../src/core/storage/storage-driver.ts";
+import { type AzureServer, startAzure } from "./azure-server.ts";
 import { type GcsServer, startGcs } from "./gcs-server.ts";
 import { cutOff, type Fault, type ObjectServer } from "./object-server.ts";
 import { type S3Server, startS3 } from "./s3-server.ts";
@@ -17,13 +20,16 @@ const BYTES = Buffer.from(Array.from({ length: 256 }, (_, at) => at));
 
 let s3: S3Server;
 let gcs: GcsServer;
+let azure: AzureServer;
 beforeAll(async () => {
   s3 = await startS3(["agents"]);
   gcs = await startGcs(["agents"]);
+  azure = await startAzure(["agents"]);
 });
 afterAll(async () => {
   await s3.close();
   await gcs.close();
+  await azure.close();
 });
 
 const s3Env = { AWS_ACCESS_KEY_ID: "AKIDTEST", AWS_SECRET_ACCESS_KEY: "s3-test-secret" };
@@ -37,6 +43,11 @@ const toGcs = (options: object = {}) =>
     ...{ bucket: "agents", endpoint: gcs.url, prefix: folderName() },
     token: async () => ({ token: "ya29.test-token", expires: Number.POSITIVE_INFINITY }),
     ...{ ...LIMITS, ...options },
+  });
+const toAzure = ({ bucket = "agents", ...options }: { bucket?: string } & Partial<AzureOptions> = {}) =>
+  azureDriver({
+    ...{ account: azure.account, container: bucket, endpoint: azure.url, prefix: folderName() },
+    ...{ env: { AZURE_STORAGE_KEY: azure.key }, ...LIMITS, ...options },
   });
 function toFile(): CreatingStorageDriver {
   return fileDriver({ folder: join(newFolder(), "not", "yet") });
@@ -66,6 +77,7 @@ function disturb(server: ObjectServer, fault: Fault): void {
 describe.each([
   { name: "s3", open: () => toS3() },
   { name: "gcs", open: () => toGcs() },
+  { name: "azure", open: () => toAzure() },
   { name: "file", open: toFile },
 ])("the driver $name", ({ open }) => {
   it("returns the bytes that were written, after overwriting too", async () => {
@@ -133,6 +145,7 @@ describe.each([
 describe.each([
   { name: "s3", open: toS3, server: () => s3 as ObjectServer },
   { name: "gcs", open: toGcs, server: () => gcs as ObjectServer },
+  { name: "azure", open: toAzure, server: () => azure as ObjectServer },
 ])("the driver $name, over a network that fails", ({ name, open, server }) => {
   /** The first request of a kind has a fault. */
   function once(kinds: readonly string[], act: NonNullable<Fault>): { count: number } {
@@ -244,7 +257,7 @@ describe.each([
 
     await expect(driver.getItemRaw("k")).rejects.toMatchObject({
       reason: "unavailable",
-      message: 'The bucket "agents" does not respond as it should (it did not respond in time)',
+      message: `The ${name === "azure" ? "container" : "bucket"} "agents" does not respond as it should (it did not respond in time)`,
     });
     release();
   });
@@ -278,6 +291,92 @@ describe.each([
 
   it("does what the provider's contract allows, and no more", () => {
     expect(server().buckets.violations).toEqual([]);
+  });
+});
+
+describe("credentials of Azure", () => {
+  /** Answers those who ask for a token, each time with another one. */
+  function issuer(match: (url: URL, init: RequestInit | undefined) => boolean, seconds = 3600) {
+    const issued: string[] = [];
+    const answering: typeof fetch = async (input, init) => {
+      const url = new URL(String(input));
+      if (url.origin === new URL(azure.url).origin) return fetch(input, init);
+      if (!match(url, init)) return Response.json({ error: "invalid_client" }, { status: 400 });
+      issued.push(`token-${randomUUID()}`);
+      azure.tokens.set(issued.at(-1)!, Date.now() + 3_600_000);
+      return Response.json({ access_token: issued.at(-1), expires_in: seconds });
+    };
+    return { issued, fetch: answering };
+  }
+
+  it("come from the identity of an app or a container, and are renewed before they expire", async () => {
+    const env = { IDENTITY_ENDPOINT: "http://localhost:42356/msi/token", IDENTITY_HEADER: "hdr" };
+    const { issued, fetch } = issuer(
+      (url, init) =>
+        url.host === "localhost:42356" &&
+        url.searchParams.get("resource") === "https://storage.azure.com/" &&
+        new Headers(init?.headers).get("x-identity-header") === "hdr",
+      60,
+    );
+    const driver = toAzure({ env, fetch });
+
+    await driver.setItemRaw("a", BYTES);
+    await Promise.all(["b", "c"].map((key) => driver.setItemRaw(key, BYTES)));
+
+    expect(issued).toHaveLength(2);
+  });
+
+  it("come from the identity of a virtual machine, and are replaced when the provider no longer accepts them", async () => {
+    const { issued, fetch } = issuer(
+      (url, init) => url.host === "169.254.169.254" && new Headers(init?.headers).get("metadata") === "true",
+    );
+    const driver = toAzure({ env: {}, fetch });
+    await driver.setItemRaw("a", BYTES);
+    azure.tokens.clear();
+
+    await driver.setItemRaw("b", BYTES);
+
+    expect(issued).toHaveLength(2);
+  });
+
+  it("come from the token of a pod, and from the secret of an app", async () => {
+    const file = join(newFolder(), "token");
+    writeFileSync(file, "pod-token\n");
+    const { issued, fetch } = issuer((url, init) => {
+      const form = new URLSearchParams(Buffer.from(init?.body as Uint8Array).toString());
+      const proof = form.get("client_assertion") ?? form.get("client_secret");
+      return url.pathname === "/t/oauth2/v2.0/token" && ["pod-token", "app-secret"].includes(proof ?? "");
+    });
+    const app = { AZURE_TENANT_ID: "t", AZURE_CLIENT_ID: "c" };
+
+    await toAzure({ env: { ...app, AZURE_FEDERATED_TOKEN_FILE: file }, fetch }).setItemRaw("a", BYTES);
+    await toAzure({ env: { ...app, AZURE_CLIENT_SECRET: "app-secret" }, fetch }).setItemRaw("a", BYTES);
+    const wrong = toAzure({ env: { ...app, AZURE_CLIENT_SECRET: "hunter2" }, fetch }).setItemRaw("a", BYTES);
+
+    await expect(wrong).rejects.toMatchObject({
+      message: expect.stringContaining("the app in Entra ID (400 invalid_client)"),
+      detail: expect.stringContaining("Storage Blob Data Contributor"),
+    });
+    await expect(wrong).rejects.not.toThrow("hunter2");
+    expect(issued).toHaveLength(2);
+  });
+
+  it("that are wrong, and a wrong clock, have errors of their own, without the credentials", async () => {
+    const key = Buffer.from("another key").toString("base64");
+    const credentials = { token: "tok-secret", expires: Number.POSITIVE_INFINITY };
+
+    await expect(toAzure({ credentials: { key } }).getItemRaw("a")).rejects.toMatchObject({
+      reason: "denied",
+      message: expect.stringContaining("AuthenticationFailed"),
+    });
+    await expect(
+      toAzure({ now: () => new Date(Date.now() + 47 * 60_000) }).getItemRaw("a"),
+    ).rejects.toMatchObject({
+      reason: "clock",
+    });
+    await expect(toAzure({ credentials }).getItemRaw("a")).rejects.toThrow(
+      "Lifetime validation failed: … has",
+    );
   });
 });
 

@@ -11,6 +11,7 @@ describe("the URL of a storage", () => {
     ["s3://agents/production?region=eu-central-1", "agent-control-s3"],
     ["s3://agents?region=auto&endpoint=https://abc.r2.cloudflarestorage.com", "agent-control-s3"],
     ["gs://agents/a/b", "agent-control-gcs"],
+    ["azblob://mycompany/agents/production", "agent-control-azure"],
     ["file:///mnt/backups", "agent-control-file"],
   ])("%s opens the driver %s", (url, name) => {
     expect(storageFromUrl(url, { env: {} }).name).toBe(name);
@@ -38,6 +39,8 @@ describe("the URL of a storage", () => {
     ["s3://?region=x", "must name a bucket"],
     ["s3://agents?endpoint=minio", "has an endpoint that is not a URL"],
     ["s3://agents", "set region, or AWS_REGION"],
+    ["azblob://mycompany", "must name an account and a container"],
+    ["azblob://mycompany/agents?sas=hunter2", 'unknown parameter "sas"'],
     ["file://host/folder", "use three slashes"],
     ["gs://agents?endpoint=http://example.com", "use https"],
   ])("%s is refused with what is wrong, and without its secrets", (url, says) => {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { isLoopback } from "../base/loopback.ts";
 import type { Environment } from "./aws-credentials.ts";
 import { type Call, type CallLimits, type CallTools, converse, type Response, type Verdict } from "./call.ts";
+import { checkEndpoint } from "./endpoint.ts";
 import { findGoogleToken, type GoogleToken } from "./google-token.ts";
 import { Renewed } from "./renewed.ts";
 import { escapeUri } from "./sign-v4.ts";
@@ -142,14 +142,6 @@ class GcsBucket {
       renew: () => this.#token.discard(),
     });
   }
-}
-
-/** A token must not be readable on the way. */
-function checkEndpoint(endpoint: string): string {
-  const { protocol, hostname } = new URL(endpoint);
-  if (protocol !== "https:" && !isLoopback(hostname))
-    throw new TypeError(`The endpoint ${endpoint} would send credentials unencrypted: use https`);
-  return endpoint.replace(/\/+$/, "");
 }
 
 function judge(response: Response, request: GcsRequest, secret: string | undefined): Verdict | undefined {

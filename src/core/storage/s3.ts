@@ -12,6 +12,7 @@ import {
   toPrefix,
 } from "./storage-driver.ts";
 import { StorageFailure } from "./storage-failure.ts";
+import { elementOf, unescapeXml } from "./xml.ts";
 
 /** Where an object has the SHA-256 of its content: what is read must be what was written. */
 const HASH = "x-amz-meta-sha256";
@@ -247,18 +248,6 @@ function skewOf(headers: Headers, now: Date): string {
   const minutes = Math.round((now.getTime() - Date.parse(headers.get("date") ?? "")) / 60_000);
   if (!Number.isFinite(minutes)) return "";
   return `; this machine is ${Math.abs(minutes)} minutes ${minutes < 0 ? "behind" : "ahead"}`;
-}
-
-function elementOf(xml: string, name: string): string | undefined {
-  return new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
-}
-
-function unescapeXml(text: string): string {
-  const names: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
-  return text.replace(/&(?:#(\d+)|#x([\da-f]+)|(\w+));/gi, (all, decimal, hex, name) => {
-    if (name !== undefined) return names[name] ?? all;
-    return String.fromCodePoint(decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal));
-  });
 }
 
 function malformed(bucket: string): StorageFailure {

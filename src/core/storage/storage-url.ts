@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { OptionsError } from "../base/check-options.ts";
 import type { Environment } from "./aws-credentials.ts";
+import { azureDriver } from "./azure.ts";
 import type { CallLimits, CallTools } from "./call.ts";
 import { fileDriver } from "./file.ts";
 import { gcsDriver } from "./gcs.ts";
@@ -11,9 +12,11 @@ import type { StorageDriver } from "./storage-driver.ts";
 const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   "s3:": ["region", "endpoint", "conditional"],
   "gs:": ["endpoint"],
+  "azblob:": ["endpoint"],
   "file:": [],
 };
-const FORMS = "s3://bucket/prefix?region=eu-central-1, gs://bucket/prefix or file:///folder";
+const FORMS =
+  "s3://bucket/prefix?region=eu-central-1, gs://bucket/prefix, azblob://account/container/prefix or file:///folder";
 
 export interface StorageUrlOptions extends CallTools, CallLimits {
   /** Where credentials are looked for. @default process.env */
@@ -32,7 +35,8 @@ export function storageFromVariable(name: string, url: string, limits: CallLimit
 }
 
 /**
- * The storage that a URL names: `s3://bucket/prefix?region=…&endpoint=…`, `gs://bucket/prefix`, `file:///folder`.
+ * The storage that a URL names: `s3://bucket/prefix?region=…&endpoint=…`, `gs://bucket/prefix`,
+ * `azblob://account/container/prefix`, `file:///folder`.
  * Credentials are never part of it.
  *
  * @throws {TypeError} if it is not such a URL; its text is not in the message.
@@ -57,6 +61,11 @@ export function storageFromUrl(text: string, options: StorageUrlOptions = {}): S
   if (!/^[a-z\d][a-z\d._-]{1,221}$/.test(bucket)) throw new TypeError(`${name} must name a bucket: ${FORMS}`);
   const endpoint = endpointOf(url, name);
   const prefix = decodeURIComponent(url.pathname);
+  if (url.protocol === "azblob:") {
+    const [, container = "", ...path] = prefix.split("/");
+    if (container === "") throw new TypeError(`${name} must name an account and a container: ${FORMS}`);
+    return azureDriver({ ...tools, account: bucket, container, prefix: path.join("/"), endpoint });
+  }
   if (url.protocol === "gs:") return gcsDriver({ ...tools, bucket, prefix, endpoint });
   const conditional = url.searchParams.get("conditional");
   const region = url.searchParams.get("region") ?? undefined;
