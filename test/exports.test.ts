@@ -41,7 +41,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "html",
   ],
   "./store": ["FencedError", "StoreConflictError", "StoreMissingError", "storeDriver"],
-  "./storage": ["StorageFailure", "fileDriver", "gcsDriver", "s3Driver", "storageFromUrl"],
+  "./storage": ["StorageFailure", "azureDriver", "fileDriver", "gcsDriver", "s3Driver", "storageFromUrl"],
   "./deploy": [
     "DeployError",
     "createCommand",

@@ -9,7 +9,9 @@ export const storageFlag = (what: string) =>
   v.optional(
     v.pipe(
       v.string(),
-      v.description(`${what}: s3://bucket/prefix?region=…, gs://bucket/prefix or file:///folder`),
+      v.description(
+        `${what}: s3://bucket/prefix?region=…, gs://bucket/prefix, azblob://account/container/prefix or file:///folder`,
+      ),
       v.metadata({ value: "url" }),
     ),
   );

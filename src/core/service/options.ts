@@ -174,9 +174,9 @@ export interface ServerOptions {
   backup?: StorageLike | BackupOptions;
   /**
    * Where the store keeps its journal, so that it outlives the machine: the URL of a bucket or folder, such as
-   * `s3://bucket/prefix?region=eu-central-1`, `gs://bucket/prefix` or `file:///folder`; a driver of unstorage; or a `Storage`
-   * of it. The data folder is only a cache then. Not together with another store. `apiKey` and `rsaPrivateKey` must be
-   * given. Variable `SERVICE_STORAGE_URL`.
+   * `s3://bucket/prefix?region=eu-central-1`, `gs://bucket/prefix`, `azblob://account/container/prefix` or
+   * `file:///folder`; a driver of unstorage; or a `Storage` of it. The data folder is only a cache then. Not together with
+   * another store. `apiKey` and `rsaPrivateKey` must be given. Variable `SERVICE_STORAGE_URL`.
    *
    * @default none: the store is in the data folder
    */

@@ -1,4 +1,4 @@
-/** The text of the first element of a name, as it stands there. */
+/** The text of the first element of a name, escaped as it is. */
 export function elementOf(xml: string, name: string): string | undefined {
   return new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
 }
