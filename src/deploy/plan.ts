@@ -183,7 +183,9 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
 }
 
 function costOf(service: string | undefined, storage: string | undefined): string | null {
-  const parts = [service, storage && `the bucket ${BUCKET_COST}`].filter(Boolean);
+  // Other services with the interface of S3 have other prices.
+  const isPriced = storage !== undefined && !new URL(storage).searchParams.has("endpoint");
+  const parts = [service, isPriced && `the bucket ${BUCKET_COST}`].filter(Boolean);
   return parts.length === 0 ? null : parts.join("; ");
 }
 

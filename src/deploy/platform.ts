@@ -292,6 +292,8 @@ export interface Platform<Flags = Record<string, unknown>> {
    * to one: its scaling, and CPU between requests.
    */
   readonly withDatabase?: Readonly<Record<string, unknown>>;
+  /** Whether, for minutes, the old and the new instances of a release both get requests. @default false */
+  readonly splitsTraffic?: boolean;
   /** Proxies of the platform in front of a service; becomes its `SERVICE_TRUST_PROXY`. @default 0 */
   readonly proxies?: number;
   /** Seconds for rollout and health if the default 300 are too few. */

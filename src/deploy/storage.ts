@@ -21,6 +21,11 @@ export function checkStorage(storage: string): void {
   } catch (error) {
     throw new DeployError("usage", error instanceof Error ? error.message : String(error));
   }
+  const { protocol, searchParams } = new URL(storage);
+  if (protocol === "s3:" && !searchParams.has("region") && !searchParams.has("endpoint"))
+    throw new DeployError("usage", `--storage ${storage}: its region is missing`, {
+      fix: `Name it: --storage "${storage}?region=eu-central-1"`,
+    });
   if (!/^(s3|gs):/.test(storage))
     throw new DeployError("usage", "--storage must name a bucket: a folder of a container does not last", {
       fix: "Use s3://bucket/prefix?region=eu-central-1 or gs://bucket/prefix",
@@ -52,7 +57,7 @@ export function storageFindings(
     secretNames,
     env,
   }: {
-    readonly platform: Pick<Platform<never>, "name" | "ephemeralDisk">;
+    readonly platform: Pick<Platform<never>, "name" | "ephemeralDisk" | "splitsTraffic">;
     readonly session: Pick<PlatformSession, "hasAccessTo">;
     readonly secretNames: readonly string[];
     readonly env: Readonly<Record<string, string>>;
@@ -81,6 +86,13 @@ export function storageFindings(
       subject,
       message: `SERVICE_DURABILITY is "disk", and ${platform.name} wipes the disk: what was not shipped when an instance ends is lost`,
       fix: "Remove the variable: by default a write is acknowledged once it is in the bucket",
+    });
+  if (platform.splitsTraffic)
+    found.push({
+      level: "warning",
+      subject,
+      message: `while a release replaces another, ${platform.name} sends requests to both for some minutes: the store moves to the new instance with its first one, and the old one answers with 503 from then on`,
+      fix: "Deploy when few requests arrive, or store jobs in a database: too many of these answers have the platform roll back, which loses no job",
     });
   return found;
 }

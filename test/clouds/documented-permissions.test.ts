@@ -46,10 +46,10 @@ describe("the policy in the documentation allows every call of a deployment", ()
     "on %s",
     async (name, title) => {
       const calls = await callsOf(FLOWS.find((flow) => flow.name === name)!);
-      const common = [...named(section("AWS ECS Express Mode"), "sts|ecr|iam|secretsmanager|logs")];
+      const common = [...named(section("AWS ECS Express Mode"), "sts|ecr|iam|secretsmanager|logs|s3")];
       const allowed = new Set([...common, ...named(section(title), "ecs|apprunner")]);
 
-      const needed = calls.map((call) => call.replace(" ", ":"));
+      const needed = calls.map((call) => S3[call] ?? call.replace(" ", ":"));
       // What else IAM asks for: with tags given at creation, and for roles that are handed on.
       const service = name === "aws-app-runner" ? "apprunner" : "ecs";
       const implied = ["ecr", "secretsmanager", service].map((prefix) => `${prefix}:TagResource`);
@@ -72,6 +72,12 @@ describe("the policy in the documentation allows every call of a deployment", ()
     expect(permissions.filter(([, permission]) => permission && !allowed.has(permission))).toEqual([]);
   });
 });
+
+/** Calls to S3 whose permission has another name. */
+const S3: Readonly<Record<string, string>> = {
+  "s3 HeadBucket": "s3:ListBucket",
+  "s3 PutPublicAccessBlock": "s3:PutBucketPublicAccessBlock",
+};
 
 /** Google's calls and the permission each asks for; an empty one where it asks for none. */
 const GOOGLE: readonly (readonly [RegExp, string])[] = [

@@ -37,7 +37,8 @@ export async function startS3(
   return { ...server, keys, region };
 }
 
-interface Known {
+/** Keys that sign, and the region that they sign for. */
+export interface KnownKeys {
   readonly keys: ReadonlyMap<string, S3Key>;
   readonly region: string;
 }
@@ -49,7 +50,7 @@ function describeRequest({ method, path, query, headers }: Received): Pick<Seen,
   return name === "" ? { kind: "list", name: query.get("prefix") ?? "" } : { kind: "read", name };
 }
 
-function answer(buckets: Buckets, request: Received, known: Known): Answer {
+function answer(buckets: Buckets, request: Received, known: KnownKeys): Answer {
   const refusal = checkSignature(request, known);
   if (refusal) return refusal;
   const { method, path, query, headers, raw } = request;
@@ -126,9 +127,9 @@ function list(buckets: Buckets, bucket: string, query: URLSearchParams): Answer 
 }
 
 /** Computes the signature from the request as it came, without the code that is tested. */
-function checkSignature(
+export function checkSignature(
   { method, path, query, headers, raw }: Received,
-  { keys, region }: Known,
+  { keys, region }: KnownKeys,
 ): Answer | undefined {
   const given =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/s3\/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([\da-f]{64})$/.exec(

@@ -2,6 +2,7 @@ import type { ResourceAction } from "../../core/models/deployment.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
+import { planStorage } from "../aws/job-bucket.ts";
 import { findRole } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
@@ -31,6 +32,7 @@ export async function planRelease(
         resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for App Runner"),
       ),
     )),
+    ...(await planStorage(context, instanceRole(context), spec, live)),
     ...releaseActions({ serviceName, spec, live, liveHashes, changes }),
   ];
 }

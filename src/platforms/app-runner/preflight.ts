@@ -1,6 +1,7 @@
 import type { Finding } from "../../deploy/platform.ts";
 import { isDenied } from "../aws/aws.ts";
 import { awsDefaults, credentialsSource } from "../aws/aws-config.ts";
+import { BUCKET_ACTIONS, wantsBucket } from "../aws/job-bucket.ts";
 import { COMMON_ACTIONS, permissionFindings } from "../aws/permissions.ts";
 import type { Context } from "./context.ts";
 import { findService, isOwnService } from "./services.ts";
@@ -63,7 +64,7 @@ export async function preflight(context: Context): Promise<Finding[]> {
     ...found,
     ...rangeFindings(context),
     ...(await accessFindings(context)),
-    ...(await permissionFindings(context, ACTIONS)),
+    ...(await permissionFindings(context, [...ACTIONS, ...(wantsBucket(target) ? BUCKET_ACTIONS : [])])),
   ];
 }
 

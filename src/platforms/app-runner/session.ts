@@ -3,9 +3,10 @@ import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
 import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
+import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
-import type { Context } from "./context.ts";
+import { type Context, instanceRole } from "./context.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -39,6 +40,9 @@ export async function openSession(
       await ensureRepository(context);
       await prepareRoles(context);
     },
+    storageUrl: async () => storageUrl(context),
+    hasAccessTo: isS3,
+    ensureStorage: (url) => ensureStorage(context, instanceRole(context), url),
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     imageDigest: (tag) => imageDigest(context, tag),

@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec } from "../../deploy/platform.ts";
+import { usesBucket } from "../aws/job-bucket.ts";
 import { roleArn } from "../aws/roles.ts";
 import type { Context } from "./context.ts";
-import { executionRole } from "./context.ts";
+import { executionRole, taskRole } from "./context.ts";
 import type { Configuration, PrimaryContainer, ScalingTarget } from "./service-types.ts";
 
 /** Everything about a service that a release determines, except networks: ECS adds its own security group. */
 export interface Wanted {
   readonly executionRoleArn: string;
+  readonly taskRoleArn?: string;
   readonly primaryContainer: PrimaryContainer;
   readonly healthCheckPath: string;
   readonly cpu: string;
@@ -21,6 +23,7 @@ export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: 
   const logs = live?.primaryContainer?.awsLogsConfiguration;
   return {
     executionRoleArn: roleArn(context, executionRole(context).name),
+    ...(usesBucket(spec) ? { taskRoleArn: roleArn(context, taskRole(context).name) } : {}),
     primaryContainer: {
       image: spec.image,
       containerPort: spec.port,
@@ -47,6 +50,7 @@ export function isSameConfiguration(live: Configuration | undefined, wanted: Wan
     live.memory === wanted.memory &&
     live.healthCheckPath === wanted.healthCheckPath &&
     live.executionRoleArn === wanted.executionRoleArn &&
+    live.taskRoleArn === (wanted.taskRoleArn ?? live.taskRoleArn) &&
     isSameRange(live, wanted)
   );
 }

@@ -30,6 +30,15 @@ export function executionRole({ target }: Context, secrets?: object): WantedRole
   };
 }
 
+/** The role that the service itself runs with, where it has its store in a bucket. */
+export function taskRole({ target }: Context): WantedRole {
+  return {
+    name: `${target.serviceName}-${target.region}-task`,
+    principal: "ecs-tasks.amazonaws.com",
+    managed: [],
+  };
+}
+
 /** The role with which ECS creates the load balancer, its certificate and the scaling. */
 export function infrastructureRole({ target }: Context): WantedRole {
   return {

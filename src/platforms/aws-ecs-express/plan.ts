@@ -2,12 +2,13 @@ import type { ResourceAction } from "../../core/models/deployment.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
+import { planStorage } from "../aws/job-bucket.ts";
 import { findRole } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { isSameRange, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { executionRole, infrastructureRole } from "./context.ts";
+import { executionRole, infrastructureRole, taskRole } from "./context.ts";
 import type { Configuration, ScalingTarget } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
 
@@ -30,6 +31,7 @@ export async function planRelease(
         resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for ECS"),
       ),
     )),
+    ...(await planStorage(context, taskRole(context), spec, live)),
     ...releaseActions({
       serviceName,
       spec,
@@ -46,6 +48,7 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration
     ["port", String(live.primaryContainer?.containerPort), String(spec.port)],
     ["cpu", live.cpu, wanted.cpu],
     ["memory", live.memory, wanted.memory],
+    ["task_role", wanted.taskRoleArn && live.taskRoleArn, wanted.taskRoleArn],
     ["health_path", live.healthCheckPath, wanted.healthCheckPath],
   ];
   const changes = pairs

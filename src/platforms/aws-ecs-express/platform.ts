@@ -11,6 +11,7 @@ const ecsExpressPlatform: Platform<EcsExpressFlags> = {
   defaultRegion: "us-east-1",
   flags: EcsExpressFlagsSchema,
   ephemeralDisk: true,
+  splitsTraffic: true,
   withDatabase: { maxInstances: 3, scaleAtCpu: 60 },
   proxies: 1,
   // A good update is watched for six minutes before it counts as successful.

@@ -1,5 +1,6 @@
 import type { Finding } from "../../deploy/platform.ts";
 import { awsDefaults, credentialsSource } from "../aws/aws-config.ts";
+import { BUCKET_ACTIONS, wantsBucket } from "../aws/job-bucket.ts";
 import { COMMON_ACTIONS, permissionFindings } from "../aws/permissions.ts";
 import type { Context } from "./context.ts";
 import { findService, isOwnService } from "./services.ts";
@@ -42,5 +43,8 @@ export async function preflight(context: Context): Promise<Finding[]> {
       message: `a service "${target.serviceName}" already exists and does not belong to this target`,
       fix: "Choose another name with --name",
     });
-  return [...findings, ...(await permissionFindings(context, ACTIONS))];
+  return [
+    ...findings,
+    ...(await permissionFindings(context, [...ACTIONS, ...(wantsBucket(target) ? BUCKET_ACTIONS : [])])),
+  ];
 }

@@ -2,7 +2,7 @@ import { removeRole } from "../aws/roles.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
-import { executionRole, infrastructureRole, serviceArn } from "./context.ts";
+import { executionRole, infrastructureRole, serviceArn, taskRole } from "./context.ts";
 import { findOwnService } from "./services.ts";
 
 /** Deletes the service and waits until it is drained, then the roles that were created for it. */
@@ -28,5 +28,6 @@ export async function removeService(context: Context): Promise<void> {
     done: (left) => left === undefined,
   });
   await removeRole(context, executionRole(context).name);
+  await removeRole(context, taskRole(context).name);
   await removeRole(context, infrastructureRole(context).name);
 }

@@ -11,6 +11,7 @@ export interface Service {
 export interface Configuration {
   readonly serviceRevisionArn?: string;
   readonly executionRoleArn?: string;
+  readonly taskRoleArn?: string;
   readonly cpu?: string;
   readonly memory?: string;
   readonly healthCheckPath?: string;

@@ -3,10 +3,11 @@ import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
 import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
+import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import type { Context } from "./context.ts";
-import { expectedUrl } from "./context.ts";
+import { expectedUrl, taskRole } from "./context.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -44,6 +45,9 @@ export async function openSession(
       await ensureRepository(context);
       await prepareRoles(context);
     },
+    storageUrl: async () => storageUrl(context),
+    hasAccessTo: isS3,
+    ensureStorage: (url) => ensureStorage(context, taskRole(context), url),
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     imageDigest: (tag) => imageDigest(context, tag),

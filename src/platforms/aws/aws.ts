@@ -1,3 +1,4 @@
+import type { AwsCredentials } from "../../core/storage/sign-v4.ts";
 import { DeployError } from "../../deploy/errors.ts";
 import { proxyFor, TunnelAgent } from "../../deploy/proxy.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
@@ -40,6 +41,7 @@ export interface AwsCall<T> {
 interface Client {
   send(command: unknown): Promise<unknown>;
   destroy(): void;
+  readonly config: { credentials(): Promise<AwsCredentials> };
 }
 type Constructors = Record<string, new (input: unknown) => unknown>;
 
@@ -103,6 +105,19 @@ export class Aws {
       const url = this.#address(service);
       const login = renewal(this.#tools.env);
       throw explainFailure(this.#tools, error, { provider: "AWS", url, login, isExpired });
+    }
+  }
+
+  /** The credentials that the SDK finds, for calls to a service that has no client here. */
+  async credentials(): Promise<AwsCredentials> {
+    const { client } = await this.#client("sts");
+    try {
+      const { accessKeyId, secretAccessKey, sessionToken } = await client.config.credentials();
+      this.#tools.redact(secretAccessKey);
+      if (sessionToken) this.#tools.redact(sessionToken);
+      return { accessKeyId, secretAccessKey, sessionToken };
+    } catch (error) {
+      throw toCloudError(error, "sts");
     }
   }
 
@@ -195,7 +210,7 @@ function toCloudError(error: unknown, call: string): unknown {
 }
 
 /** Codes of a login that has expired or never was one. */
-function isExpired(code: string): boolean {
+export function isExpired(code: string): boolean {
   return /^(ExpiredToken|RequestExpired|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|InvalidSignature|SignatureDoesNotMatch|AuthFailure)/.test(
     code,
   );

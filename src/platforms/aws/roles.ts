@@ -110,16 +110,22 @@ async function attachManaged(context: AwsContext, { name, managed }: WantedRole)
   }
 }
 
+/** An inline policy of a role; undefined if there is none. */
+export async function readInline({ aws }: AwsContext, name: string, policy: string): Promise<unknown> {
+  const key = { RoleName: name, PolicyName: policy };
+  const found = await aws.find<{ PolicyDocument?: string }>("iam", "GetRolePolicy", key, MISSING);
+  return found?.PolicyDocument && JSON.parse(decodeURIComponent(found.PolicyDocument));
+}
+
 async function setInline(
-  { aws, tools }: AwsContext,
+  context: AwsContext,
   name: string,
   policy: string,
   document: object | undefined,
 ): Promise<void> {
+  const { aws, tools } = context;
   const key = { RoleName: name, PolicyName: policy };
-  const found = await aws.find<{ PolicyDocument?: string }>("iam", "GetRolePolicy", key, MISSING);
-  const live: unknown = found?.PolicyDocument && JSON.parse(decodeURIComponent(found.PolicyDocument));
-  if (isDeepStrictEqual(live, document)) return;
+  if (isDeepStrictEqual(await readInline(context, name, policy), document)) return;
   await tools.journal({ step: `role.policy ${name}` }, () =>
     document === undefined
       ? gone(aws.send("iam", "DeleteRolePolicy", key, { idempotent: true }))

@@ -90,6 +90,8 @@ function update(state: AwsState, service: ExpressService, input: Json): Answer {
     )
   )
     return refuse("AccessDeniedException", "Cannot assume role");
+  if (input.taskRoleArn && assumeProblem(state, input.taskRoleArn, "ecs-tasks.amazonaws.com"))
+    return refuse("AccessDeniedException", "Cannot assume role");
   const { serviceRevisionArn: _, ...before } = service.active ?? { serviceRevisionArn: "" };
   const started = begin(state, service, { ...before, ...pick(input) });
   return ok({
@@ -102,11 +104,14 @@ function roleProblem(state: AwsState, input: Json): Answer | undefined {
     return refuse("InvalidParameterException", "roles are required");
   const infrastructure = assumeProblem(state, input.infrastructureRoleArn, "ecs.amazonaws.com");
   const execution = assumeProblem(state, input.executionRoleArn, "ecs-tasks.amazonaws.com");
-  if (!infrastructure && !execution) return undefined;
-  return refuse(
-    "AccessDeniedException",
-    `Cannot assume role ${String(infrastructure ? input.infrastructureRoleArn : input.executionRoleArn)}`,
-  );
+  const task = input.taskRoleArn && assumeProblem(state, input.taskRoleArn, "ecs-tasks.amazonaws.com");
+  if (!infrastructure && !execution && !task) return undefined;
+  const failed = infrastructure
+    ? input.infrastructureRoleArn
+    : execution
+      ? input.executionRoleArn
+      : input.taskRoleArn;
+  return refuse("AccessDeniedException", `Cannot assume role ${String(failed)}`);
 }
 
 function pick(input: Json): Json {

@@ -7,6 +7,7 @@ import { Recorder } from "../recorder.ts";
 import { appRunnerApi } from "./apprunner.ts";
 import { ecsApi } from "./ecs.ts";
 import { iamApi, stsApi } from "./identity.ts";
+import { s3Api, s3Operation } from "./s3.ts";
 import type { AwsState, Json } from "./state.ts";
 import { newAwsState, ok, refuse } from "./state.ts";
 import { registryApi, secretsApi } from "./vault.ts";
@@ -52,6 +53,11 @@ export async function startAws(images: ImageRunner): Promise<AwsEmulator> {
 }
 
 async function answer(state: AwsState, recorder: Recorder, request: Received): Promise<Answer | undefined> {
+  const bucket = s3Operation(request);
+  if (bucket !== undefined)
+    return recorder.handle({ name: `s3 ${bucket}`, mutating: bucket !== "HeadBucket" }, request, async () =>
+      s3Api(state, bucket, request),
+    );
   const text = request.raw.toString("utf8");
   const target = request.headers["x-amz-target"];
   const form = target === undefined ? new URLSearchParams(text) : undefined;

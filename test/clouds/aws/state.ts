@@ -82,6 +82,8 @@ export interface AwsState {
     status: string;
   }[];
   readonly express: Map<string, ExpressService>;
+  /** Buckets of S3, with what is blocked of public access. */
+  readonly buckets: Map<string, { readonly owner: string; blocks: readonly string[] }>;
   readonly logs: { group: string; message: string; timestamp: number }[];
   readonly switches: {
     /** What App Runner answers to an account that it does not take. */
@@ -110,6 +112,7 @@ export function newAwsState(images: ImageRunner): AwsState {
     services: [],
     scaling: [],
     express: new Map(),
+    buckets: new Map(),
     logs: [],
     switches: {
       closed: false,

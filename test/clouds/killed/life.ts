@@ -78,7 +78,7 @@ export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
 /** The lives that services can have on a platform: not each creates buckets. */
 export const livesOn = (platform: string): readonly string[] =>
   Object.keys(LIVES).filter((name) => name !== "bucket's" || WITH_BUCKETS.includes(platform));
-const WITH_BUCKETS = ["cloud-run"];
+const WITH_BUCKETS = ["cloud-run", "aws-app-runner", "aws-ecs-express"];
 
 /** The instance range, in the words of each platform. */
 export const RANGE: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {

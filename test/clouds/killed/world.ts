@@ -22,8 +22,9 @@ function cloudOf(state: CloudState): unknown {
   return "registries" in state ? digitalOceanOf(state) : googleOf(state);
 }
 
-function awsOf({ repositories, roles, secrets, scaling, services, express }: AwsState): unknown {
+function awsOf({ repositories, roles, secrets, scaling, services, express, buckets }: AwsState): unknown {
   return {
+    buckets: [...buckets],
     repositories: [...repositories.keys()],
     roles: [...roles.values()].map(({ name, principal, tags, attached, inline }) => [
       name,
