@@ -147,6 +147,14 @@ const token = async ({ server, url }: World): Promise<Values> => ({
   token: new URL((await server.service.get(SIGN_IN_LINK).create(url)).url).searchParams.get("token") ?? "",
 });
 
+/** A link that answers the question of a new job. */
+const linked = async (world: World) => {
+  const { id } = await openCaseOf(world, await world.job());
+  const response = await world.server.request(`/admin/api/cases/${id}/links`, { json: { name: "Mira" } });
+  const link = (await response.json()) as { id: string; path: string };
+  return { params: { id, link: link.id }, token: new URL(link.path, world.url).searchParams.get("token")! };
+};
+
 /** A job whose changes are sent somewhere. */
 const pushed = async (world: World): Promise<Example> => {
   const id = await world.job();
@@ -263,6 +271,14 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   },
   "GET /admin/sign-in": async (world) => ({ query: await token(world) }),
   "POST /admin/sign-in": async (world) => ({ form: await token(world) }),
+  "GET /answer": async (world) => ({ query: { token: (await linked(world)).token } }),
+  "POST /answer": async (world) => ({
+    form: { token: (await linked(world)).token, "f.approved": "true" },
+  }),
+  "POST /admin/api/cases/{id}/links": () => ({ json: { name: "Mira" } }),
+  "POST /admin/cases/{id}/links": () => ({ form: { name: "Mira", expires_in: "1d" } }),
+  "DELETE /admin/api/cases/{id}/links/{link}": linked,
+  "POST /admin/cases/{id}/links/{link}/revoke": linked,
   "POST /admin/session": ({ key }) => ({ form: { key, name: "Ada" } }),
   "POST /admin/agents/{slug}/start": () => ({ form: { "f.mode": "tell" } }),
   "POST /admin/cases/{id}/answer": async (world) => {

@@ -1,6 +1,8 @@
+import { defineAgent } from "agent-control-service";
 import { SIGN_IN_LINK } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
+import type { StoredJob } from "../../src/core/models/job.ts";
 import { AUDIT, STORE } from "../../src/core/service/tokens.ts";
 import { cookieOf, postForm, signIn } from "../admin/_sign-in.ts";
 import { startInstances } from "./_instances.ts";
@@ -96,4 +98,39 @@ it("signing out everywhere invalidates the links of all instances", async () => 
   await other.request("/admin/api/sessions", { method: "DELETE" });
 
   expect((await postForm(one, "/admin/sign-in", { token })).status).toBe(401);
+});
+
+it("a link that answers a question works on any instance, and once", async () => {
+  const asker = defineAgent({
+    name: "Asker",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        run: async ({ job }) => {
+          const item = await job.openCase({ id: "c", name: "Order 7" });
+          return item.ask({ question: "Refund?", fields: [{ name: "by", required: true }] });
+        },
+      },
+    },
+  });
+  const [one, other] = await startInstances([{ agents: [asker] }, { agents: [asker] }]);
+  await one.request("/agents/asker/jobs", { json: { job_context: { job_id: "j" } } });
+  const status = async () => ((await (await other.request("/admin/api/jobs/j")).json()) as StoredJob).status;
+  await expect.poll(status).toBe("awaiting");
+  const link = (await (
+    await other.request("/admin/api/cases/c/links", { json: { name: "Mira" } })
+  ).json()) as {
+    path: string;
+  };
+  const token = new URL(link.path, one.url).searchParams.get("token")!;
+
+  const answers = await Promise.all(
+    [one, other, one, other].map((server, at) => postForm(server, "/answer", { token, "f.by": String(at) })),
+  );
+
+  expect(answers.map((answer) => answer.status).sort()).toEqual([200, 409, 409, 409]);
+  await expect.poll(status).toBe("completed");
+  const by = answers.findIndex((answer) => answer.status === 200);
+  const { result } = (await (await one.request("/admin/api/jobs/j")).json()) as StoredJob;
+  expect(result).toEqual({ by: String(by) });
 });

@@ -74,6 +74,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   A2aPush: [{ id: "push-1", job_id: "job-1" }],
   A2aMessage: [{ id: "message-1", job_id: "job-1", question: "approve" }],
   AdminSession: [{ id: "session-1", until: 1_800_000_000_000 }],
+  AnswerLink: [{ id: "link-1", case_id: "case-1", until: 1_800_000_000_000 }],
   BulkOperation: [{ id: "bulk-1", createdAt: "2026-01-31T09:30:00.000Z" }],
   JobLog: [{ id: "job-1/00000002", job_id: "job-1", part: 2, lines: [] }],
   SignInLink: [{ id: "link-1", until: 1_800_000_000_000 }],

@@ -23,6 +23,8 @@ export const AUDIT_ACTIONS = [
   "case.status",
   "case.delete",
   "case.answer",
+  "case.link",
+  "case.link_revoke",
   "bulk.run",
   "bulk.abort",
   "schedule.run",

@@ -41,7 +41,8 @@ async function storeAnswer(
       const question = item?.question;
       if (item && question && job) {
         assertAwaits(item, job, new Date(unit.now));
-        if (request.question_id !== undefined && question.id !== request.question_id)
+        const { question_id = question.id, asked_at = question.asked_at } = request;
+        if (question.id !== question_id || question.asked_at !== asked_at)
           throw notAwaiting(item, "another question is open");
         if (question.id !== seen.question?.id || liveFields(parts, item) !== live) return undefined;
         if (verdict?.ok === false) throw invalidAnswer(item, verdict.problems);

@@ -43,6 +43,8 @@ export interface ForkRequest {
 export interface AnswerRequest extends CaseUpdateRequest {
   /** The question that is meant: where another one is open, the answer is refused. @default the one that is open */
   readonly question_id?: string;
+  /** When the question that is meant was asked: a job that was started over asks with the same ids. @default any time */
+  readonly asked_at?: string;
 }
 
 /** A call of `chat`, `job_status` or a custom method. */

@@ -10,6 +10,7 @@ const FILES = {
   htmx: { file: "htmx.min.js", type: "text/javascript; charset=utf-8" },
   morph: { file: "idiomorph-ext.min.js", type: "text/javascript; charset=utf-8" },
   console: { file: "console.js", type: "text/javascript; charset=utf-8" },
+  answer: { file: "answer.css", type: "text/css; charset=utf-8" },
   inbox: { file: "inbox.js", type: "text/javascript; charset=utf-8" },
   icons: { file: "icons.svg", type: "image/svg+xml" },
   mark: { file: "mark.svg", type: "image/svg+xml" },
@@ -63,6 +64,11 @@ export class Assets {
       }),
     );
     return new Assets(urls, byPath);
+  }
+
+  /** The content of a file, for a page that has it inline. */
+  text(name: AssetName): string {
+    return this.#byPath.get(this.urls[name].slice("/admin/assets/".length))!.plain.toString();
   }
 
   /** The response for a path below `/admin/assets/`, `undefined` if there is no such file. */

@@ -30,6 +30,8 @@ import {
 } from "../../core/service/tokens.ts";
 import type { Store } from "../../core/store/store.ts";
 import { Activity } from "./activity.ts";
+import { ANSWER_LINK_TABLE } from "./answer-links/answer-link-table.ts";
+import { AnswerLinks } from "./answer-links/answer-links.ts";
 import { Assets } from "./assets.ts";
 import { BULK_SELECTION_TABLE, BULK_TABLE } from "./bulk/bulk-table.ts";
 import { BulkOperations } from "./bulk/operations.ts";
@@ -60,7 +62,7 @@ export function admin(options: AdminOptions = {}): Plugin {
   return {
     name: "admin",
     dependsOn: ["events"],
-    tables: [SESSION_TABLE, LINK_TABLE, BULK_TABLE, BULK_SELECTION_TABLE, JOB_LOG_TABLE],
+    tables: [SESSION_TABLE, LINK_TABLE, ANSWER_LINK_TABLE, BULK_TABLE, BULK_SELECTION_TABLE, JOB_LOG_TABLE],
     async setup(context) {
       const parts = await createParts(context, options);
       context.provide(ADMIN, () => parts.extensions);
@@ -169,6 +171,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     renderer: new Renderer(assets),
     sessions,
     links: new OneTimeLinks(context.get(STORE), clock),
+    answerLinks: new AnswerLinks({ store: context.get(STORE), cases, clock }),
     extensions: new Extensions(),
     hub,
     activity,

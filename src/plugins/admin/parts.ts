@@ -19,6 +19,7 @@ import type { PluginReport } from "../../core/service/set-up-plugins.ts";
 import type { BackupState } from "../../core/store/backup/backups.ts";
 import type { Store } from "../../core/store/store.ts";
 import type { Activity } from "./activity.ts";
+import type { AnswerLinks } from "./answer-links/answer-links.ts";
 import type { Assets } from "./assets.ts";
 import type { BulkOperations } from "./bulk/operations.ts";
 import type { ConsoleBuffer } from "./console/buffer.ts";
@@ -61,6 +62,7 @@ export interface AdminParts {
   readonly renderer: Renderer;
   readonly sessions: Sessions;
   readonly links: OneTimeLinks;
+  readonly answerLinks: AnswerLinks;
   readonly extensions: Extensions;
   readonly hub: LiveHub;
   readonly activity: Activity;

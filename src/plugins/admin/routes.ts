@@ -5,6 +5,8 @@ import { actionFormRoutes } from "./actions/forms.ts";
 import { agentRoutes } from "./agents/agents-page.ts";
 import { parameterFormRoutes } from "./agents/parameters.ts";
 import { startRoutes } from "./agents/start-page.ts";
+import { answerPageRoutes } from "./answer-links/answer-page.ts";
+import { answerLinkRoutes } from "./answer-links/link-routes.ts";
 import { assetRoutes } from "./asset-routes.ts";
 import { auditRoutes } from "./audit/routes.ts";
 import { bulkRoutes } from "./bulk/routes.ts";
@@ -44,6 +46,8 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...compareRoutes(parts),
     ...caseRoutes(parts),
     ...inboxRoutes(parts),
+    ...answerLinkRoutes(parts),
+    ...answerPageRoutes(parts),
     ...agentRoutes(parts),
     ...startRoutes(parts),
     ...parameterFormRoutes(parts),

@@ -57,7 +57,7 @@ function toEvidence({ name, payload, error }: CaseNodeUpdate) {
 }
 
 /** What happens without an answer, and when. */
-function timeoutNote(question: Question, now: Date): Html {
+export function timeoutNote(question: Question, now: Date): Html {
   const left = leftPiece(question.deadline, now);
   if (!left) return html`It waits without a deadline.`;
   return html`If nobody answers ${left}, ${withoutAnswer(question)}.`;
@@ -78,6 +78,6 @@ function inWords(value: unknown): string {
 }
 
 /** An id as part of selectors: ids may contain dots. */
-function toDomId(id: string): string {
+export function toDomId(id: string): string {
   return id.replace(/[^A-Za-z0-9_-]/g, (character) => `x${character.charCodeAt(0)}x`);
 }

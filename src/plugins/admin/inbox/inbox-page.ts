@@ -1,4 +1,6 @@
 import type { StoredCase } from "../../../core/models/case.ts";
+import { isAsking } from "../answer-links/answer-links.ts";
+import { linksView } from "../answer-links/links-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
@@ -71,8 +73,9 @@ async function renderAsk(
   const kind = kindOfQuestion(selected);
   const alike = listed.some((one) => one.item.id !== item.id && kindOfQuestion(one) === kind);
   const evidence = await readEvidence(parts, item);
+  const links = isAsking(item) ? await linksView(parts, item) : undefined;
   const ask = { ...toAskView(item, { now: parts.clock(), agent, evidence }), alike };
-  return parts.renderer.render("fragments/ask", { ask });
+  return parts.renderer.render("fragments/ask", { ask, links });
 }
 
 /** The newest updates of a case that say something. */

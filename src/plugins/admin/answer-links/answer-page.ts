@@ -1,0 +1,177 @@
+import { createHash } from "node:crypto";
+import * as v from "valibot";
+import { describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import { WrongKeys } from "../../../core/http/wrong-keys.ts";
+import type { AskingCase } from "../../../core/runs/open-questions.ts";
+import { htmlAnswer } from "../answer.ts";
+import { readFields, renderFields } from "../forms/fields.ts";
+import { readForm } from "../forms/read-form.ts";
+import { timeoutNote } from "../inbox/ask-view.ts";
+import { wantsJson } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { optionalText } from "../query.ts";
+import type { AnswerLink } from "./answer-link-table.ts";
+
+const token = optionalText(v.pipe(v.string(), v.maxLength(100)));
+
+/** The page of a link, on which one person answers one question. It is outside `/admin`, which may be private. */
+export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
+  const wrongTokens = new WrongKeys(parts.clock);
+  const page = { path: "/answer", auth: "none", tag: "Admin", hidden: true } as const;
+  return [
+    defineRoute({
+      ...page,
+      method: "GET",
+      summary: "The page of a link that answers one question",
+      query: v.object({ token }),
+      responses: { 200: { description: "The question with its form" } },
+      // Mail scanners and previews open links: only the button answers.
+      handler: ({ query, event }) =>
+        orPage(parts, event, async () => {
+          const text = query.token ?? "";
+          const { link, item } = await open(parts, wrongTokens, event, text);
+          return showQuestion(parts, event, { link, item, token: text });
+        }),
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      summary: "Answer one question with a link",
+      responses: { 200: { description: "The answer was recorded" } },
+      handler: ({ event }) => orPage(parts, event, () => answer(parts, wrongTokens, event)),
+    }),
+  ];
+}
+
+async function answer(parts: AdminParts, wrongTokens: WrongKeys, event: HttpEvent): Promise<Response> {
+  const typed = await readForm(event);
+  const text = typed.get("token") ?? "";
+  const { link, item } = await open(parts, wrongTokens, event, text);
+  const { fields, id: question_id, asked_at } = item.question;
+  const given = readFields(typed, fields);
+  const verdict = await readCoreFields(fields).check(given);
+  const view = { link, item, token: text, typed };
+  if (!verdict.ok) {
+    if (wantsJson(event))
+      throw new ServiceError("invalid_parameters", "The answer is incomplete", {
+        detail: describeProblems(verdict.problems),
+      });
+    return showQuestion(parts, event, { ...view, problems: verdict.problems });
+  }
+  const message = (typed.get("message") ?? "").slice(0, 2000) || null;
+  const by = { kind: "token", name: link.name, address: parts.clients.address(event) } as const;
+  try {
+    const request = { answer: given, message, question_id, asked_at };
+    await parts.runner().answer(item.job_id, item.id, request, by);
+  } catch (error) {
+    if (!isServiceError(error) || error.type !== "invalid_parameters" || wantsJson(event)) throw error;
+    return showQuestion(parts, event, { ...view, problem: error.detail ?? error.message });
+  }
+  await parts.answerLinks.used(link);
+  return show(parts, event, {
+    state: { title: `Thank you, ${link.name}`, tone: "good", text: "Your answer was recorded." },
+  });
+}
+
+/** The open question of a token; throws where there is none, and where too many wrong ones were sent. */
+async function open(
+  parts: AdminParts,
+  wrongTokens: WrongKeys,
+  event: HttpEvent,
+  text: string,
+): Promise<{ link: AnswerLink; item: AskingCase }> {
+  const address = parts.clients.address(event);
+  const wait = wrongTokens.wait(address);
+  if (wait > 0) throw tooMany(wait);
+  const link = text === "" ? undefined : await parts.answerLinks.find(text);
+  if (!link) {
+    const penalty = wrongTokens.wrong(address);
+    if (penalty > 0) throw tooMany(penalty);
+    throw new ServiceError("not_found", "This link is not valid", {
+      detail: "It has expired, was revoked, or was not copied completely. Ask for another one.",
+    });
+  }
+  const item = await parts.answerLinks.asking(link);
+  if (item) return { link, item };
+  throw new ServiceError("invalid_transition", "This question is no longer open", {
+    detail: link.used
+      ? `You answered it, ${link.name}. Thank you.`
+      : "It was answered, or its time is over. There is nothing more to do.",
+  });
+}
+
+function tooMany(seconds: number): ServiceError {
+  return new ServiceError("rate_limited", "Too many links that are not valid", {
+    detail: `Try again in ${seconds} s.`,
+    headers: { "retry-after": String(seconds) },
+  });
+}
+
+interface QuestionView {
+  readonly link: AnswerLink;
+  readonly item: AskingCase;
+  readonly token: string;
+  readonly typed?: URLSearchParams;
+  readonly problems?: Readonly<Record<string, string>>;
+  readonly problem?: string;
+}
+
+async function showQuestion(
+  parts: AdminParts,
+  event: HttpEvent,
+  { link, item, token, typed, problems, problem }: QuestionView,
+): Promise<Response> {
+  const { question } = item;
+  const job = await parts.jobs.find(item.job_id);
+  const ask = {
+    ...{ token, name: link.name, agent: job?.agent_name ?? "An agent", caseName: item.name },
+    question: question.question,
+    note: question.note ?? "",
+    problem: problem ?? "",
+    message: typed?.get("message") ?? "",
+    fields: renderFields(question.fields, { id: "a", typed, problems }).toString(),
+    timeoutNote: timeoutNote(question, parts.clock()).toString(),
+  };
+  return show(parts, event, {
+    status: typed ? 422 : 200,
+    state: { title: question.question.slice(0, 100), ask },
+  });
+}
+
+interface PageView {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly state: Readonly<Record<string, unknown>>;
+}
+
+/** The whole page: it requests nothing else. */
+async function show(
+  parts: AdminParts,
+  event: HttpEvent,
+  { status, headers, state }: PageView,
+): Promise<Response> {
+  const css = parts.assets.text("answer");
+  const style = createHash("sha256").update(css).digest("base64");
+  const page = { service: parts.options.title, css, ask: undefined, tone: "", text: "", ...state };
+  return htmlAnswer(event, await parts.renderer.render("pages/answer", page), {
+    status,
+    headers: {
+      ...headers,
+      "content-security-policy": `default-src 'none'; style-src 'sha256-${style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
+      "referrer-policy": "no-referrer",
+    },
+  });
+}
+
+/** People are shown what is wrong; programs get the error. */
+async function orPage(parts: AdminParts, event: HttpEvent, work: () => Promise<Response>): Promise<Response> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isServiceError(error) || wantsJson(event)) throw error;
+    const { status, headers, message, detail = "" } = error;
+    return show(parts, event, { status, headers, state: { title: message, tone: "", text: detail } });
+  }
+}

@@ -1,0 +1,199 @@
+import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
+import { nameOf } from "../../../core/audit/caller.ts";
+import { isDuration, toMilliseconds } from "../../../core/base/duration.ts";
+import { ServiceError } from "../../../core/base/errors.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import type { AskingCase } from "../../../core/runs/open-questions.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash.ts";
+import { readForm } from "../forms/read-form.ts";
+import { negotiate } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { renderFragment, renderPage } from "../respond.ts";
+import type { AnswerLink } from "./answer-link-table.ts";
+import { isAsking } from "./answer-links.ts";
+import { linksView } from "./links-view.ts";
+
+const DAYS = 24 * 3_600_000;
+const LONGEST = 90 * DAYS;
+const PathSchema = v.object({ id: EntityIdSchema });
+const LinkPathSchema = v.object({ id: EntityIdSchema, link: v.pipe(v.string(), v.maxLength(100)) });
+const name = v.pipe(v.string(), v.transform(toLine), v.minLength(1, "must name the person"), v.maxLength(60));
+/** For whom, and how long it works. */
+const NewLinkSchema = v.object({
+  name,
+  expires_in: v.optional(
+    v.pipe(
+      v.string(),
+      v.check(
+        (text) => isDuration(text) && toMilliseconds(text) > 0 && toMilliseconds(text) <= LONGEST,
+        "must be a duration up to 90d, such as 3d",
+      ),
+    ),
+    "7d",
+  ),
+});
+type NewLink = v.InferOutput<typeof NewLinkSchema>;
+
+const LinkSchema = v.object({
+  id: v.string(),
+  name: v.string(),
+  by: v.string(),
+  case_id: EntityIdSchema,
+  question_id: v.string(),
+  created_at: v.string(),
+  expires_at: v.string(),
+});
+const CreatedSchema = v.object({ ...LinkSchema.entries, path: v.string(), url: v.nullable(v.string()) });
+
+/** Makes, lists and revokes links with which one person answers one question: in the API, and by form. */
+export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
+  const about = { auth: "session", tag: "Admin", params: PathSchema } as const;
+  return [
+    defineRoute({
+      ...about,
+      method: "POST",
+      path: "/admin/api/cases/{id}/links",
+      summary: "Create a link with which one person answers the open question without a key",
+      description:
+        "It works until the question is answered or its time is over, at most for `expires_in` (default 7d). `path` holds a secret and is returned only here; `url` is the same with the service's public address, if that is known. The answer is recorded under `name`.",
+      body: NewLinkSchema,
+      status: 201,
+      responses: { 201: { description: "The link", schema: CreatedSchema } },
+      handler: async ({ params, body, caller }) => {
+        const { link, path } = await createLink(parts, params.id, body, caller);
+        return { ...toLink(link), path, url: publicUrl(parts, path) };
+      },
+    }),
+    defineRoute({
+      ...about,
+      method: "GET",
+      path: "/admin/api/cases/{id}/links",
+      summary: "List the links that can answer the open question of a case",
+      responses: {
+        200: {
+          description: "Links, without their secrets",
+          schema: v.object({ items: v.array(LinkSchema) }),
+        },
+      },
+      handler: async ({ params }) => {
+        const item = await parts.cases.summary(params.id);
+        return { items: isAsking(item) ? (await parts.answerLinks.of(item)).map(toLink) : [] };
+      },
+    }),
+    defineRoute({
+      ...about,
+      method: "DELETE",
+      path: "/admin/api/cases/{id}/links/{link}",
+      summary: "Revoke a link",
+      params: LinkPathSchema,
+      responses: { 200: { description: "Done", schema: v.object({ message: v.string() }) } },
+      handler: async ({ params, caller }) => {
+        await revokeLink(parts, params, caller);
+        return { message: "The link was revoked" };
+      },
+    }),
+    defineRoute({
+      ...about,
+      method: "POST",
+      path: "/admin/cases/{id}/links",
+      summary: "Create a link with which one person answers (form)",
+      hidden: true,
+      responses: { 200: { description: "The link" } },
+      handler: ({ params, event, caller }) => createByForm(parts, event, { id: params.id, caller }),
+    }),
+    defineRoute({
+      ...about,
+      method: "POST",
+      path: "/admin/cases/{id}/links/{link}/revoke",
+      summary: "Revoke a link (form)",
+      hidden: true,
+      params: LinkPathSchema,
+      responses: { 303: { description: "Redirect to the question" } },
+      handler: async ({ params, event, caller }) => {
+        await revokeLink(parts, params, caller);
+        const back = withQuery("/admin/inbox", { question: params.id });
+        return redirect(back, [flashCookie(parts, event, "good", "The link was revoked.")]);
+      },
+    }),
+  ];
+}
+
+async function createByForm(
+  parts: AdminParts,
+  event: HttpEvent,
+  { id, caller }: { id: string; caller: Caller },
+): Promise<Response> {
+  const given = Object.fromEntries(await readForm(event));
+  const parsed = v.safeParse(NewLinkSchema, given);
+  const item = await askingCase(parts, id);
+  const made = parsed.success ? await createLink(parts, id, parsed.output, caller) : undefined;
+  const view = await linksView(parts, item, {
+    problem: parsed.success
+      ? ""
+      : `The ${parsed.issues[0].path?.[0]?.key === "name" ? "name" : "time"} ${parsed.issues[0].message}.`,
+    ...(made && {
+      created: { name: made.link.name, url: publicUrl(parts, made.path) ?? event.url.origin + made.path },
+    }),
+  });
+  const template = { template: "answer-links", state: { links: view } };
+  const answer = { status: parsed.success ? 200 : 422 };
+  return negotiate(event, "page") === "fragment"
+    ? renderFragment(parts, event, template, answer)
+    : renderPage(parts, event, template, answer);
+}
+
+async function createLink(parts: AdminParts, caseId: string, given: NewLink, caller: Caller) {
+  const item = await askingCase(parts, caseId);
+  const lasts = toMilliseconds(given.expires_in as "7d");
+  const about = { name: given.name, by: nameOf(caller), lasts };
+  await parts.audit.record({
+    by: caller,
+    action: "case.link",
+    target: { kind: "case", id: caseId },
+    after: { for: given.name, lasts: given.expires_in },
+  });
+  const { link, token } = await parts.answerLinks.create(item, about);
+  return { link, path: withQuery("/answer", { token }) };
+}
+
+async function revokeLink(
+  parts: AdminParts,
+  { id, link }: { id: string; link: string },
+  by: Caller,
+): Promise<void> {
+  const isRevoked = await parts.answerLinks.revoke(id, link);
+  if (!isRevoked)
+    throw new ServiceError("not_found", `Case "${id}" has no such link`, {
+      detail: "It was revoked, or it has expired.",
+    });
+  await parts.audit.record({ by, action: "case.link_revoke", target: { kind: "case", id } });
+}
+
+async function askingCase(parts: AdminParts, id: string): Promise<AskingCase> {
+  const item = await parts.cases.summary(id);
+  if (isAsking(item)) return item;
+  throw new ServiceError("invalid_transition", `Case "${id}" asks no question`, {
+    detail: `Its status is "${item.status}".`,
+  });
+}
+
+function publicUrl({ state }: AdminParts, path: string): string | null {
+  return state.publicUrl === undefined ? null : state.publicUrl.replace(/\/+$/, "") + path;
+}
+
+function toLink({ id, name, by, case_id, question_id, created, until }: AnswerLink) {
+  return {
+    ...{ id, name, by, case_id, question_id },
+    created_at: new Date(created).toISOString(),
+    expires_at: new Date(until).toISOString(),
+  };
+}
+
+/** A name that can be shown in a line of a history. */
+function toLine(text: string): string {
+  return text.replace(/\p{C}/gu, "").trim();
+}
