@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { down } from "../../src/deploy/down.ts";
+import { rollback } from "../../src/deploy/rollback.ts";
 import type { UpOutcome } from "../../src/deploy/up.ts";
 import { up } from "../../src/deploy/up.ts";
 import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
@@ -57,15 +58,14 @@ beforeAll(async () => {
 afterAll(() => rmSync(packages, { recursive: true, force: true }));
 
 describe.each(FLOWS)("a service on $name with only a bucket", (flow) => {
-  it("continues a job with an open question over a deployment, and keeps the bucket when it is removed", async () => {
-    const { site, bucket, steps, ask, deploy, remove } = await open(flow);
+  it("continues jobs with an open question over a deployment and a rollback, and keeps the bucket to the end", async () => {
+    const { site, bucket, steps, ask, deploy, back, remove } = await open(flow);
     try {
       const first = await deploy("one");
-      const id = await startJob(ask);
+      await startJob(ask, "job-1");
 
       const second = await deploy("two");
-      await ask(`/jobs/${id}/cases/paper/update`, { answer: { ok: true }, message: "yes" });
-      const ended = await jobThat(ask, id, (status) => status === "completed" || status === "failed");
+      const ended = await answer(ask, "job-1");
 
       expect(ended).toMatchObject({ status: "completed", message: "look by one, true, sign by two" });
       expect(readFileSync(steps, "utf8")).toBe("look\nsign\n");
@@ -77,6 +77,12 @@ describe.each(FLOWS)("a service on $name with only a bucket", (flow) => {
       });
       expect(notices(site)).not.toMatch(/wipes|accept-data-loss/);
       expect(bucket.rights()).toEqual(bucket.wanted);
+
+      await startJob(ask, "job-2");
+      const { health } = await back();
+
+      expect(health.status).toBe("healthy");
+      expect(await answer(ask, "job-2")).toMatchObject({ message: "look by two, true, sign by one" });
 
       await remove();
       expect(bucket.objects()).not.toEqual([]);
@@ -126,6 +132,7 @@ async function open(flow: FlowPlatform) {
       url = outcome.release.url ?? "";
       return outcome;
     },
+    back: () => run((deployment) => rollback(deployment, { to: undefined, consent: async () => true })),
     remove: () => run((deployment) => down(deployment, async () => true)),
     async ask(path: string, body?: object): Promise<unknown> {
       const { host } = new URL(url);
@@ -146,12 +153,17 @@ async function open(flow: FlowPlatform) {
 
 type Ask = (path: string, body?: object) => Promise<unknown>;
 
-async function startJob(ask: Ask): Promise<string> {
+async function startJob(ask: Ask, job_id: string): Promise<void> {
   const who = { workspace_id: "w", started_by: "test", mission_id: "m", mission_name: "m" };
-  const job_context = { ...who, job_id: "job-1", started_at: new Date().toISOString() };
+  const job_context = { ...who, job_id, started_at: new Date().toISOString() };
   await ask("/agents/clerk/jobs", { job_context, job_fields: {} });
-  await jobThat(ask, "job-1", (status) => status === "awaiting");
-  return "job-1";
+  await jobThat(ask, job_id, (status) => status === "awaiting");
+}
+
+/** Answers the question of a job, and waits for its end. */
+async function answer(ask: Ask, id: string) {
+  await ask(`/jobs/${id}/cases/paper/update`, { answer: { ok: true }, message: "yes" });
+  return jobThat(ask, id, (status) => status === "completed" || status === "failed");
 }
 
 async function jobThat(ask: Ask, id: string, isIt: (status: string) => boolean) {
