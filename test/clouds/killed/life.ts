@@ -33,6 +33,14 @@ export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
           "storage: create\nsecrets: { SERVICE_RSA_PRIVATE_KEY: { env: SERVICE_API_KEY } }\n",
         ),
     },
+    {
+      title: "up with a new image",
+      command: "up",
+      outcome: "done",
+      apiKey: FIRST_KEY,
+      edit: (site) => site.write("src/controller.ts", "export default { version: 2 };\n"),
+    },
+    { title: "rollback", command: "rollback", outcome: "done", apiKey: FIRST_KEY },
     { title: "down", command: "down", outcome: "done", apiKey: FIRST_KEY },
   ],
   short: [
