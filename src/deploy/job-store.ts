@@ -27,6 +27,9 @@ export function storeOf(live: Pick<Release, "env" | "secretNames">): JobStore {
   return live.env?.[STORE] === "external" ? "external" : "file";
 }
 
+/** Whether it needs its data folder: for its files, or for what it keeps of its bucket. One instance at a time uses it. */
+export const usesFolder = (store: JobStore): boolean => store === "file" || store === "bucket";
+
 /** Where a running service stores them, with its bucket. */
 export function placeOf(live: Pick<Release, "env" | "secretNames">): JobPlace {
   const store = storeOf(live);
@@ -89,7 +92,7 @@ export function settleInstances(
   const flags = target.flags as Flags;
   const hasLimit = platform.flags.entries.maxInstances !== undefined;
   const isKept = live !== undefined && given.maxInstances === undefined;
-  if (store === "file" || store === "bucket") {
+  if (usesFolder(store)) {
     if (!hasLimit) return;
     checkInstances(given);
     const isMoved = live !== undefined && storeOf(live) !== store;
@@ -97,7 +100,7 @@ export function settleInstances(
     else delete flags.maxInstances;
     return;
   }
-  const isNew = live === undefined || ["file", "bucket"].includes(storeOf(live));
+  const isNew = live === undefined || usesFolder(storeOf(live));
   if (store !== "database" || !isNew) {
     if (!known && isKept && hasLimit) delete flags.maxInstances;
     return;

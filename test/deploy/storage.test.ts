@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { doctor } from "../../src/deploy/doctor.ts";
 import { down } from "../../src/deploy/down.ts";
+import { composeFile } from "../../src/deploy/export/compose.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
 import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
@@ -177,6 +179,14 @@ describe("a service with a bucket", () => {
 
     expect(removed.join()).not.toMatch(/bucket/);
     expect(openWork).toBeUndefined();
+  });
+
+  it("has a folder that it can write to where it is run by compose", () => {
+    const env = { SERVICE_STORAGE_URL: CREATED };
+
+    const file = composeFile({ image: "hello", port: 8000, env, secrets: {} });
+
+    expect(parse(file).services.service).toMatchObject({ read_only: true, volumes: ["data:/data"] });
   });
 
   it("is what doctor checks", async () => {

@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { storeOf } from "../job-store.ts";
+import { storeOf, usesFolder } from "../job-store.ts";
 import type { ReleaseSpec } from "../platform.ts";
 
 /** A compose file that runs a release as `svc deploy` does: secrets are variables of compose's own environment. */
@@ -8,7 +8,7 @@ export function composeFile(
   limits: { readonly memory?: string | undefined; readonly cpus?: string | undefined } = {},
 ): string {
   const secretNames = Object.keys(secrets);
-  const hasFiles = storeOf({ env, secretNames }) === "file";
+  const hasFiles = usesFolder(storeOf({ env, secretNames }));
   const environment = {
     ...Object.fromEntries(
       // Compose would replace what follows a single $.

@@ -58,10 +58,14 @@ export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array
   const { target, tools } = at;
   const found = await serving(at);
   const { env, secrets, image } = found.record;
-  if (storeOf({ env, secretNames: Object.keys(secrets) }) !== "file")
+  const store = storeOf({ env, secretNames: Object.keys(secrets) });
+  if (store !== "file")
     throw new DeployError("usage", `The jobs of "${target.serviceName}" are not in its volume`, {
       outcome: "Nothing was changed",
-      fix: "Restore into its database: svc store restore, with its URL in SERVICE_DATABASE_URL",
+      fix:
+        store === "bucket"
+          ? "They are in its bucket, which outlives the server: there is nothing to restore here"
+          : "Restore into its database: svc store restore, with its URL in SERVICE_DATABASE_URL",
     });
   const former = `replaced-${tools
     .now()

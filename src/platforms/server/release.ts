@@ -1,4 +1,4 @@
-import { storeOf } from "../../deploy/job-store.ts";
+import { storeOf, usesFolder } from "../../deploy/job-store.ts";
 import type { Release } from "../../deploy/platform.ts";
 import { change, type Releasing } from "./change.ts";
 import { checkInside } from "./check-inside.ts";
@@ -115,7 +115,7 @@ async function replace(at: Releasing, mine: Container, others: readonly Containe
     );
 }
 
-/** Whether two containers may run at the same time: they share no port, and their jobs are not in files. */
+/** Whether two containers may run at the same time: they share no port, and do not use the files of their volume. */
 function canRunBeside({ record: { domain, env, secrets } }: Container): boolean {
-  return domain !== undefined && storeOf({ env, secretNames: Object.keys(secrets) }) !== "file";
+  return domain !== undefined && !usesFolder(storeOf({ env, secretNames: Object.keys(secrets) }));
 }
