@@ -39,6 +39,7 @@ export const GROUPS: readonly Group[] = [
   group("Operate", [
     doc("deploy", "Deploy"),
     doc("deploy-server", "Your own server"),
+    doc("deploy-pipelines", "Deploy from a pipeline"),
     doc("deploy-clouds", "Clouds"),
     doc("scale", "Scale"),
     doc("store", "Store"),

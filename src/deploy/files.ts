@@ -51,18 +51,23 @@ export async function writeFiles(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const outcomes: FileOutcome[] = [];
   for (const [file, body] of Object.entries(files)) {
-    const path = join(folder, file);
-    const text = withHeader(file, body);
-    const present = await readIfThere(path);
-    if (present === text) outcomes.push({ file, outcome: "unchanged" });
-    else if (present !== undefined && isEdited(present) && !overwrite(file))
-      outcomes.push({ file, outcome: "kept" });
-    else {
-      await writeAtomic(path, text, 0o644);
-      outcomes.push({ file, outcome: "written" });
-    }
+    outcomes.push({ file, outcome: await writeGenerated(join(folder, file), body, overwrite(file)) });
   }
   return outcomes;
+}
+
+/** Writes one generated file; an edited one, or one that somebody else wrote, is kept unless `overwrite` is set. */
+export async function writeGenerated(
+  path: string,
+  body: string,
+  overwrite: boolean,
+): Promise<FileOutcome["outcome"]> {
+  const text = withHeader(path, body);
+  const present = await readIfThere(path);
+  if (present === text) return "unchanged";
+  if (present !== undefined && isEdited(present) && !overwrite) return "kept";
+  await writeAtomic(path, text, 0o644);
+  return "written";
 }
 
 /** The effective file: the user's edited one, else the generated one. */

@@ -50,13 +50,20 @@ export interface Prepared {
 
 export const HEALTH_PATH = "/.well-known/health";
 
-/** Checks, inspects and plans; writes nothing, locally or remotely. */
-export async function prepare(deployment: Deployment): Promise<Prepared> {
+/**
+ * Checks, inspects and plans; writes nothing, locally or remotely. With `readOnly`, rights and values
+ * that only a deployment needs may be missing.
+ */
+export async function prepare(
+  deployment: Deployment,
+  { readOnly = false }: { readonly readOnly?: boolean } = {},
+): Promise<Prepared> {
   const { session, tools, target, options, emit, platform } = deployment;
   const { cwd, name, serviceName } = target;
 
   const preflight = await step(emit, "preflight", async ({ note }) => {
-    const found = judge(deployment, await session.preflight());
+    const checked = await session.preflight();
+    const found = judge(deployment, readOnly ? checked.map(asReader) : checked);
     note(
       found
         .filter((one) => one.level === "ok")
@@ -95,6 +102,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       lastHashes: { ...details.secret_hashes, ...rememberedHashes(deployment) },
       generateApiKey: options.generateApiKey,
       generateRsa: options.generateRsa,
+      readOnly,
     });
     const project = await readProject(cwd, options);
     if (config.store === "database") findings.push(...judge(deployment, databaseFindings(secrets, project)));
@@ -192,6 +200,12 @@ function costOf(service: string | undefined, storage: string | undefined): strin
 /** Names the files and the image that was built from them: an image that was put there by other means has another mark. */
 export function contextMark(contextHash: string, image: string): string {
   return `${contextHash.slice(0, 24)}-${(image.split("@")[1] ?? image).replace("sha256:", "").slice(0, 12)}`;
+}
+
+/** A right that is missing, for a login that only reads. */
+function asReader(finding: Finding): Finding {
+  const isRight = finding.subject === "permission" || finding.subject === "service account";
+  return isRight && finding.level === "error" ? { ...finding, level: "warning" } : finding;
 }
 
 /** Reports findings before a deployment, and rejects if one of them prevents it. */

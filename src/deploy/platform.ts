@@ -1,6 +1,7 @@
 import type * as v from "valibot";
 import type { MaybePromise } from "../core/base/maybe-promise.ts";
 import type { ResourceAction } from "../core/models/deployment.ts";
+import type { PipelineLogin, PipelineRequest } from "./ci/pipeline.ts";
 import type { DeployTools } from "./tools.ts";
 
 /**
@@ -306,6 +307,8 @@ export interface Platform<Flags = Record<string, unknown>> {
    * Region and project from the provider's standard variables and files, used if none was typed. Only reads.
    */
   defaults?(env: Readonly<Record<string, string | undefined>>): MaybePromise<PlatformDefaults>;
+  /** How a job of a pipeline signs in, and what a person does for that once. Reads and changes nothing. */
+  pipeline?(request: PipelineRequest<Flags>): PipelineLogin;
   connect(target: DeployTarget<Flags>, tools: DeployTools): MaybePromise<PlatformSession>;
 }
 

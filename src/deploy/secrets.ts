@@ -36,13 +36,15 @@ export interface SecretOptions {
   readonly lastHashes: Readonly<Record<string, string>>;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
+  /** Whether nothing will be deployed: a value that is unknown here is not missing. */
+  readonly readOnly: boolean;
 }
 
 /**
  * Collects the secrets: from the config, from the environment, or newly generated if requested and missing.
  */
 export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
-  const { config, tools, target, stored, lastHashes, keep, hasDatabase } = options;
+  const { config, tools, target, stored, lastHashes, keep, hasDatabase, readOnly } = options;
   const texts = new Map<string, string>();
   const own = hasDatabase ? [...SERVICE_SECRETS, DATABASE_URL] : SERVICE_SECRETS;
   const wanted = new Set<string>([...own, ...keep]);
@@ -50,13 +52,19 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     wanted.add(name);
     const found = value ?? (source === name ? tools.env[name] : undefined);
     if (found !== undefined && found !== "") texts.set(name, found);
-    else if (![...stored.map((secret) => secret.name), ...keep].includes(name))
+    else if (![...stored.map((secret) => secret.name), ...keep].includes(name)) {
+      // The deployment has its value; a plan that is read elsewhere says only that it is new.
+      if (readOnly) {
+        texts.set(name, tools.newId());
+        continue;
+      }
       throw new DeployError("bad_config", `Secret ${name} has no value`, {
         detail: `${config.file ?? "The configuration"} lists it, and the platform does not store it yet`,
         fix: isFile(source)
           ? `Write it into ${source}`
           : `Set it for this command: ${source}=… svc deploy …; or name a file that has it: ${name}: { file: path }`,
       });
+    }
   }
   for (const name of own) {
     const found = tools.env[name];

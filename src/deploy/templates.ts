@@ -124,7 +124,8 @@ interface ManagerCommands {
   readonly runBuild: string;
 }
 
-function managerCommands(project: Project): ManagerCommands {
+/** How the package manager of a project installs and builds. */
+export function managerCommands(project: Project): ManagerCommands {
   const locked = project.lockFile !== undefined;
   const version = project.packageManagerVersion;
   const commands: Readonly<Record<PackageManager, () => ManagerCommands>> = {

@@ -24,6 +24,7 @@ it("the page on deploying names every exit code and command", () => {
     "clean",
     "setup",
     "export",
+    "ci",
     "backup",
     "restore",
   ])

@@ -6,6 +6,7 @@ import { UsageError } from "../errors.ts";
 import { runProgram } from "../program.ts";
 import { reportError } from "../report-error.ts";
 import { backupCommand } from "./backup.ts";
+import { ciCommand } from "./ci.ts";
 import { cleanCommand } from "./clean.ts";
 import { doctorCommand } from "./doctor.ts";
 import { downCommand } from "./down.ts";
@@ -45,7 +46,7 @@ const NO_PLATFORM: PlatformSource = {
 };
 const nameOf = ({ usage }: { readonly usage: string }) => usage.split(" ")[0]!;
 const PLATFORM_NAMES = WITH_PLATFORM.map((make) => nameOf(make(NO_PLATFORM)));
-const NAMES = [...PLATFORM_NAMES, ...[initCommand({}), localCommand, cleanCommand].map(nameOf)];
+const NAMES = [...PLATFORM_NAMES, ...[initCommand({}), ciCommand, localCommand, cleanCommand].map(nameOf)];
 
 /** Runs `svc deploy` with its arguments; resolves with the exit code. */
 export async function run(argv: readonly string[], context: CliContext): Promise<number> {
@@ -53,7 +54,7 @@ export async function run(argv: readonly string[], context: CliContext): Promise
   try {
     const known = argv.length === 0 || /^-|^help$/.test(argv[0]!) || NAMES.includes(argv[0]!);
     const source = known ? await findPlatform(argv, context) : NO_PLATFORM;
-    const others = [initCommand(source.entries), localCommand, cleanCommand];
+    const others = [initCommand(source.entries), ciCommand, localCommand, cleanCommand];
     const commands = [...WITH_PLATFORM.map((make) => make(source)), ...others];
     const summary = "Build the service into an image, run it on a platform, and manage it there";
     // For an unknown command only the name matters: its options cannot be known.

@@ -1,9 +1,14 @@
+import { putComment } from "../../deploy/ci/comment.ts";
+import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import type { OpenWork } from "../../deploy/open-work.ts";
 import { describeOpenWork, mayLose } from "../../deploy/open-work.ts";
 import { prepare } from "../../deploy/plan.ts";
+import { planMarkdown } from "../../deploy/plan-markdown.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
 import { platformCommand } from "./platform-command.ts";
+import type { Shell } from "./session.ts";
 
 /** `svc deploy plan`: shows what `up` would do, and changes nothing. */
 export const planCommand = platformCommand({
@@ -12,6 +17,11 @@ export const planCommand = platformCommand({
   flags: {
     ...flags.TARGET_FLAGS,
     ...flags.RELEASE_FLAGS,
+    markdown: flags.switchOff("print the plan as a short table in Markdown"),
+    comment: flags.switchOff(
+      "in a job of GitHub or GitLab: write it as a comment of the pull request, or update that comment",
+    ),
+    readOnly: flags.switchOff("warn of rights that only a deployment needs: for a login that may only read"),
     detailedExitcode: flags.switchOff("exit with 2 if there are changes, with 0 if there are none"),
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,
@@ -21,7 +31,9 @@ export const planCommand = platformCommand({
     "svc deploy plan --platform cloud-run --env prod --detailed-exitcode",
   ],
   run: async ({ shell, deployment, given }) => {
-    const { plan, changes, drift, findings, openWork } = await prepare(deployment);
+    const { plan, changes, drift, findings, openWork } = await prepare(deployment, {
+      readOnly: given.readOnly === true,
+    });
     if (mayLose(openWork))
       shell.emit({
         type: "notice",
@@ -29,7 +41,11 @@ export const planCommand = platformCommand({
         message: `${describeOpenWork(openWork, plan.service_name)}; svc deploy up will require --accept-data-loss`,
       });
     shell.progress.clear();
+    const isMarkdown = given.markdown === true || given.comment === true;
+    const text = isMarkdown ? planMarkdown(plan, { changes, notes: [...drift, ...lossOf(openWork)] }) : "";
+    if (given.comment === true) await comment(shell, deployment, text);
     if (shell.json) shell.document({ ...plan, changes, drift, findings, open_work: openWork ?? null });
+    else if (given.markdown === true) for (const line of text.split("\n")) shell.print(line);
     else {
       shell.print("");
       for (const line of planTable(plan, shell.paint)) shell.print(line);
@@ -39,3 +55,15 @@ export const planCommand = platformCommand({
     return given.detailedExitcode === true && changes ? EXIT.changesPending : EXIT.done;
   },
 });
+
+const lossOf = (openWork: OpenWork | undefined): string[] =>
+  mayLose(openWork) && openWork ? [describeOpenWork(openWork, "the service")] : [];
+
+async function comment(shell: Shell, { target, tools }: Deployment, text: string): Promise<void> {
+  const mark = `svc deploy plan ${target.serviceName}`;
+  const { env } = shell.context;
+  for (const name of ["GITHUB_TOKEN", "SVC_COMMENT_TOKEN"]) if (env[name]) tools.redact(env[name]);
+  const done = await putComment({ mark, text: shell.redactor.text(text) }, { env, fetch: tools.fetch });
+  if (typeof done === "string") shell.context.note(`The comment with the plan was ${done}`);
+  else shell.context.note(`No comment was written: ${done.skipped}`);
+}

@@ -29,6 +29,8 @@ export interface FileSettings {
 
 /** A parsed `deploy.yaml`. */
 export interface DeployFile {
+  /** Names and patterns of the environments that it lists. */
+  readonly environments: readonly string[];
   /** The platform that it names for an environment. Rejects an environment that it does not list. */
   platformOf(environment: string): string | undefined;
   /**
@@ -105,6 +107,7 @@ export function parseDeployFile(text: string, cwd: string): DeployFile {
   }
 
   return {
+    environments: Object.keys(environments),
     platformOf(environment) {
       const key = keyOf(environment);
       const own = key === undefined ? undefined : (environments[key] as Part | null)?.platform;

@@ -1,8 +1,13 @@
 import { wantsBucket } from "./buckets.ts";
 import type { Context } from "./context.ts";
 
+/** What of a deployment decides which permissions it needs. */
+interface Building {
+  readonly target: { readonly flags: { readonly useCloudBuild?: boolean | undefined } };
+}
+
 /** Permissions in the project that a deployment of this target uses. */
-export function neededPermissions(context: Context): string[] {
+export function neededPermissions(context: Building): string[] {
   const { useCloudBuild } = context.target.flags;
   return [
     "run.services.get",
@@ -41,13 +46,27 @@ export function neededPermissions(context: Context): string[] {
 }
 
 /** Permissions that only matter while something must still be created. */
-export function firstTimePermissions(context: Context): string[] {
+export function firstTimePermissions(context: Building): string[] {
   const { useCloudBuild } = context.target.flags;
   return [
     "artifactregistry.repositories.create",
     "serviceusage.services.enable",
     ...(useCloudBuild || wantsBucket(context.target) ? ["storage.buckets.create"] : []),
   ];
+}
+
+/** Permissions of the documented role: of everything that `svc deploy` calls in the project. */
+export function rolePermissions(context: { readonly useCloudBuild?: boolean | undefined }): string[] {
+  const of = { target: { flags: { useCloudBuild: context.useCloudBuild } } };
+  return [
+    ...neededPermissions(of),
+    ...firstTimePermissions(of),
+    "run.locations.list",
+    "secretmanager.versions.access",
+    "serviceusage.services.get",
+    "resourcemanager.projects.get",
+    "logging.logEntries.list",
+  ].sort();
 }
 
 /** Those of the given permissions that the caller lacks. */

@@ -2,6 +2,7 @@ import type { Platform } from "../../deploy/platform.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import { CloudRunFlagsSchema } from "./flags.ts";
 import { googleDefaults } from "./gcloud-config.ts";
+import { pipelineLogin } from "./pipeline.ts";
 import { openSession } from "./session.ts";
 
 const LONGEST_NAME = 49;
@@ -20,6 +21,7 @@ const cloudRunPlatform: Platform<CloudRunFlags> = {
       ? `Cloud Run takes at most ${LONGEST_NAME} characters, this one has ${name.length}`
       : undefined,
   defaults: googleDefaults,
+  pipeline: pipelineLogin,
   connect: openSession,
 };
 export default cloudRunPlatform;

@@ -1,6 +1,7 @@
 import type { Platform } from "../../deploy/platform.ts";
 import type { AppPlatformFlags } from "./flags.ts";
 import { AppPlatformFlagsSchema } from "./flags.ts";
+import { pipelineLogin } from "./pipeline.ts";
 import { openSession } from "./session.ts";
 
 const NAME = /^[a-z][a-z0-9-]{0,30}[a-z0-9]$/;
@@ -16,6 +17,7 @@ const appPlatform: Platform<AppPlatformFlags> = {
     NAME.test(name)
       ? undefined
       : `App Platform takes 2 to 32 lower-case letters, digits and hyphens, this one has ${name.length}`,
+  pipeline: pipelineLogin,
   connect: openSession,
 };
 export default appPlatform;

@@ -3,6 +3,7 @@ import type { ProxyOptions } from "./change.ts";
 import { LABEL } from "./context.ts";
 import type { ServerFlags } from "./flags.ts";
 import { ServerFlagsSchema } from "./flags.ts";
+import { pipelineLogin } from "./pipeline.ts";
 import { openSession } from "./session.ts";
 
 /** The platform, whose proxy for HTTPS is run in this way. */
@@ -12,6 +13,7 @@ export function serverPlatform(proxy: ProxyOptions): Platform<ServerFlags> {
     defaultRegion: "server",
     flags: ServerFlagsSchema,
     placeOf: ({ host }) => host,
+    pipeline: pipelineLogin,
     connect: (target, tools) => openSession(target, tools, proxy),
   };
 }

@@ -30,6 +30,8 @@ export interface UserSite extends AsyncDisposable {
   /** What the user calls the service. */
   readonly name: string;
   readonly user: User;
+  /** Their home, which is removed in the end. */
+  readonly home: string;
   readonly cloud: FlowCloud;
   readonly images: UserImages;
   /** Files with the arguments of the processes that `svc` started, and of those that Docker was called with. */
@@ -71,6 +73,7 @@ export async function openUserSite(
   return {
     name,
     user,
+    home,
     cloud,
     images,
     started: [join(home, "started"), join(pushed, "arguments")],

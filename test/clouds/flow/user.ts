@@ -14,13 +14,13 @@ export interface Ended {
 /** Someone at a terminal in the folder of a project. */
 export class User {
   readonly cwd: string;
-  readonly #env: Readonly<Record<string, string>>;
+  readonly env: Readonly<Record<string, string>>;
   /** All that was printed to them. */
   printed = "";
 
   constructor(cwd: string, env: Readonly<Record<string, string>>) {
     this.cwd = cwd;
-    this.#env = env;
+    this.env = env;
   }
 
   /** Runs the installed command to its end. */
@@ -28,7 +28,7 @@ export class User {
     const command = ["--import", FRONT, "node_modules/.bin/svc", ...args];
     const child = spawn(process.execPath, command, {
       cwd: this.cwd,
-      env: { ...this.#env, ...env },
+      env: { ...this.env, ...env },
       stdio: "pipe",
     });
     child.stdin.end();

@@ -1,0 +1,41 @@
+import type { PipelineLogin, PipelineRight, Repository } from "./pipeline.ts";
+
+/** One kind of job: how it signs in, and the secrets of the repository that it passes on. */
+export interface PipelineJob {
+  readonly login: PipelineLogin;
+  /** Names of variables of `svc deploy` whose values are secrets of the repository. */
+  readonly secrets: readonly string[];
+}
+
+/** Everything that a pipeline's file is written from. */
+export interface Pipeline {
+  readonly repository: Repository;
+  /** Folder of the project below the repository's root; empty for the root. */
+  readonly folder: string;
+  readonly branch: string;
+  /** The environment that the branch deploys. */
+  readonly environment: string;
+  readonly nodeVersion: string;
+  readonly manager: "npm" | "pnpm" | "yarn";
+  readonly lockFile: string;
+  /** Commands that install the project's packages by the lock file. */
+  readonly install: readonly string[];
+  /** Missing where a platform, or `deploy.yaml`, has no previews. */
+  readonly jobs: Readonly<Record<Exclude<PipelineRight, "preview">, PipelineJob>> & {
+    readonly preview?: PipelineJob | undefined;
+  };
+}
+
+/** The command of a job. `--no-install` never fetches a package of that name from a registry. */
+export const SVC = "npx --no-install svc";
+
+/** Commands of a pipeline; previews find the branch's name in `SVC_BRANCH`. */
+export function commandsOf({ environment }: Pick<Pipeline, "environment">) {
+  const preview = [`SVC_ENV="$(${SVC} deploy ci preview "$SVC_BRANCH")"`];
+  return {
+    plan: `${SVC} deploy plan --env ${environment} --read-only --comment`,
+    deploy: `${SVC} deploy up --env ${environment} --yes`,
+    preview: [...preview, `${SVC} deploy up --env "$SVC_ENV" --accept-data-loss --yes`],
+    remove: [...preview, `${SVC} deploy down --env "$SVC_ENV" --accept-data-loss --yes`],
+  };
+}

@@ -1,0 +1,123 @@
+/** Part of a policy of IAM. */
+export interface Statement {
+  readonly Effect: "Allow";
+  readonly Action: string | readonly string[];
+  readonly Resource: string;
+}
+
+/** The service of AWS that runs containers. */
+export type Runner = "ecs" | "apprunner";
+
+const CALLS: Readonly<Record<Runner, readonly string[]>> = {
+  ecs: [
+    "ecs:CreateExpressGatewayService",
+    "ecs:UpdateExpressGatewayService",
+    "ecs:DescribeExpressGatewayService",
+    "ecs:DeleteExpressGatewayService",
+    "ecs:ListServiceDeployments",
+    "ecs:DescribeServiceDeployments",
+    "ecs:StopServiceDeployment",
+    "ecs:TagResource",
+  ],
+  apprunner: [
+    "apprunner:ListServices",
+    "apprunner:DescribeService",
+    "apprunner:ListOperations",
+    "apprunner:ListTagsForResource",
+    "apprunner:CreateService",
+    "apprunner:UpdateService",
+    "apprunner:PauseService",
+    "apprunner:ResumeService",
+    "apprunner:DeleteService",
+    "apprunner:TagResource",
+    "apprunner:ListAutoScalingConfigurations",
+    "apprunner:CreateAutoScalingConfiguration",
+    "apprunner:DeleteAutoScalingConfiguration",
+  ],
+};
+
+/** The documented policy, for services whose names match, such as `hello-*`. */
+export function deployPolicy(account: string, names: string, runner: Runner): { Statement: Statement[] } {
+  const allow = (Action: Statement["Action"], Resource: string): Statement => ({
+    Effect: "Allow",
+    Action,
+    Resource,
+  });
+  const of = (service: string, rest: string) => `arn:aws:${service}:*:${account}:${rest}`;
+  return {
+    Statement: [
+      allow(
+        [
+          "sts:GetCallerIdentity",
+          "ecr:GetAuthorizationToken",
+          "secretsmanager:ListSecrets",
+          "iam:SimulatePrincipalPolicy",
+          "logs:FilterLogEvents",
+        ],
+        "*",
+      ),
+      allow(
+        [
+          "ecr:DescribeRepositories",
+          "ecr:CreateRepository",
+          "ecr:DescribeImages",
+          "ecr:TagResource",
+          "ecr:BatchCheckLayerAvailability",
+          "ecr:InitiateLayerUpload",
+          "ecr:UploadLayerPart",
+          "ecr:CompleteLayerUpload",
+          "ecr:PutImage",
+          "ecr:BatchGetImage",
+        ],
+        of("ecr", `repository/${names}`),
+      ),
+      allow(["ecr:DeleteRepository", "ecr:ListTagsForResource"], of("ecr", `repository/${names}.lock*`)),
+      allow(
+        [
+          "secretsmanager:DescribeSecret",
+          "secretsmanager:GetSecretValue",
+          "secretsmanager:CreateSecret",
+          "secretsmanager:PutSecretValue",
+          "secretsmanager:TagResource",
+          "secretsmanager:RestoreSecret",
+          "secretsmanager:DeleteSecret",
+        ],
+        of("secretsmanager", `secret:${names}`),
+      ),
+      allow(
+        [
+          "iam:GetRole",
+          "iam:CreateRole",
+          "iam:TagRole",
+          "iam:DeleteRole",
+          "iam:AttachRolePolicy",
+          "iam:DetachRolePolicy",
+          "iam:ListAttachedRolePolicies",
+          "iam:ListRolePolicies",
+          "iam:GetRolePolicy",
+          "iam:PutRolePolicy",
+          "iam:DeleteRolePolicy",
+          "iam:PassRole",
+        ],
+        `arn:aws:iam::${account}:role/${names}`,
+      ),
+      allow(CALLS[runner], "*"),
+      allow("iam:CreateServiceLinkedRole", "*"),
+    ],
+  };
+}
+
+const READS = /:(?:Get|List|Describe|BatchGet|BatchCheck|Simulate|Filter)/;
+
+/** What of a policy changes nothing, values of secrets excepted. */
+export function readOnly({ Statement }: { readonly Statement: readonly Statement[] }): {
+  Statement: Statement[];
+} {
+  const kept = Statement.map((one) => ({
+    ...one,
+    Action: [one.Action]
+      .flat()
+      .filter((name) => READS.test(name) && name !== "secretsmanager:GetSecretValue"),
+  }));
+  return { Statement: kept.filter(({ Action }) => Action.length > 0) };
+}
