@@ -1,6 +1,14 @@
 // Platforms
 
 export type { ResourceAction } from "./core/models/deployment.ts";
+export type {
+  PipelineLogin,
+  PipelineProvider,
+  PipelineRequest,
+  PipelineRight,
+  Repository,
+  TrustedJobs,
+} from "./deploy/ci/pipeline.ts";
 export type { PlatformDefinition, SessionDefinition, WithDefault } from "./deploy/define-platform.ts";
 export { definePlatform } from "./deploy/define-platform.ts";
 export { DeployError, type DeployErrorCode, type DeployErrorOptions } from "./deploy/errors.ts";
