@@ -36,6 +36,8 @@ export interface PipelineRequest<Flags = Record<string, unknown>> {
   readonly environment: string;
   readonly region: string;
   readonly projectId: string | undefined;
+  /** Bucket of the service's jobs, as it was given. */
+  readonly storage: string | undefined;
   readonly flags: Flags;
 }
 

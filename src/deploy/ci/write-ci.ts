@@ -150,6 +150,7 @@ async function requestOf(file: DeployFile, options: CiOptions, environment: stri
     environment,
     region: settings.region ?? platform.defaultRegion,
     projectId: settings.projectId,
+    storage: settings.storage,
     flags: parseFlags(platform.flags, flags),
   };
   const isVariable = ({ source }: { source: string }) => /^[A-Za-z_]\w*$/.test(source);

@@ -48,7 +48,7 @@ export function pipelineLogin(request: PipelineRequest<unknown>, runner: Runner)
 function setupOf(request: PipelineRequest<unknown>, runner: Runner, role: string): string[] {
   const { trusted, right, name, environment } = request;
   const names = `${name}-${environment}*`;
-  const policy = deployPolicy("$ACCOUNT", names, runner);
+  const policy = deployPolicy("$ACCOUNT", names, runner, { withBucket: request.storage !== undefined });
   const document = right === "plan" ? readOnly(policy) : policy;
   return [
     `# ${TITLES[right]}. "EntityAlreadyExists" is fine.`,

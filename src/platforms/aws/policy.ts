@@ -37,7 +37,12 @@ const CALLS: Readonly<Record<Runner, readonly string[]>> = {
 };
 
 /** The documented policy, for services whose names match, such as `hello-*`. */
-export function deployPolicy(account: string, names: string, runner: Runner): { Statement: Statement[] } {
+export function deployPolicy(
+  account: string,
+  names: string,
+  runner: Runner,
+  { withBucket = false } = {},
+): { Statement: Statement[] } {
   const allow = (Action: Statement["Action"], Resource: string): Statement => ({
     Effect: "Allow",
     Action,
@@ -103,6 +108,14 @@ export function deployPolicy(account: string, names: string, runner: Runner): { 
       ),
       allow(CALLS[runner], "*"),
       allow("iam:CreateServiceLinkedRole", "*"),
+      ...(withBucket
+        ? [
+            allow(
+              ["s3:ListBucket", "s3:CreateBucket", "s3:PutBucketPublicAccessBlock"],
+              `arn:aws:s3:::${names}`,
+            ),
+          ]
+        : []),
     ],
   };
 }

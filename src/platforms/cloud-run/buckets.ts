@@ -52,6 +52,6 @@ export function isCloudStorage(url: string): boolean {
 }
 
 /** Whether this deployment is asked to prepare a bucket. */
-export function wantsBucket({ storage }: Context["target"]): boolean {
+export function wantsBucket({ storage }: Pick<Context["target"], "storage">): boolean {
   return storage !== undefined && (storage === CREATE || isCloudStorage(storage));
 }

@@ -3,7 +3,9 @@ import type { Context } from "./context.ts";
 
 /** What of a deployment decides which permissions it needs. */
 interface Building {
-  readonly target: { readonly flags: { readonly useCloudBuild?: boolean | undefined } };
+  readonly target: Pick<Context["target"], "storage"> & {
+    readonly flags: { readonly useCloudBuild?: boolean | undefined };
+  };
 }
 
 /** Permissions in the project that a deployment of this target uses. */
@@ -56,8 +58,8 @@ export function firstTimePermissions(context: Building): string[] {
 }
 
 /** Permissions of the documented role: of everything that `svc deploy` calls in the project. */
-export function rolePermissions(context: { readonly useCloudBuild?: boolean | undefined }): string[] {
-  const of = { target: { flags: { useCloudBuild: context.useCloudBuild } } };
+export function rolePermissions(target: Building["target"]): string[] {
+  const of = { target };
   return [
     ...neededPermissions(of),
     ...firstTimePermissions(of),

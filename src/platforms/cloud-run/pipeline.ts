@@ -73,7 +73,7 @@ function setupOf(request: PipelineRequest<CloudRunFlags>, project: string, accou
   const { repository, repositoryClaim, issuer, subject } = trusted;
   const pool = `svc-${provider}`;
   const id = shortName(repository.path, 32);
-  const permissions = rolePermissions(flags).filter((one) => right !== "plan" || READS.test(one));
+  const permissions = rolePermissions(request).filter((one) => right !== "plan" || READS.test(one));
   const role = right === "plan" ? "svcPlan" : "svcDeploy";
   const member = subject.endsWith("*")
     ? `principalSet://iam.googleapis.com/$POOL/attribute.repository/${repository.path}`
