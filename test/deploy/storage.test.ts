@@ -5,6 +5,7 @@ import { down } from "../../src/deploy/down.ts";
 import { composeFile } from "../../src/deploy/export/compose.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
 import { up } from "../../src/deploy/up.ts";
+import { svc } from "./_cli.ts";
 import type { Stage } from "./_fixture.ts";
 import { stage, writeAll } from "./_fixture.ts";
 
@@ -197,6 +198,27 @@ describe("a service with a bucket", () => {
 
     expect(good).toContainEqual({ level: "ok", subject: "Bucket", message: CREATED });
     expect(bad).toContainEqual(expect.objectContaining({ level: "error", subject: "Bucket" }));
+  });
+});
+
+describe("the option --storage", () => {
+  const typed = "--platform memory --name hello --storage create";
+
+  it("is what a deployment, its plan and doctor take from the command line", async () => {
+    const at = await cloud();
+    const up = "up --yes --generate-api-key --generate-rsa";
+
+    const planned = await svc(at, `plan ${typed} --generate-api-key --generate-rsa`);
+    const checked = await svc(at, `doctor ${typed}`);
+    const made = await svc(at, `${up} ${typed}`);
+    setJobs(at, JOB);
+    const gone = await svc(at, "down --yes --platform memory --name hello");
+
+    expect(planned.out).toMatch(/Cost .*the bucket about \$1\.30 a month/);
+    expect(checked.out).toContain(CREATED);
+    expect(made.code).toBe(0);
+    expect(at.world.read().prepared).toContain(CREATED);
+    expect(gone.out).toMatch(/was removed.* Its jobs stay in the bucket/s);
   });
 });
 

@@ -19,6 +19,7 @@ export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
       ...flags.COMMON,
       ...flags.TARGET_FLAGS,
       ...flags.SOURCE_FLAGS,
+      storage: flags.RELEASE_FLAGS.storage,
       ...flags.VERBOSE,
       ...flags.JSON_FLAG,
       ...entries,

@@ -1,3 +1,4 @@
+import type { DeploymentPlan } from "../../core/models/deployment.ts";
 import { down } from "../../deploy/down.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import * as flags from "./flags.ts";
@@ -23,14 +24,18 @@ export const downCommand = platformCommand({
   ],
   run: async ({ shell, deployment }) => {
     shell.needYes("svc deploy down");
+    let keeps = false;
     const { removed, openWork } = await down(deployment, async (plan) => {
+      keeps = hasBucket(plan);
       if (shell.json) return true;
       shell.progress.clear();
       shell.print("");
       for (const line of planTable(plan, shell.paint)) shell.print(line);
       shell.print("");
       const fate = deployment.session.keepsFiles ? "are kept" : "are deleted too";
-      return shell.ask(`Remove ${plan.service_name}? Its jobs and cases ${fate}.`);
+      return shell.ask(
+        `Remove ${plan.service_name}? Its jobs and cases ${hasBucket(plan) ? "stay in the bucket" : fate}.`,
+      );
     });
     shell.progress.clear();
     const { serviceName } = deployment.target;
@@ -42,7 +47,14 @@ export const downCommand = platformCommand({
         open_work: openWork ?? null,
       });
     else if (removed.length === 0) shell.print(`${serviceName} does not exist: nothing to remove.`);
-    else shell.print(`${serviceName} was removed. Its images are still in the registry.`);
+    else {
+      const jobs = keeps ? " Its jobs stay in the bucket." : "";
+      shell.print(`${serviceName} was removed. Its images are still in the registry.${jobs}`);
+    }
     return EXIT.done;
   },
 });
+
+function hasBucket({ actions }: DeploymentPlan): boolean {
+  return actions.some(({ resource_type }) => resource_type === "bucket");
+}

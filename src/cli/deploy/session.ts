@@ -6,6 +6,7 @@ import { type Deployment, openDeployment } from "../../deploy/deployment.ts";
 import { DeployError, isDeployError, toDeployError } from "../../deploy/errors.ts";
 import type { DeployEvent } from "../../deploy/events.ts";
 import { run as runProgram } from "../../deploy/exec.ts";
+import { SETTINGS } from "../../deploy/file/settings.ts";
 import { toFlagName } from "../../deploy/flags.ts";
 import type { DeployOptions } from "../../deploy/options.ts";
 import type { Platform } from "../../deploy/platform.ts";
@@ -141,30 +142,12 @@ export async function openFrom(
   return deployment;
 }
 
-/** Options that are passed to the engine unchanged. */
-const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
-  "platform",
-  "name",
-  "env",
-  "region",
-  "projectId",
-  "port",
-  "image",
-  "generateApiKey",
-  "generateRsa",
-  "rollback",
-  "timeout",
-  "buildTimeout",
-  "publicUrl",
-  "sourceDir",
-  "controllerFile",
-  "dockerfile",
-  "apt",
-  "acceptDataLoss",
-  "overwriteFiles",
-  "heldJobs",
-  "breakLock",
-];
+/** Options that are passed to the engine unchanged: those that deploy.yaml can have, and those of one command. */
+const OPTION_KEYS = [
+  ...(Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]),
+  ...(["platform", "env", "image", "rollback", "acceptDataLoss"] as const),
+  ...(["overwriteFiles", "heldJobs", "breakLock"] as const),
+] satisfies readonly (keyof DeployOptions)[];
 
 /** If a platform's packages are missing, offers at a terminal to install them and continues. */
 async function retryWithPackages(shell: Shell, flags: Given, body: () => Promise<number>): Promise<number> {
