@@ -141,6 +141,24 @@ describe("svc store backup --to and svc store restore --from", () => {
     expect(tested.text).toMatch(/Job +1 /);
   });
 
+  it("restore into the storage of a service, which is verified, exported, and moved to a folder", async () => {
+    await addJob("a");
+    await svc(["store", "backup", "--to", url]);
+    const env = { SERVICE_STORAGE_URL: `${url.replace("?", "-live?")}&conditional=true` };
+
+    const restored = await svc(["store", "restore", "--from", url], env);
+    const verified = await svc(["store", "verify"], env);
+    const again = await svc(["store", "backup", "copy"], env);
+    const moved = await svc(["store", "move", "--to", "moved"], env);
+    const closed = await svc(["store", "move", "--from", "moved", "--to", env.SERVICE_STORAGE_URL], {});
+
+    expect([restored.code, verified.code, again.code, moved.code]).toEqual([0, 0, 0, 0]);
+    expect(verified.text).toMatch(/Job +1 /);
+    expect(moved.text).toContain("without SERVICE_DATABASE_URL and SERVICE_STORAGE_URL");
+    expect(await jobsOf("moved")).toEqual(["a"]);
+    expect(closed.text).toContain("was moved to folder");
+  });
+
   it("say what is wrong with a place", async () => {
     await addJob("a");
     const gone = url.replace("s3://backups/", "s3://deleted/");
@@ -152,7 +170,7 @@ describe("svc store backup --to and svc store restore --from", () => {
     expect((await svc(["store", "backup"])).code).toBe(2);
     expect((await svc(["store", "backup", "folder", "--to", url])).code).toBe(2);
     expect((await svc(["store", "restore", "folder", "--at", "2026-01-01"])).code).toBe(2);
-    const elsewhere = await svc(["store", "verify"], { SERVICE_STORAGE_URL: "gs://agents" });
+    const elsewhere = await svc(["store", "repair"], { SERVICE_STORAGE_URL: "gs://agents" });
     expect(elsewhere.text).toContain("SERVICE_STORAGE_URL is set");
     const secret = await svc(["store", "backup", "--to", "s3://AKID:hunter2@backups?region=x"]);
     expect(secret.text).toContain("has credentials");

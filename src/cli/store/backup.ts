@@ -14,7 +14,7 @@ import { ADDRESS_FILE, CONNECTION_FLAGS, connect } from "../job/connection.ts";
 import { dataFolderOf } from "./data-folder.ts";
 import { openNamed, storageFlag } from "./named-storage.ts";
 import { tellCopied, tellGeneration } from "./report.ts";
-import { STORE_FLAGS, withDatabase } from "./with-database.ts";
+import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
 const { url, key, insecure } = CONNECTION_FLAGS;
 const FlagsSchema = v.object({
@@ -58,7 +58,7 @@ type Receive<T> = (sent: AsyncIterable<Uint8Array>) => Promise<T>;
 async function send<T>(flags: Flags, context: CliContext, receive: Receive<T>): Promise<T> {
   const isNamed = flags.url !== undefined || (context.env.SERVICE_URL && flags.dataDir === undefined);
   if (isNamed) return download(flags, context, receive);
-  const copied = await withDatabase(flags, context, (place) =>
+  const copied = await withRemote(flags, context, (place) =>
     place.read((content) => receive(sendSnapshot(snapshotOf(content)))),
   );
   if (copied !== undefined) return copied;

@@ -45,7 +45,7 @@ export function dataFolderOf(flags: { dataDir?: string | undefined }, context: C
   if (flags.dataDir === undefined && readVariable("SERVICE_STORAGE_URL", context) !== undefined) {
     throw new CliError("This command works on a data folder, and SERVICE_STORAGE_URL is set", {
       detail:
-        "The data of the service is in that storage. To work on a folder anyway, name it with --data-dir. `svc store backup` with --url copies the data of the running service.",
+        "The data of the service is in that storage. To work on a folder anyway, name it with --data-dir. `svc store backup <dir>` makes one of the storage.",
     });
   }
   return resolve(cwd, flags.dataDir ?? (env.SERVICE_DATA_DIR || "data"));

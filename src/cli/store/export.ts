@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { exportContent, exportStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { readDataFolder } from "./data-folder.ts";
-import { STORE_FLAGS, withDatabase } from "./with-database.ts";
+import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
 /** `svc store export`: the data as plain JSON files. */
 export const exportData = defineCommand({
@@ -14,7 +14,7 @@ export const exportData = defineCommand({
   async run({ args, flags, context }) {
     const to = resolve(context.cwd, args[0]!);
     const exported =
-      (await withDatabase(flags, context, (place) => place.read((content) => exportContent(content, to)))) ??
+      (await withRemote(flags, context, (place) => place.read((content) => exportContent(content, to)))) ??
       (await exportStore(readDataFolder(flags, context), to));
     for (const { file, count } of exported) context.print(`${file}: ${count}`);
     if (exported.length === 0) context.print("The store is empty.");

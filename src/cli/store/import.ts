@@ -4,7 +4,7 @@ import { importStore, readExport } from "../../core/store/maintenance.ts";
 import { fillPlace } from "../../core/store/move.ts";
 import { defineCommand } from "../command.ts";
 import { dataFolderOf } from "./data-folder.ts";
-import { STORE_FLAGS, withDatabase } from "./with-database.ts";
+import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
 /** `svc store import`: creates a service's data from plain JSON files. */
 export const importData = defineCommand({
@@ -15,7 +15,7 @@ export const importData = defineCommand({
   async run({ args, flags, context }) {
     const from = resolve(context.cwd, args[0]!);
     const imported =
-      (await withDatabase(flags, context, async (place) => fillPlace(place, await readExport(from)))) ??
+      (await withRemote(flags, context, async (place) => fillPlace(place, await readExport(from)))) ??
       (await importStore(from, dataFolderOf(flags, context)));
     for (const { name, ids } of imported) context.print(`${name}: ${ids}`);
     return 0;

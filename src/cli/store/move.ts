@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import * as v from "valibot";
+import { isStorageUrl } from "../../core/storage/storage-url.ts";
 import type { PartSum } from "../../core/store/content.ts";
 import { FolderPlace } from "../../core/store/json/folder-place.ts";
 import { type Moved, moveStore, type Place, undoMove } from "../../core/store/move.ts";
@@ -12,18 +13,24 @@ import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { renderTable } from "../table.ts";
 import { dataFolderOf, readVariable } from "./data-folder.ts";
-import { STORE_FLAGS } from "./with-database.ts";
+import { remoteOf, STORE_FLAGS, storagePlace } from "./with-remote.ts";
 
 const place = (what: string) =>
   v.pipe(
     v.string(),
-    v.description(`${what}: a folder, env:NAME for the URL in a variable, or a URL without password`),
+    v.description(
+      `${what}: a folder, env:NAME for the URL in a variable, or the URL of a database without password or of a storage`,
+    ),
     v.metadata({ value: "place" }),
   );
 
 const flags = v.object({
   to: place("where to"),
-  from: v.optional(place("where from (default: the data folder, or the database if --to is a folder)")),
+  from: v.optional(
+    place(
+      "where from (default: the data folder; if --to is a folder, the database or storage that the variables of the service name)",
+    ),
+  ),
   schema: STORE_FLAGS.schema,
   undo: v.optional(v.pipe(v.boolean(), v.description("open the source of this move again")), false),
   force: v.optional(
@@ -34,14 +41,15 @@ const flags = v.object({
 });
 type MoveFlags = v.InferOutput<typeof flags>;
 
-/** `svc store move`: from a folder to a database, and back. */
+/** `svc store move`: between a folder, a database and a storage. */
 export const move = defineCommand({
   usage: "move",
-  summary: "Move the data of a stopped service from its folder to a Postgres database, or back",
+  summary: "Move the data of a stopped service between its folder, a Postgres database and a bucket",
   flags,
   examples: [
     "svc store move --to env:SERVICE_DATABASE_URL",
     "svc store move --from env:SERVICE_DATABASE_URL --to data",
+    "svc store move --to s3://my-bucket/agents?region=eu-central-1",
     "svc store move --to env:SERVICE_DATABASE_URL --undo",
   ],
   async run({ flags, context }) {
@@ -67,7 +75,14 @@ export const move = defineCommand({
 
 function sourceOf(flags: MoveFlags, target: Place, context: CliContext): Place {
   if (flags.from !== undefined) return placeOf(flags.from, flags, context);
-  if (target instanceof FolderPlace) return placeOf("env:SERVICE_DATABASE_URL", flags, context);
+  if (target instanceof FolderPlace) {
+    const remote = remoteOf({ schema: flags.schema }, context);
+    if (remote !== undefined) return remote;
+    throw new UsageError(
+      "Neither SERVICE_DATABASE_URL nor SERVICE_STORAGE_URL is set",
+      "Name the place to move from: --from",
+    );
+  }
   // The variable may be set already: the command moves what a service had before.
   return new FolderPlace(dataFolderOf({ dataDir: context.env.SERVICE_DATA_DIR || "data" }, context));
 }
@@ -78,10 +93,14 @@ function placeOf(text: string, { schema }: MoveFlags, context: CliContext): Plac
     const name = text.slice("env:".length);
     const url = readVariable(name, context);
     if (url === undefined) throw new UsageError(`The variable ${name} is not set`);
+    if (isStorageUrl(url)) return storagePlace(url, context);
     if (!isPostgresUrl(url) || !URL.canParse(url))
-      throw new UsageError(`The variable ${name} is not a URL that begins with postgres:// or postgresql://`);
+      throw new UsageError(
+        `The variable ${name} is neither the URL of a database, which begins with postgres:// or postgresql://, nor that of a storage`,
+      );
     return new DatabasePlace({ url, schema });
   }
+  if (isStorageUrl(text)) return storagePlace(text, context);
   if (!isPostgresUrl(text)) return new FolderPlace(resolve(context.cwd, text));
   if (!URL.canParse(text)) throw new UsageError("The URL of the database is not valid");
   const { password, searchParams } = new URL(text);
@@ -129,11 +148,11 @@ export function renderSums(own: readonly PartSum[], theirs: readonly PartSum[], 
   return renderTable(header, rows, context.paint?.print);
 }
 
-/** A database has no keys, and a new folder neither: a start would refuse, or make others. */
+/** A database or storage has no keys, and a new folder neither: a start would refuse, or make others. */
 function tellKeys(source: Place, target: Place, context: CliContext): void {
   if (target instanceof FolderPlace) {
     context.note(
-      "Start the service with the same SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY as before, and without SERVICE_DATABASE_URL. Without the RSA key, encrypted parameters cannot be read.",
+      "Start the service with the same SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY as before, and without SERVICE_DATABASE_URL and SERVICE_STORAGE_URL. Without the RSA key, encrypted parameters cannot be read.",
     );
     return;
   }
@@ -143,8 +162,9 @@ function tellKeys(source: Place, target: Place, context: CliContext): void {
     ...(key && existsSync(key) ? [`SERVICE_API_KEY="$(cat ${key})"`] : []),
     ...(rsa && existsSync(rsa) ? [`SERVICE_RSA_PRIVATE_KEY="$(cat ${rsa})"`] : []),
   ];
+  const variable = target instanceof DatabasePlace ? "SERVICE_DATABASE_URL" : "SERVICE_STORAGE_URL";
   context.note(
-    "Start the service with SERVICE_DATABASE_URL, SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY: instances that share a store need the same keys, and the database has none.",
+    `Start the service with ${variable}, SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY: the keys are not in the store, and each instance needs the same.`,
   );
   if (kept.length > 0) context.note(`This service has had: ${kept.join(" ")}`);
 }

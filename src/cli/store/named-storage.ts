@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { openStorage, type UnstorageStorage } from "../../core/storage/open-storage.ts";
+import type { StorageDriver } from "../../core/storage/storage-driver.ts";
 import { storageFromUrl } from "../../core/storage/storage-url.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -17,9 +18,14 @@ export const storageFlag = (what: string) =>
   );
 
 /** The storage that an option names; its credentials are in the environment. */
-export function openNamed(url: string, { env }: Pick<CliContext, "env">): UnstorageStorage {
+export function openNamed(url: string, context: Pick<CliContext, "env">): UnstorageStorage {
+  return openStorage(openNamedDriver(url, context));
+}
+
+/** Its driver: the only one that can create objects atomically. */
+export function openNamedDriver(url: string, { env }: Pick<CliContext, "env">): StorageDriver {
   try {
-    return openStorage(storageFromUrl(url, { env }));
+    return storageFromUrl(url, { env });
   } catch (error) {
     throw error instanceof TypeError ? new UsageError(error.message) : error;
   }

@@ -14,7 +14,7 @@ import { UsageError } from "../errors.ts";
 import { dataFolderOf } from "./data-folder.ts";
 import { openNamed, storageFlag } from "./named-storage.ts";
 import { tellCopied, tellGenerations, tellSums } from "./report.ts";
-import { STORE_FLAGS, withDatabase } from "./with-database.ts";
+import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
 const flags = v.object({
   from: storageFlag("storage that has backups, instead of a folder"),
@@ -83,7 +83,7 @@ async function put(
   context: CliContext,
   save: (folder: string) => ReturnType<typeof saveBackup>,
 ): Promise<void> {
-  const restored = await withDatabase(flags, context, async (place) => {
+  const restored = await withRemote(flags, context, async (place) => {
     const fill = (folder: string) => readBackup(folder, (content) => fillPlace(place, content));
     if (from !== undefined) return { sums: await fill(from), to: place.name };
     return inTemporaryFolder(async (folder) => {

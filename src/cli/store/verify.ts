@@ -4,7 +4,7 @@ import { verifyStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { readDataFolder } from "./data-folder.ts";
 import { tellProblems, tellSums } from "./report.ts";
-import { STORE_FLAGS, withDatabase } from "./with-database.ts";
+import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
 /** `svc store verify`: checks every line of the data. */
 export const verify = defineCommand({
@@ -13,7 +13,7 @@ export const verify = defineCommand({
   flags: v.object(STORE_FLAGS),
   examples: ["svc store verify"],
   async run({ flags, context }) {
-    const sums = await withDatabase(flags, context, async (place) => ({
+    const sums = await withRemote(flags, context, async (place) => ({
       of: place.name,
       found: await place.read((content) => sumsOf(parsed(content))),
     }));

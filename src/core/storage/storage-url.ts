@@ -75,6 +75,11 @@ export function storageFromUrl(text: string, options: StorageUrlOptions = {}): S
   });
 }
 
+/** Whether a text is meant as the URL of a storage. */
+export function isStorageUrl(text: string): boolean {
+  return Object.keys(PARAMETERS).some((protocol) => text.startsWith(`${protocol}//`));
+}
+
 /** A URL without what a message should not repeat. */
 export function describeStorageUrl(text: string): string {
   if (!URL.canParse(text)) return "the storage";

@@ -43,7 +43,7 @@ export function describeMark({ state, other, at }: Mark): { message: string; det
       return {
         message: `The data of this store was moved to ${other}, on ${day}`,
         detail:
-          "Start the service with that store: SERVICE_DATABASE_URL for a database, SERVICE_DATA_DIR for a folder. To bring the data back, move it from there into another empty place. To use the data here as it was then, run the same `svc store move` with --undo.",
+          "Start the service with that store: SERVICE_DATABASE_URL for a database, SERVICE_STORAGE_URL for a storage, SERVICE_DATA_DIR for a folder. To bring the data back, move it from there into another empty place. To use the data here as it was then, run the same `svc store move` with --undo.",
       };
     case "filled":
       return {

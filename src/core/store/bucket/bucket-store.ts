@@ -17,6 +17,7 @@ import { BucketJournal } from "./bucket-journal.ts";
 import type { BucketStoreOptions } from "./bucket-store-options.ts";
 import { describeRestore, openDiskStore } from "./disk-store.ts";
 import { EndedStore } from "./ended-store.ts";
+import { refuseClosed } from "./mark.ts";
 import { openObjects } from "./objects.ts";
 import { restoreFolder } from "./restore.ts";
 import { refuseUnshipped } from "./shipped-folder.ts";
@@ -82,8 +83,11 @@ async function openInFolder(
   const { log, objects, timers = nodeTimers } = options;
   const by: Owner = { token: randomBytes(12).toString("hex"), host: hostname(), pid: process.pid };
   rmSync(folder, { recursive: true, force: true });
+  await refuseClosed(objects);
   const previous = await readOwner(objects);
   const { chain, taken } = await takeOver(objects, { by, durability: "bucket" });
+  // A process that closed it in between has lost it by now, and its move is repeated.
+  await refuseClosed(objects);
   note(by.token);
   await restoreFolder(objects, folder, taken);
   describeRestore({ ...previous, taken, log });

@@ -14,6 +14,7 @@ import { BaseWriter } from "./base-writer.ts";
 import type { BucketStoreOptions } from "./bucket-store-options.ts";
 import type { Taken } from "./chain.ts";
 import { EndedStore } from "./ended-store.ts";
+import { refuseClosed } from "./mark.ts";
 import { restoreFolder } from "./restore.ts";
 import type { Objects } from "./sealed.ts";
 import { ShippedFolder } from "./shipped-folder.ts";
@@ -53,9 +54,11 @@ export async function openDiskStore(
   await options.mayTake();
 
   const by: Owner = { token: randomBytes(12).toString("hex"), host: hostname(), pid: process.pid };
+  await refuseClosed(objects);
   const previous = await readOwner(objects);
   const token = () => `${record.value.folder}${randomBytes(8).toString("hex")}`;
   const { chain, taken } = await takeOver(objects, { by, durability: "disk", token });
+  await refuseClosed(objects);
   options.note(by.token);
   let shipped = hasStore ? shippedTo(record.value, taken) : undefined;
   if (hasStore && shipped === undefined) {

@@ -2,13 +2,12 @@ import { randomBytes } from "node:crypto";
 import { closedError } from "../storage-error.ts";
 import type { StoreLogger } from "../store.ts";
 import { ALIVE, type Objects, OWNER, RELEASED, seal, unseal, WAITING } from "./sealed.ts";
+import { DEAD } from "./take-over.ts";
 
 /** Milliseconds between two checks of the owner. */
 const POLL = 500;
 /** Checks between two requests for a sign of life. */
 const ASK = 10;
-/** Milliseconds without a sign of life after which an owner counts as dead. */
-const DEAD = 30_000;
 
 export interface StandbyOptions {
   /** Milliseconds without a sign of life after which an owner counts as dead. @default 30000 */

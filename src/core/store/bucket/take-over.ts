@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { Durability } from "../durability.ts";
 import type { Owner } from "../json/manifest.ts";
 import type { Timers } from "../json/timers.ts";
@@ -72,6 +73,26 @@ export async function readOwner(
   const owner = unseal<OwnerMark>(mark)?.head;
   const isReleased = owner !== undefined && unseal<{ epoch: string }>(released)?.head.epoch === owner.epoch;
   return { owner, isReleased };
+}
+
+/** Milliseconds without a sign of life after which an owner counts as dead, and between two looks for one. */
+export const DEAD = 30_000;
+const LOOK = 500;
+
+/** The owner that has not released the store and gives a sign of life when it is asked for one. */
+export async function findLiveOwner(objects: Objects, dead = DEAD): Promise<OwnerMark | undefined> {
+  const before = (await objects.get(ALIVE))?.toString();
+  const { owner, isReleased } = await readOwner(objects);
+  if (owner === undefined || isReleased) return undefined;
+  await objects.put(WAITING, seal({ by: randomBytes(8).toString("hex") }));
+  for (const until = performance.now() + dead; performance.now() < until; ) {
+    const sign = await objects.get(ALIVE);
+    const isOwn = unseal<{ epoch: string }>(sign)?.head.epoch === owner.epoch;
+    if (isOwn && sign!.toString() !== before) return owner;
+    if ((await readOwner(objects)).isReleased) return undefined;
+    await new Promise((resolve) => setTimeout(resolve, LOOK));
+  }
+  return undefined;
 }
 
 /** What an owner does besides its writes. */
