@@ -110,7 +110,7 @@ describe("svc store move", () => {
     expect(parameter).toMatchObject({ code: 2, both: expect.stringContaining("The URL has a password") });
     expect(invalid).toMatchObject({
       code: 2,
-      both: expect.stringContaining("The variable URL is not a URL"),
+      both: expect.stringContaining("The variable URL is neither the URL of a database"),
     });
     expect(absent).toMatchObject({ code: 1, both: expect.stringContaining("The database does not answer") });
     expect(plain.code).toBe(0);
