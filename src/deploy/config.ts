@@ -94,8 +94,10 @@ export function describeSetting(name: string): string {
     ? "is set by the option storage: write its value there"
     : "is set by the options of svc deploy: remove it";
 }
+/** The variable that says when an environment expires; set by the option `expires`. */
+export const EXPIRES = "SVC_EXPIRES";
 /** Variables that svc sets by itself. */
-export const OURS: readonly string[] = [...SET_BY_OPTIONS, "SERVICE_PUBLIC_URL"];
+export const OURS: readonly string[] = [...SET_BY_OPTIONS, "SERVICE_PUBLIC_URL", EXPIRES];
 
 /** Where the configuration was before there was a committed `deploy.yaml`. */
 export const OLD_CONFIG = join(".deployment", "config.yaml");

@@ -67,6 +67,8 @@ export interface OpenOptions {
   readonly options: Partial<DeployOptions>;
   /** Those of the platform's own options that were typed, by key. */
   readonly flags: Readonly<Record<string, unknown>>;
+  /** The environment whose part of `deploy.yaml` applies. @default that of the deployment */
+  readonly settingsOf?: string | undefined;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The command as shown to others while the lock is held. */
@@ -90,7 +92,12 @@ const SPARE = 600;
 export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   const { platform, options: typed, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
   await refuseLinks(cwd, USED_ENTRIES);
-  const settings = await readSettings(cwd, typed.env ?? DEFAULT_OPTIONS.env, platform, env);
+  const settings = await readSettings(
+    cwd,
+    open.settingsOf ?? typed.env ?? DEFAULT_OPTIONS.env,
+    platform,
+    env,
+  );
   const { config } = settings;
   const options: DeployOptions = { ...DEFAULT_OPTIONS, ...settings.options, ...typed };
   const given = { ...settings.flags, ...open.flags };

@@ -14,6 +14,8 @@ export interface DeployOptions {
   readonly generateRsa: boolean;
   /** Whether a failed release is rolled back. */
   readonly rollback: boolean;
+  /** Time after which the environment may be removed by `down --expired`, such as `7d`; `never` takes it away. */
+  readonly expires?: string | undefined;
   /** Seconds for rollout and health. @default the platform's, else 300 */
   readonly timeout?: number | undefined;
   /** Seconds for the build and the push. */

@@ -1,12 +1,13 @@
 import type { DeploymentPlan, DeploymentState, ResourceAction } from "../core/models/deployment.ts";
 import type { PackedContext } from "./build-context.ts";
 import { packContext } from "./build-context.ts";
-import { CONTEXT, DATABASE_URL, STORAGE_URL, STORE } from "./config.ts";
+import { CONTEXT, DATABASE_URL, EXPIRES, STORAGE_URL, STORE } from "./config.ts";
 import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
 import { DEFAULT_ARCHITECTURE } from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
+import { wantedExpiry } from "./expiry.ts";
 import { imageFiles } from "./image-files.ts";
 import { resolveImageTag } from "./image-tag.ts";
 import type { JobPlace, JobStore } from "./job-store.ts";
@@ -279,7 +280,7 @@ export function driftOf(state: DeploymentState | undefined, live: Release | unde
 
 /** Plain variables of the service. */
 async function variables(
-  { target, options, platform, session }: Deployment,
+  { target, options, platform, session, tools }: Deployment,
   { environment, store, storage }: EffectiveConfig,
   port: number,
   live: Release | undefined,
@@ -290,6 +291,7 @@ async function variables(
     ownAddress(live) ??
     (await session.predictUrl?.()) ??
     live?.url;
+  const expires = wantedExpiry(options.expires, live, tools.now());
   return {
     ...(platform.proxies !== undefined && { SERVICE_TRUST_PROXY: String(platform.proxies) }),
     ...environment,
@@ -299,6 +301,7 @@ async function variables(
     ...(store === "external" ? { [STORE]: store } : {}),
     ...(storage === undefined ? {} : { [STORAGE_URL]: storage }),
     ...(url === undefined ? {} : { SERVICE_PUBLIC_URL: url }),
+    ...(expires === undefined ? {} : { [EXPIRES]: expires }),
   };
 }
 

@@ -172,6 +172,8 @@ export interface PlatformSession {
   setup?(consent: SetupConsent): Promise<Finding[]>;
   /** What runs now. */
   inspect(): Promise<Release | undefined>;
+  /** The environments of this base name that svc manages in this place, and since when each is as it is. */
+  environments?(): Promise<readonly { readonly environment: string; readonly since?: string | undefined }[]>;
   /** The secrets of this target that the platform stores. */
   listSecrets(): Promise<StoredSecret[]>;
   /**

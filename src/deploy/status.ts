@@ -22,24 +22,12 @@ export interface Status {
 
 /** Reads the running service and checks its health. The result is stored in the state file. */
 export async function status(deployment: Deployment): Promise<Status> {
-  const { session, tools, journal } = deployment;
+  const { session, journal } = deployment;
   const state = await deployment.state.read();
   const live = await session.inspect();
   const secretNames = (await session.listSecrets()).map((secret) => secret.name);
   const lock = readLock(`${stateBase(stateKey(deployment))}.lock`) ?? (await session.lockedBy?.());
-  const blocked = live === undefined ? undefined : await session.probeBlocked?.();
-  const headers = live === undefined || blocked ? undefined : await session.probeHeaders?.();
-  const health =
-    live?.url === undefined
-      ? undefined
-      : blocked !== undefined
-        ? checkedElsewhere(deployment, blocked)
-        : await checkWithRetries({
-            tools,
-            endpoints: [`${live.url.replace(/\/$/, "")}${HEALTH_PATH}`],
-            config: { timeout: deployment.polling.timeout ?? 60, max_retries: 2 },
-            ...(headers ? { headers } : {}),
-          });
+  const health = await healthOf(deployment, live);
   if (state !== undefined && health !== undefined && lock === undefined)
     await deployment.state.write({
       ...state,
@@ -55,4 +43,22 @@ export async function status(deployment: Deployment): Promise<Status> {
     unfinished: journal.unfinished.length > 0 ? standing(journal) : undefined,
     lock,
   };
+}
+
+/** The health of what runs, by its own route or by the platform's word; undefined without an address. */
+export async function healthOf(
+  deployment: Deployment,
+  live: Release | undefined,
+): Promise<HealthCheckResult | undefined> {
+  const { session, tools } = deployment;
+  if (live?.url === undefined) return undefined;
+  const blocked = await session.probeBlocked?.();
+  if (blocked !== undefined) return checkedElsewhere(deployment, blocked);
+  const headers = await session.probeHeaders?.();
+  return checkWithRetries({
+    tools,
+    endpoints: [`${live.url.replace(/\/$/, "")}${HEALTH_PATH}`],
+    config: { timeout: deployment.polling.timeout ?? 60, max_retries: 2 },
+    ...(headers ? { headers } : {}),
+  });
 }

@@ -111,6 +111,7 @@ const GOOGLE: readonly (readonly [RegExp, string])[] = [
   [/^run GET .*:getIamPolicy$/, "run.services.getIamPolicy"],
   [/^run POST .*:setIamPolicy$/, "run.services.setIamPolicy"],
   [/^run POST .*\/services$/, "run.services.create"],
+  [/^run GET .*\/services$/, "run.services.list"],
   [/^run GET .*\/services\//, "run.services.get"],
   [/^run PATCH /, "run.services.update"],
   [/^run DELETE /, "run.services.delete"],

@@ -69,6 +69,8 @@ it("the lines of the GitHub workflow deploy, plan, preview and remove, from fres
   const preview = await job("preview");
   expect(preview.code, preview.stderr).toBe(0);
   const second = await job("preview");
+  const listed = JSON.parse((await user.svc(["deploy", "list", "--json"])).stdout);
+  const expired = await job("expired-previews");
   const removed = await job("remove-preview");
 
   expect(host.comments).toHaveLength(1);
@@ -77,6 +79,14 @@ it("the lines of the GitHub workflow deploy, plan, preview and remove, from fres
   expect(deployed.stdout).toContain(`${site.name}-dev is up and healthy`);
   expect(preview.stdout).toMatch(new RegExp(`${site.name}-preview-feat-login-\\w{5} is up and healthy`));
   expect(second.stdout).toContain("there was nothing to deploy");
+  const [dev, other] = listed.environments;
+  expect(dev).toMatchObject({ environment: "dev", health: "healthy", expires: null });
+  expect(other).toMatchObject({
+    environment: expect.stringMatching(/^preview-feat-login/),
+    health: "healthy",
+  });
+  expect(Date.parse(other.expires)).toBeGreaterThan(Date.now());
+  expect(expired, expired.stderr).toMatchObject({ code: 0, stdout: "No environment was removed.\n" });
   expect(removed.stdout).toMatch(/preview-feat-login-\w{5} was removed/);
   const { stdout: left } = await run("git", ["status", "--porcelain"], { cwd: user.cwd });
   expect(left).toBe("");

@@ -88,6 +88,12 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           const one = service();
           return one === undefined ? undefined : toRelease(one, serving(one), url);
         },
+        async environments() {
+          return Object.entries(world.read().services).map(([, one]) => ({
+            environment: String(serving(one)?.env.SERVICE_ENVIRONMENT),
+            since: new Date(serving(one)?.madeAt ?? 0).toISOString(),
+          }));
+        },
         async listSecrets() {
           return Object.entries(world.read().secrets[name] ?? {}).map(([key, { hash, version }]) => ({
             name: key,

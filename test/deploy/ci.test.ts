@@ -54,7 +54,7 @@ describe("svc deploy ci", () => {
     const { jobs, permissions } = parse(text) as { jobs: Record<string, Job>; permissions: object };
     expect(made).toMatchObject({ code: 0, err: "" });
     expect(permissions).toEqual({});
-    expect(Object.keys(jobs)).toEqual(["plan", "deploy", "preview", "remove-preview"]);
+    expect(Object.keys(jobs)).toEqual(["plan", "deploy", "preview", "expired-previews", "remove-preview"]);
     for (const [name, { steps }] of Object.entries(jobs)) {
       const login = steps.find(({ uses }) => uses?.startsWith("google-github-actions/auth@v"));
       const project = name.includes("preview") ? "my-previews" : "my-project";
@@ -78,6 +78,8 @@ describe("svc deploy ci", () => {
     // A branch's name is a value of the shell, never a part of its script.
     expect(jobs.preview?.steps.map(({ run }) => run).join()).not.toContain("github.");
     expect(jobs.preview?.steps.at(-1)?.env).toMatchObject({ SVC_BRANCH: "$" + "{{ github.head_ref }}" });
+    expect(jobs.preview?.steps.at(-1)?.run).toContain('up --env "$SVC_ENV" --expires 7d');
+    expect(jobs["expired-previews"]?.if).toBe("github.event_name == 'schedule'");
     expect(jobs["remove-preview"]?.if).toContain("github.event.action == 'closed'");
     expect(text).not.toMatch(/[&*]a\d/);
   });

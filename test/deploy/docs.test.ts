@@ -25,6 +25,7 @@ it("the page on deploying names every exit code and command", () => {
     "setup",
     "export",
     "ci",
+    "list",
     "backup",
     "restore",
   ])

@@ -1,6 +1,7 @@
 import type { DeploymentPlan } from "../../core/models/deployment.ts";
 import { down } from "../../deploy/down.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import { removeExpired } from "./expired.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
 import { platformCommand } from "./platform-command.ts";
@@ -12,6 +13,9 @@ export const downCommand = platformCommand({
   flags: {
     ...flags.TARGET_FLAGS,
     ...flags.TIMEOUT,
+    expired: flags.switchOff(
+      "remove the environments of this project that are over their time, and no other",
+    ),
     ...flags.ACCEPT_DATA_LOSS,
     ...flags.BREAK_LOCK,
     ...flags.YES,
@@ -21,8 +25,10 @@ export const downCommand = platformCommand({
   examples: [
     "svc deploy down --platform cloud-run",
     "svc deploy down --platform cloud-run --env staging --yes",
+    "svc deploy down --expired --yes",
   ],
-  run: async ({ shell, deployment }) => {
+  run: async ({ shell, deployment, given, open }) => {
+    if (given.expired === true) return removeExpired(shell, deployment, open);
     shell.needYes("svc deploy down");
     let keeps = false;
     const { removed, openWork } = await down(deployment, async (plan) => {

@@ -54,6 +54,7 @@ export const RELEASE_FLAGS = {
   generateApiKey: SETTINGS.generateApiKey,
   generateRsa: SETTINGS.generateRsa,
   publicUrl: SETTINGS.publicUrl,
+  expires: SETTINGS.expires,
   storage: SETTINGS.storage,
   sourceDir: SETTINGS.sourceDir,
   controllerFile: SETTINGS.controllerFile,

@@ -13,6 +13,7 @@ import { downCommand } from "./down.ts";
 import { exportCommand } from "./export.ts";
 import { failureResult, tellFailure } from "./failure.ts";
 import { initCommand } from "./init.ts";
+import { listCommand } from "./list.ts";
 import { localCommand } from "./local.ts";
 import { logsCommand } from "./logs.ts";
 import { planCommand } from "./plan.ts";
@@ -28,6 +29,7 @@ const WITH_PLATFORM: readonly PlatformCommand[] = [
   planCommand,
   upCommand,
   statusCommand,
+  listCommand,
   downCommand,
   logsCommand,
   rollbackCommand,

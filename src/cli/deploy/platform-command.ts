@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Deployment } from "../../deploy/deployment.ts";
+import type { OpenEnvironment } from "../../deploy/environments.ts";
 import type { Platform, PlatformFlags } from "../../deploy/platform.ts";
 import { type Command, defineCommand } from "../command.ts";
 import { COMMON } from "./flags.ts";
@@ -20,6 +21,8 @@ interface PlatformRun {
   /** The options of the command line. */
   readonly given: Readonly<Record<string, unknown>>;
   readonly args: readonly string[];
+  /** Opens another environment in the same place, with the same options; closed by the caller. */
+  readonly open: OpenEnvironment;
 }
 
 /** A command on the deployment that its options describe, which is closed after it. */
@@ -43,7 +46,9 @@ export function platformCommand(command: {
         withShell(context, given, async (shell) => {
           const deployment = await openFrom(shell, platform(), given, `svc deploy ${usage}`);
           try {
-            return await command.run({ shell, deployment, given, args });
+            const open: OpenEnvironment = (environment) =>
+              openFrom(shell, platform(), given, `svc deploy ${usage}`, environment);
+            return await command.run({ shell, deployment, given, args, open });
           } finally {
             await deployment.close();
           }

@@ -8,7 +8,7 @@ import type { DeployEvent } from "../../deploy/events.ts";
 import { run as runProgram } from "../../deploy/exec.ts";
 import { SETTINGS } from "../../deploy/file/settings.ts";
 import { toFlagName } from "../../deploy/flags.ts";
-import type { DeployOptions } from "../../deploy/options.ts";
+import { DEFAULT_OPTIONS, type DeployOptions } from "../../deploy/options.ts";
 import type { Platform } from "../../deploy/platform.ts";
 import type { CliContext } from "../context.ts";
 import { CliError, UsageError } from "../errors.ts";
@@ -117,6 +117,7 @@ export async function openFrom(
   platform: Platform<never>,
   flags: Given,
   command: string,
+  environment?: string,
 ): Promise<Deployment> {
   const { context } = shell;
   const own = describeFlags(platform.flags)
@@ -129,7 +130,9 @@ export async function openFrom(
   ) as Partial<DeployOptions>;
   const deployment = await openDeployment({
     platform,
-    options,
+    options: environment === undefined ? options : { ...options, env: environment },
+    // An environment that runs need no longer be in the file.
+    settingsOf: environment === undefined ? undefined : (options.env ?? DEFAULT_OPTIONS.env),
     flags: Object.fromEntries(own),
     cwd: context.cwd,
     env: context.env,

@@ -48,6 +48,7 @@ export function githubWorkflow(pipeline: Pipeline): string {
           branches: [branch],
           types: ["opened", "synchronize", "reopened", ...(preview ? ["closed"] : [])],
         },
+        ...(preview ? { schedule: [{ cron: "23 * * * *" }] } : {}),
       },
       permissions: {},
       ...(folder === "" ? {} : { defaults: { run: { "working-directory": folder } } }),
@@ -85,6 +86,16 @@ export function githubWorkflow(pipeline: Pipeline): string {
             steps: [
               ...stepsOf(pipeline, preview),
               { name: "Deploy preview", run: lines(commands.preview), ...variables(preview, onBranch) },
+            ],
+          },
+          "expired-previews": {
+            if: "github.event_name == 'schedule'",
+            ...jobHead(preview),
+            environment: PREVIEWS,
+            concurrency: { group: "svc-expired-previews", "cancel-in-progress": false },
+            steps: [
+              ...stepsOf(pipeline, preview),
+              { name: "Remove expired previews", run: commands.expire, ...variables(preview) },
             ],
           },
           "remove-preview": {

@@ -20,6 +20,8 @@ export interface Pipeline {
   readonly lockFile: string;
   /** Commands that install the project's packages by the lock file. */
   readonly install: readonly string[];
+  /** Whether `deploy.yaml` says when previews expire. */
+  readonly setsExpiry: boolean;
   /** Missing where a platform, or `deploy.yaml`, has no previews. */
   readonly jobs: Readonly<Record<Exclude<PipelineRight, "preview">, PipelineJob>> & {
     readonly preview?: PipelineJob | undefined;
@@ -30,12 +32,17 @@ export interface Pipeline {
 export const SVC = "npx --no-install svc";
 
 /** Commands of a pipeline; previews find the branch's name in `SVC_BRANCH`. */
-export function commandsOf({ environment }: Pick<Pipeline, "environment">) {
+export function commandsOf({ environment, setsExpiry }: Pick<Pipeline, "environment" | "setsExpiry">) {
   const preview = [`SVC_ENV="$(${SVC} deploy ci preview "$SVC_BRANCH")"`];
   return {
     plan: `${SVC} deploy plan --env ${environment} --read-only --comment`,
     deploy: `${SVC} deploy up --env ${environment} --yes`,
-    preview: [...preview, `${SVC} deploy up --env "$SVC_ENV" --accept-data-loss --yes`],
+    preview: [
+      ...preview,
+      `${SVC} deploy up --env "$SVC_ENV"${setsExpiry ? "" : " --expires 7d"} --accept-data-loss --yes`,
+    ],
+    // Any name of a preview: its part of deploy.yaml says where previews are.
+    expire: `${SVC} deploy down --expired --env preview-any --accept-data-loss --yes`,
     remove: [...preview, `${SVC} deploy down --env "$SVC_ENV" --accept-data-loss --yes`],
   };
 }

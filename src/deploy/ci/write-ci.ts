@@ -97,6 +97,7 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
       ...(commands.installTool === "" ? [] : [`npm install --global ${commands.installTool}`]),
       commands.installAll,
     ],
+    setsExpiry: previews && (await requestOf(file, options, PREVIEW)).expires,
     jobs,
   };
   if (provider === "github") setup.push(...githubSetup(pipeline));
@@ -157,6 +158,7 @@ async function requestOf(file: DeployFile, options: CiOptions, environment: stri
   return {
     request,
     platform,
+    expires: settings.expires !== undefined,
     secrets: given.filter(isVariable).map(({ source }) => source),
     files: given.filter((one) => !isVariable(one)).map(({ name }) => name),
   };

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { isDuration } from "../../core/base/duration.ts";
 
 type Entry = v.GenericSchema & { readonly wrapped?: Entry };
 
@@ -57,6 +58,14 @@ export const SETTINGS = {
       ),
       v.description("Debian packages that the image has too, separated by spaces"),
       v.metadata({ value: "packages" }),
+    ),
+  ),
+  expires: v.optional(
+    v.pipe(
+      v.string(),
+      v.check((text) => text === "never" || isDuration(text), 'must be a time such as 7d, or "never"'),
+      v.description('time after which "svc deploy down --expired" removes the environment, such as 7d'),
+      v.metadata({ value: "time" }),
     ),
   ),
   timeout: seconds("limit for rollout and health checks (default: 300, or what the platform needs)"),

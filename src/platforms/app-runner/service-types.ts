@@ -5,6 +5,7 @@ export interface Service {
   readonly ServiceArn?: string;
   readonly ServiceUrl?: string;
   readonly Status?: string;
+  readonly UpdatedAt?: Date;
   readonly SourceConfiguration?: SourceConfiguration;
   readonly InstanceConfiguration?: InstanceConfiguration;
   readonly HealthCheckConfiguration?: HealthCheck;

@@ -95,22 +95,22 @@ function isEnded({ Status = "" }: Operation): boolean {
   return ["SUCCEEDED", "FAILED", "ROLLBACK_SUCCEEDED", "ROLLBACK_FAILED"].includes(Status);
 }
 
-async function findArn({ aws, target }: Context): Promise<string | undefined> {
+/** All services of the region that were not deleted, as the list shows them. */
+export async function* allServices({ aws }: Pick<Context, "aws">): AsyncGenerator<Service> {
   let NextToken: string | undefined;
   do {
     const page: { ServiceSummaryList?: Service[]; NextToken?: string } = await aws.read(
       "apprunner",
       "ListServices",
-      {
-        MaxResults: 20,
-        ...(NextToken === undefined ? {} : { NextToken }),
-      },
+      { MaxResults: 20, ...(NextToken === undefined ? {} : { NextToken }) },
     );
-    const found = page.ServiceSummaryList?.find(
-      ({ ServiceName, Status }) => ServiceName === target.serviceName && Status !== "DELETED",
-    );
-    if (found) return found.ServiceArn;
+    for (const service of page.ServiceSummaryList ?? []) if (service.Status !== "DELETED") yield service;
     NextToken = page.NextToken;
   } while (NextToken !== undefined);
+}
+
+async function findArn(context: Context): Promise<string | undefined> {
+  for await (const { ServiceName, ServiceArn } of allServices(context))
+    if (ServiceName === context.target.serviceName) return ServiceArn;
   return undefined;
 }

@@ -8,6 +8,7 @@ import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import { type Context, instanceRole } from "./context.ts";
 import type { AppRunnerFlags } from "./flags.ts";
+import { listServices } from "./list.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
@@ -31,6 +32,7 @@ export async function openSession(
       const service = await findOwnService(context);
       return service === undefined ? undefined : toRelease(context, service);
     },
+    environments: () => listServices(context),
     listSecrets: () => listSecrets(context),
     plan: (spec, live) => planRelease(context, spec, live),
     estimate: async (_spec, live) => estimateCost(target.flags, live),

@@ -3,6 +3,7 @@ export interface Service {
   readonly serviceArn?: string;
   readonly serviceName?: string;
   readonly status?: { readonly statusCode?: string; readonly statusReason?: string };
+  readonly updatedAt?: Date;
   readonly currentDeployment?: string;
   readonly activeConfigurations?: readonly Configuration[];
   readonly tags?: readonly { readonly key?: string; readonly value?: string }[];

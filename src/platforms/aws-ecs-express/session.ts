@@ -9,6 +9,7 @@ import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets
 import type { Context } from "./context.ts";
 import { expectedUrl, taskRole } from "./context.ts";
 import type { EcsExpressFlags } from "./flags.ts";
+import { listServices } from "./list.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
@@ -32,6 +33,7 @@ export async function openSession(
       const service = await findOwnService(context);
       return service === undefined ? undefined : toRelease(service);
     },
+    environments: () => listServices(context),
     listSecrets: () => listSecrets(context),
     plan: (spec, live) => planRelease(context, spec, live),
     estimate: async (_spec, live) => estimateCost(target.flags, live),

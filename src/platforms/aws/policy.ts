@@ -14,6 +14,7 @@ const CALLS: Readonly<Record<Runner, readonly string[]>> = {
     "ecs:UpdateExpressGatewayService",
     "ecs:DescribeExpressGatewayService",
     "ecs:DeleteExpressGatewayService",
+    "ecs:ListServices",
     "ecs:ListServiceDeployments",
     "ecs:DescribeServiceDeployments",
     "ecs:StopServiceDeployment",

@@ -64,6 +64,7 @@ export function rolePermissions(target: Building["target"]): string[] {
     ...neededPermissions(of),
     ...firstTimePermissions(of),
     "run.locations.list",
+    "run.services.list",
     "secretmanager.versions.access",
     "serviceusage.services.get",
     "resourcemanager.projects.get",

@@ -8,6 +8,7 @@ export interface Service {
   readonly uri?: string;
   readonly urls?: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
+  readonly updateTime?: string;
   readonly template?: Template;
   readonly scaling?: ServiceScaling;
   readonly traffic?: readonly TrafficTarget[];

@@ -12,6 +12,7 @@ import { checkFlags } from "./flags.ts";
 import { Google } from "./google.ts";
 import { ensureStorage, storageUrl } from "./job-bucket.ts";
 import { exportKnative } from "./knative.ts";
+import { listServices } from "./list.ts";
 import { readLock, takeLock } from "./lock.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -36,6 +37,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
       const service = await findService();
       return service === undefined ? undefined : servingRelease(context, service);
     },
+    environments: () => listServices(context),
     listSecrets: () => listSecrets(context),
     plan: (spec, live) => planRelease(context, spec, live),
     async estimate(_spec, live) {

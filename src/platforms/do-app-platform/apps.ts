@@ -4,7 +4,7 @@ import { ownService } from "./app-spec.ts";
 import type { App, Deployment, ProgressStep } from "./app-types.ts";
 import type { Context } from "./context.ts";
 import { lastLogLines } from "./logs.ts";
-import { isOwnApp } from "./marker.ts";
+import { isOwnApp, readMarker } from "./marker.ts";
 
 const EVERY = 5000;
 const ENDED = ["ACTIVE", "SUPERSEDED", "ERROR", "CANCELED"];
@@ -12,10 +12,26 @@ const PAGE = 100;
 
 /** The app with this target's name, no matter who created it. */
 export async function findApp({ api, target }: Context): Promise<App | undefined> {
+  for await (const app of allApps({ api })) if (app.spec.name === target.serviceName) return app;
+  return undefined;
+}
+
+/** The environments of this base name in the account. */
+export async function listApps(context: Context) {
+  const found: { environment: string; since: string | undefined }[] = [];
+  for await (const { spec, active_deployment: active } of allApps(context)) {
+    const marker = readMarker(ownService(spec)?.envs);
+    if (marker?.service === context.target.name)
+      found.push({ environment: marker.environment, since: active?.created_at });
+  }
+  return found;
+}
+
+async function* allApps({ api }: Pick<Context, "api">): AsyncGenerator<App> {
   for (let page = 1; ; page++) {
     const { apps = [] } = await api.get<{ apps?: App[] }>("/v2/apps", { page, per_page: PAGE });
-    const found = apps.find(({ spec }) => spec.name === target.serviceName);
-    if (found || apps.length < PAGE) return found;
+    yield* apps;
+    if (apps.length < PAGE) return;
   }
 }
 

@@ -1,6 +1,6 @@
 import type { DeployTarget, PlatformSession, SecretRef } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
-import { findOwnApp } from "./apps.ts";
+import { findOwnApp, listApps } from "./apps.ts";
 import type { Context } from "./context.ts";
 import { findToken } from "./credentials.ts";
 import { DigitalOcean } from "./digitalocean.ts";
@@ -32,6 +32,7 @@ export async function openSession(
       const app = await findOwnApp(context);
       return app === undefined ? undefined : activeRelease(context, app);
     },
+    environments: () => listApps(context),
     listSecrets: async () => storedSecrets(await findOwnApp(context)),
     plan: (spec, live) => planRelease(context, spec, live),
     async estimate(spec) {

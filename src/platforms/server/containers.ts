@@ -39,6 +39,23 @@ export async function listContainers(context: Context): Promise<Container[]> {
     .sort((a, b) => (a.started < b.started ? 1 : -1));
 }
 
+/** The environments of this base name on the server, with the last start of each one's container. */
+export async function listServices({ target, ...context }: Context) {
+  const script = `docker ps --all --no-trunc --filter "label=$1" --format '{{.Label "${SERVICE}"}}' | sort -u`;
+  const names = (await onServer({ target, ...context }, "The services could not be listed", script, [RECORD]))
+    .split("\n")
+    .filter((serviceName) => serviceName.startsWith(`${target.name}-`));
+  const found: { environment: string; since: string | undefined }[] = [];
+  for (const serviceName of names) {
+    const serving = servingOf(await listContainers({ ...context, target: { ...target, serviceName } }));
+    const environment = serving?.record.env.SERVICE_ENVIRONMENT;
+    // A service "a" has an environment "b-c" where a service "a-b" has "c".
+    if (environment !== undefined && serviceName === `${target.name}-${environment}`)
+      found.push({ environment, since: serving?.started });
+  }
+  return found;
+}
+
 export function isRunning({ state }: Container): boolean {
   return state === "running" || state === "restarting" || state === "paused";
 }

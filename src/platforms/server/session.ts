@@ -3,7 +3,7 @@ import type { DeployTarget, PlatformSession, ReleaseSpec } from "../../deploy/pl
 import type { DeployTools } from "../../deploy/tools.ts";
 import type { ProxyOptions, Releasing } from "./change.ts";
 import { checkInside, HEALTH_PATH } from "./check-inside.ts";
-import { isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
+import { isRunning, listContainers, listServices, servingOf, toRelease } from "./containers.ts";
 import { namesOf, onServer } from "./context.ts";
 import { restoreData, sendBackup } from "./data.ts";
 import type { ServerFlags } from "./flags.ts";
@@ -56,6 +56,7 @@ export async function openSession(
       const found = await serving();
       return found && toRelease(context, found, await address());
     },
+    environments: () => listServices(context),
     ...vault,
     async plan(spec, live) {
       const record = live && parseRecord(String(live.data?.record));

@@ -26,6 +26,7 @@ const CONFIGURATION = [
 /** Express Mode of ECS. */
 export async function ecsApi(state: AwsState, operation: string, input: Json): Promise<Answer> {
   if (operation === "CreateExpressGatewayService") return create(state, input);
+  if (operation === "ListServices") return list(state, input);
   if (operation === "DescribeServiceDeployments") return describeDeployments(state, input);
   if (operation === "StopServiceDeployment") return stopDeployment(state, input);
   const arn = String(input.serviceArn ?? input.service);
@@ -51,6 +52,17 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
       return ok({ service: json(state, service) });
   }
   return refuse("UnknownOperationException", operation);
+}
+
+/** Two services a page, so that whoever reads only one page is found out. */
+function list(state: AwsState, input: Json): Answer {
+  const arns = [...state.express.values()]
+    .filter(({ status }) => status !== "INACTIVE")
+    .map(({ arn }) => arn)
+    .filter((arn) => arn.includes(`:service/${String(input.cluster ?? "default")}/`));
+  const from = Number(input.nextToken ?? 0);
+  const next = from + 2 < arns.length ? { nextToken: String(from + 2) } : {};
+  return ok({ serviceArns: arns.slice(from, from + 2), ...next });
 }
 
 function create(state: AwsState, input: Json): Answer {

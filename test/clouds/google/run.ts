@@ -36,6 +36,7 @@ export async function runApi(state: GoogleState, request: Received, body: Json):
     return operation ? { status: 200, body: operation } : notFound();
   }
   if (rest === "/services" && method === "POST") return create(state, query, body);
+  if (rest === "/services") return list(state, query);
   const match = /^\/services\/([^/:]+)(?::(\w+)|\/revisions(?:\/([^/]+))?)?$/.exec(rest);
   const id = match?.[1];
   const service = id === undefined ? undefined : state.services.get(id);
@@ -48,6 +49,14 @@ export async function runApi(state: GoogleState, request: Received, body: Json):
   if (method === "PATCH") return update(state, service, query, body);
   if (method === "DELETE") return remove(state, id, service, query);
   return notFound();
+}
+
+/** Two services a page, so that whoever reads only one page is found out. */
+function list(state: GoogleState, query: URLSearchParams): Answer {
+  const from = Number(query.get("pageToken") ?? 0);
+  const services = [...state.services.values()].map(snapshot);
+  const next = from + 2 < services.length ? { nextPageToken: String(from + 2) } : {};
+  return { status: 200, body: { services: services.slice(from, from + 2), ...next } };
 }
 
 async function tick(service: StoredService): Promise<void> {
