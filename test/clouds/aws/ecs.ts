@@ -54,7 +54,7 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
   return refuse("UnknownOperationException", operation);
 }
 
-/** Two services a page, so that whoever reads only one page is found out. */
+/** Two services a page, so that a client that reads only one page is found. */
 function list(state: AwsState, input: Json): Answer {
   const arns = [...state.express.values()]
     .filter(({ status }) => status !== "INACTIVE")

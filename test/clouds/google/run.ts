@@ -51,7 +51,7 @@ export async function runApi(state: GoogleState, request: Received, body: Json):
   return notFound();
 }
 
-/** Two services a page, so that whoever reads only one page is found out. */
+/** Two services a page, so that a client that reads only one page is found. */
 function list(state: GoogleState, query: URLSearchParams): Answer {
   const from = Number(query.get("pageToken") ?? 0);
   const services = [...state.services.values()].map(snapshot);
