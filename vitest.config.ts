@@ -47,6 +47,7 @@ const LONG = [
   "store/postgres",
   "admin/open-page",
   "admin/weight",
+  "clouds/bucket-store",
   "clouds/independent-clients",
   "clouds/image-tags",
   "gate/flood",

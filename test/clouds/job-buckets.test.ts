@@ -86,8 +86,9 @@ describe("a bucket of Cloud Storage", () => {
     expect(bucket()?.policy?.bindings).toHaveLength(1);
   });
 
-  it("is not used where somebody else has the name that svc would give it", async () => {
-    at.emulator.state.buckets.set(new URL(url).hostname, { projectNumber: "9", objects: new Map() });
+  it.each([true, false])("is not used where somebody else has its name, readable: %s", async (open) => {
+    const taken = { projectNumber: "9", open, objects: new Map() };
+    at.emulator.state.buckets.set(new URL(url).hostname, taken);
 
     await expect(session.plan(withBucket(ONE, url))).rejects.toThrow(/belongs to somebody else/);
     await expect(session.ensureStorage?.(url)).rejects.toThrow(/belongs to somebody else/);

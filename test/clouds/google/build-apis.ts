@@ -39,7 +39,7 @@ export async function storageApi(state: GoogleState, request: Received, body: Js
   const match = /^\/(?:upload\/)?storage\/v1\/b\/([^/]+)(?:\/o(?:\/([^/]+))?)?(\/iam)?$/.exec(path);
   const bucket = state.buckets.get(match?.[1] ?? "");
   if (!bucket) return notFound();
-  if (bucket.projectNumber !== state.number)
+  if (bucket.projectNumber !== state.number && !bucket.open)
     return refuse(403, "PERMISSION_DENIED", "no access to the bucket");
   if (match?.[3]) {
     const kept = { policy: bucket.policy ?? newPolicy(state) };

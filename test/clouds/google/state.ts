@@ -59,6 +59,8 @@ export interface GoogleState {
     string,
     {
       projectNumber: string;
+      /** Whether everybody may read what it is, in whichever project. */
+      open?: boolean;
       objects: Map<string, { generation: string; data: Buffer }>;
       resource?: Json;
       policy?: Policy;
