@@ -32,7 +32,7 @@ export function s3Api(state: AwsState, operation: string, request: Received): An
   if (!bucket) return failure(404, "NoSuchBucket");
   const owner = request.headers["x-amz-expected-bucket-owner"];
   if (owner !== undefined && bucket.owner !== owner) return failure(403, "AccessDenied");
-  // Whoever squats on a name can let everybody read.
+  // The owner of a name that others expect can let everybody read.
   if (operation === "HeadBucket") return { status: 200, headers: { "x-amz-bucket-region": state.region } };
   if (bucket.owner !== state.account) return failure(403, "AccessDenied");
   if (request.headers["content-md5"] === undefined) return failure(400, "InvalidRequest");
