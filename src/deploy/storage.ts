@@ -6,12 +6,15 @@ import type { Finding, Platform, PlatformSession } from "./platform.ts";
 /** What the option `storage` says for a bucket that the platform is to create. */
 export const CREATE = "create";
 
-/** What a bucket costs in a month, by the figures in docs/store.md: a write each 10 seconds, and those of jobs. */
+/** What a bucket costs in a month, by the figures in docs/store.md: two reads each 10 seconds, and the writes of jobs. */
 export const BUCKET_COST =
-  "about $1.30 a month for an idle service, $5 for each million changes of jobs, $0.02 for each GB a month (list prices of early 2026)";
+  "about $0.20 a month for an idle service, $5 for each million changes of jobs, $0.02 for each GB a month (list prices of early 2026)";
 
 /** The secrets that a bucket of S3's kind needs where the platform has no identity for it. */
 const KEYS = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] as const;
+
+/** One of them opens a container of Azure, which has no identity on the platforms here. */
+const AZURE_KEYS = ["AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_KEY"] as const;
 
 /** Rejects what is neither "create" nor the URL of a bucket; its text is not in the message: it may have credentials. */
 export function checkStorage(storage: string): void {
@@ -26,9 +29,9 @@ export function checkStorage(storage: string): void {
     throw new DeployError("usage", `--storage ${storage}: its region is missing`, {
       fix: `Name it: --storage "${storage}?region=eu-central-1"`,
     });
-  if (!/^(s3|gs):/.test(storage))
+  if (storage.startsWith("file:"))
     throw new DeployError("usage", "--storage must name a bucket: a folder of a container does not last", {
-      fix: "Use s3://bucket/prefix?region=eu-central-1 or gs://bucket/prefix",
+      fix: "Use s3://bucket/prefix?region=eu-central-1, gs://bucket/prefix or azblob://account/container/prefix",
     });
 }
 
@@ -72,6 +75,13 @@ export function storageFindings(
       subject,
       message: `${platform.name} gives the service no access to ${url}, and the secret ${missing.join(" and ")} is missing`,
       fix: "List both under secrets in deploy.yaml, with a key that may only use this bucket: AWS_ACCESS_KEY_ID: { env: BUCKET_KEY_ID }",
+    });
+  if (url.startsWith("azblob:") && !AZURE_KEYS.some((name) => secretNames.includes(name)))
+    found.push({
+      level: "error",
+      subject,
+      message: `${platform.name} gives the service no access to ${url}, and neither ${AZURE_KEYS.join(" nor ")} is a secret of it`,
+      fix: "List one under secrets in deploy.yaml: AZURE_STORAGE_SAS_TOKEN, limited to this container, or AZURE_STORAGE_KEY",
     });
   if (url.startsWith("gs:") && !session.hasAccessTo?.(url))
     found.push({

@@ -120,10 +120,28 @@ describe("a service with a bucket", () => {
     expect(at.world.read().calls).not.toContain("bucket.create");
   });
 
+  it("of Azure is refused without a key among the secrets, then takes one", async () => {
+    const at = await cloud();
+    const storage = "azblob://mycompany/agents";
+
+    await expect(deploy(at, { storage })).rejects.toMatchObject({
+      exitCode: 5,
+      message: expect.stringMatching(/neither AZURE_STORAGE_SAS_TOKEN nor AZURE_STORAGE_KEY is a secret/),
+    });
+    writeAll(at.cwd, {
+      "deploy.yaml": `storage: ${storage}\nsecrets:\n  AZURE_STORAGE_SAS_TOKEN: { env: SAS }\n`,
+    });
+    await deploy(at, {}, { env: { PATH: process.env.PATH, SAS: "sv=2021&sig=bucket-secret-1" } });
+
+    expect(newest(at)?.env.SERVICE_STORAGE_URL).toBe(storage);
+    expect(newest(at)?.secrets).toHaveProperty("AZURE_STORAGE_SAS_TOKEN");
+  });
+
   it.each([
     ["ftp://bucket/prefix", /must be|must look like/],
     ["s3://key:secret@bucket/prefix", /has credentials/],
     ["gs://bucket/prefix?region=eu", /unknown parameter "region"/],
+    ["file:///data", /a folder of a container does not last/],
   ])("is not taken from %s", async (storage, message) => {
     const at = await cloud();
 
