@@ -46,7 +46,7 @@ describe("a service with a bucket", () => {
     expect(result.success).toBe(true);
     expect(notices(at)).not.toMatch(/wipes|accept-data-loss/);
     expect(flags.maxInstances).toBe(1);
-    expect(plan.total_cost_estimate).toMatch(/USD 0\.00 a month.*; the bucket about \$1\.30 a month/);
+    expect(plan.total_cost_estimate).toMatch(/USD 0\.00 a month.*; the bucket about \$0\.20 a month/);
     expect(plan.target_env_vars.SERVICE_STORAGE_URL).toBe("gs://hello-prod-bucket/store");
   });
 
@@ -141,7 +141,7 @@ describe("a service with a bucket", () => {
     ["ftp://bucket/prefix", /must be|must look like/],
     ["s3://key:secret@bucket/prefix", /has credentials/],
     ["gs://bucket/prefix?region=eu", /unknown parameter "region"/],
-    ["file:///data", /a folder of a container does not last/],
+    ["file:///data", /must be|does not last/],
   ])("is not taken from %s", async (storage, message) => {
     const at = await cloud();
 
@@ -232,7 +232,7 @@ describe("the option --storage", () => {
     setJobs(at, JOB);
     const gone = await svc(at, "down --yes --platform memory --name hello");
 
-    expect(planned.out).toMatch(/Cost .*the bucket about \$1\.30 a month/);
+    expect(planned.out).toMatch(/Cost .*the bucket about \$0\.20 a month/);
     expect(checked.out).toContain(CREATED);
     expect(made.code).toBe(0);
     expect(at.world.read().prepared).toContain(CREATED);

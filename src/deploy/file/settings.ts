@@ -37,11 +37,11 @@ export const SETTINGS = {
     v.pipe(
       v.string(),
       v.regex(
-        /^(create$|(s3|gs):\/\/.)/,
-        'must be "create", or the URL of a bucket: s3://bucket/prefix?region=eu-central-1 or gs://bucket/prefix',
+        /^(create$|(s3|gs|azblob):\/\/.)/,
+        'must be "create", or the URL of a bucket: s3://bucket/prefix?region=eu-central-1, gs://bucket/prefix or azblob://account/container/prefix',
       ),
       v.description(
-        'bucket that the service stores its jobs in: "create", s3://bucket/prefix or gs://bucket/prefix (default: unchanged)',
+        'bucket that the service stores its jobs in: "create", s3://bucket/prefix, gs://bucket/prefix or azblob://account/container/prefix (default: unchanged)',
       ),
       v.metadata({ value: "bucket" }),
     ),
