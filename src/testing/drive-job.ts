@@ -119,7 +119,10 @@ async function answerNext(
     if (item.status !== "awaiting" || !item.question) continue;
     const answer = find(answers, item.question, item);
     if (answer === undefined) continue;
-    await Promise.race([runner.answer(jobId, item.id, { answer, message: null }), store.died]);
+    const { approvers, approvals = [] } = item.question;
+    // Several people answer the same.
+    const by = approvers === undefined ? undefined : `person ${approvals.length + 1}`;
+    await Promise.race([runner.answer(jobId, item.id, { answer, message: null }, by), store.died]);
     return true;
   }
   for (const child of await store.table("Job").ids({ where: { parent_id: jobId }, sort: "created_at" })) {

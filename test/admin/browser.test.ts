@@ -133,7 +133,17 @@ for (const view of shareOf(VIEWS, 2)) {
       await look({ page, complaints }, "inbox", view);
       await page.getByRole("link", { name: "Pay the invoice of october.csv?" }).click();
       await page.waitForURL(/question=/);
+      await page.getByLabel("Assigned to").fill("finance");
+      await page.getByRole("button", { name: "Assign" }).click();
+      await page.getByText("Assigned to finance.").waitFor();
+      await page.getByText("Ask one person by link").click();
+      await page.getByLabel("Name of the person").fill("Mira");
+      await page.getByRole("button", { name: "Create a link" }).click();
+      const link = await page.getByLabel("Link for Mira").inputValue();
       await look({ page, complaints }, "question", view);
+      await page.goto(link);
+      await look({ page, complaints }, "answer", view);
+      await page.getByRole("heading", { name: "Pay the invoice of october.csv?" }).waitFor();
       await page.goto(`${server.url}/admin/cases/${jobUrl.split("/").at(-1)}-1/alike`);
       await page.getByRole("button", { name: "Answer the ticked ones" }).waitFor();
       await look({ page, complaints }, "alike", view);

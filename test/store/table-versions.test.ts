@@ -45,6 +45,13 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   Case: [
     makeCase("case-1", "job-1", { name: "One", description: "The first" }),
     makeCase("case-2", "job-1", { status: "awaiting", question: asked as never, total_cost: 2 }),
+    makeCase("case-4", "job-1", {
+      status: "awaiting",
+      question: {
+        ...{ name: "approve", assigned_to: "lead", remind_at: "2026-03-01T10:00:00Z" },
+        ...{ reminded_at: "2026-03-01T10:00:01Z", escalate: { at: "2026-03-02T10:00:00Z", to: "boss" } },
+      } as never,
+    }),
     makeCase("case-3", "job-2", { status: "failed", finished_at: "2026-02-28T23:59:59.999Z" }),
   ],
   ReceivedEvent: [

@@ -119,6 +119,17 @@ export interface AskOptions<F extends FieldsInput> extends CallOptions {
   readonly onTimeout?: OnTimeout;
   /** The answer if nobody answers, with `onTimeout: "default"`. */
   readonly default?: GivenFields<F>;
+  /** Name of the person or role that is to answer: shown, and a filter of the inbox. Anyone may answer. */
+  readonly assignTo?: string;
+  /** How long after it was asked people are reminded of it, once. @default never */
+  readonly remind?: Duration;
+  /** How long after it was asked it is assigned to somebody else, once. @default never */
+  readonly escalate?: { readonly after: Duration; readonly to: string };
+  /**
+   * How many people must give the same answer, 1 to 10: they are told apart by their names. A different answer takes the
+   * place of those before it. @default 1
+   */
+  readonly approvers?: number;
 }
 
 /** A case as its agent sees it. */

@@ -23,6 +23,7 @@ export const AUDIT_ACTIONS = [
   "case.status",
   "case.delete",
   "case.answer",
+  "case.assign",
   "case.link",
   "case.link_revoke",
   "bulk.run",

@@ -3,9 +3,11 @@ import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { answerCase } from "../entities/cases.ts";
+import { approveCase } from "../entities/question-people.ts";
 import type { StoredCase } from "../models/case.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import { addApproval } from "./approvals.ts";
 import { whileAsked } from "./awake.ts";
 import type { AnswerRequest } from "./runner.ts";
 import { asCase, note, type RequestParts } from "./runner-parts.ts";
@@ -47,7 +49,29 @@ async function storeAnswer(
         if (question.id !== seen.question?.id || liveFields(parts, item) !== live) return undefined;
         if (verdict?.ok === false) throw invalidAnswer(item, verdict.problems);
       }
-      const answer = { answer: request.answer, message: request.message, ...(by !== undefined && { by }) };
+      const given = { answer: request.answer, message: request.message ?? null };
+      const approvals = question?.approvers
+        ? addApproval(item!, question, {
+            ...{ actor, message: given.message, at: unit.now },
+            answer: verdict?.ok ? verdict.stored : given.answer,
+          })
+        : undefined;
+      if (approvals && approvals.length < question!.approvers!) {
+        const payload = {
+          ...given,
+          by: approvals.at(-1)!.by,
+          agree: approvals.length,
+          of: question!.approvers,
+        };
+        await note(parts, unit, actor, { action: "case.answer", target: asCase(seen.id) });
+        return approveCase(unit, seen.id, { approvals, payload });
+      }
+      const all = approvals?.map((one) => one.by).join(", ") ?? by;
+      const answer = {
+        answer: request.answer,
+        message: request.message,
+        ...(all !== undefined && { by: all }),
+      };
       const next = await answerCase(unit, seen.id, answer);
       await note(parts, unit, actor, { action: "case.answer", target: asCase(seen.id) });
       const place = { case_id: seen.id, question_id: question!.id };

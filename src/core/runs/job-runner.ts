@@ -16,6 +16,7 @@ import type { BegunEntry } from "../models/run-entry.ts";
 import { ActiveRuns, toApplicant } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
 import { answerQuestion } from "./answer.ts";
+import { assignQuestion } from "./assign.ts";
 import { listCalls, type NamedCall } from "./fork/call-names.ts";
 import { continueJob, moveJobTo } from "./held-jobs.ts";
 import { describeJob } from "./job-response.ts";
@@ -25,6 +26,7 @@ import { runProbe } from "./ownership/probe-run.ts";
 import { Rounds } from "./ownership/rounds.ts";
 import { lookAround, shareJobs } from "./ownership/share-jobs.ts";
 import { exportJob } from "./pull/export-job.ts";
+import { QuestionNotices } from "./question-notices.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type {
@@ -65,6 +67,7 @@ class JobRunner implements Runner {
   readonly #parts: RequestParts;
   readonly #runs: ActiveRuns;
   readonly #starts: Starts;
+  readonly #notices: QuestionNotices;
 
   /** Where several instances share the store. */
   readonly #membership: Membership | undefined;
@@ -78,8 +81,9 @@ class JobRunner implements Runner {
     const checkLease = this.#membership && (() => this.#membership!.check());
     const isAlive = this.#membership && (() => this.#membership!.isAlive);
     this.#runs = new ActiveRuns({ ...parts, owner, checkLease, isAlive });
+    this.#notices = new QuestionNotices({ ...parts, isClosed: () => this.#runs.isClosed });
     this.#parts = { ...parts, runs: this.#runs };
-    this.#rounds = this.#membership && new Rounds(this.#parts, this.#membership.times.dead);
+    this.#rounds = this.#membership && new Rounds(this.#parts, this.#membership.times.dead, this.#notices);
     this.#stopSharing = this.#membership && shareJobs(this.#parts, this.#membership);
     this.#starts = new Starts(this.#parts);
     this.schedules = new ActiveSchedules(this.#parts, this.#starts);
@@ -96,6 +100,10 @@ class JobRunner implements Runner {
 
   stop(jobId: string, actor?: Actor): Promise<StoredJob> {
     return stopJob(this.#parts, jobId, actor);
+  }
+
+  assign(caseId: string, to: string | null, actor?: Actor): Promise<StoredCase> {
+    return assignQuestion(this.#parts, caseId, to, actor);
   }
 
   answer(jobId: string, caseId: string, request: AnswerRequest, actor?: Actor): Promise<StoredCase> {
@@ -240,10 +248,12 @@ class JobRunner implements Runner {
     }
     await reconcileJobs({ ...this.#parts, aliveUntil });
     this.#runs.wakeDue();
+    void this.#notices.look();
   }
 
   async close(grace: number): Promise<void> {
     this.schedules.close();
+    this.#notices.close();
     // It is alive until its jobs are given up.
     this.#membership?.close();
     await this.#runs.close(grace);

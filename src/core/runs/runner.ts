@@ -100,7 +100,12 @@ export interface Runner {
   ended(jobId: string, milliseconds: number): Promise<StoredJob>;
   /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
   stop(jobId: string, by?: Actor): Promise<StoredJob>;
-  /** Answers the open question of a job's case, named by id or ref. */
+  /** Gives the open question of a case to a person or role; `null` to nobody. Anyone may still answer it. */
+  assign(caseId: string, to: string | null, by?: Actor): Promise<StoredCase>;
+  /**
+   * Answers the open question of a job's case, named by id or ref. One that needs several people stays open until so many
+   * have given the same answer.
+   */
   answer(jobId: string, caseId: string, request: AnswerRequest, by?: Actor): Promise<StoredCase>;
   /**
    * Stores an event for the jobs that wait for one like it, now or later. The same event again, by its id, changes

@@ -12,6 +12,7 @@ import type {
   RetentionState,
   SharedLimit,
 } from "../models/own-rows.ts";
+import { nextNotice } from "../models/question.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
@@ -75,7 +76,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
 
 const CASE_TABLE: TableSpec<StoredCase> = {
   name: "Case",
-  version: 1,
+  version: 2,
   entity: true,
   index: (item) => ({
     status: item.status,
@@ -88,11 +89,13 @@ const CASE_TABLE: TableSpec<StoredCase> = {
     total_cost: item.total_cost,
     duration: duration(item),
     deadline: time(item.question?.deadline ?? null),
+    assigned_to: item.question?.assigned_to ?? null,
+    notice_at: item.question && item.status === "awaiting" ? nextNotice(item.question) : null,
   }),
-  facets: ["status", "job_id"],
+  facets: ["status", "job_id", "assigned_to"],
   sorted: ["created_at", "updated_at", "name"],
   counted: ["status"],
-  sparse: ["deadline", "finished_at"],
+  sparse: ["deadline", "finished_at", "notice_at"],
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
 };
 

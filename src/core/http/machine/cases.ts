@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
-import { CaseUpdateRequestSchema } from "../../models/question.ts";
+import { acceptedText, CaseUpdateRequestSchema } from "../../models/question.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasePathSchema } from "./schemas.ts";
@@ -31,7 +31,7 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
         const item = await runner.answer(params.job_id, params.case_id, body, caller);
         return {
           status: "success",
-          message: `The answer to case "${item.id}" was accepted`,
+          message: acceptedText(item),
           job_id: item.job_id,
           case_id: item.id,
           case_status: item.status,

@@ -2,6 +2,7 @@ import type { StoredJob } from "../../models/job.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import { parentEndOf } from "../children.ts";
 import { isSteered } from "../crashes/count-crashes.ts";
+import type { QuestionNotices } from "../question-notices.ts";
 import { claimJobs, tryLater } from "../reconcile.ts";
 import type { RequestParts } from "../runner-parts.ts";
 import { stopJob } from "../steer.ts";
@@ -18,6 +19,7 @@ const MOST = 100;
  */
 export class Rounds {
   readonly #parts: RequestParts;
+  readonly #notices: QuestionNotices;
   readonly #pause: number;
   #next = 0;
   /** Held jobs that were tried here, with when they were held. */
@@ -28,8 +30,9 @@ export class Rounds {
   #idle = new Map<string, number>();
 
   /** There are so many milliseconds between two rounds. */
-  constructor(parts: RequestParts, pause: number) {
+  constructor(parts: RequestParts, pause: number, notices: QuestionNotices) {
     this.#parts = parts;
+    this.#notices = notices;
     this.#pause = pause;
   }
 
@@ -39,6 +42,8 @@ export class Rounds {
     this.#next = performance.now() + this.#pause;
     await this.#stopOrphans();
     await this.#giveUpIdle();
+    // Those of a question that a dead instance has asked.
+    await this.#notices.look();
     await this.#tryHeld();
     await this.#markHomeless(living);
   }

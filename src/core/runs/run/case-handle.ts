@@ -26,6 +26,7 @@ import { CallScope } from "./call-scope.ts";
 import type { ChildrenOfJob } from "./child-handle.ts";
 import type { EventsOfJob } from "./event-wait.ts";
 import { readCost } from "./limits.ts";
+import { checkPeople, peopleOf, toPeople } from "./people.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
 import { runStep, type StepCall } from "./step.ts";
@@ -138,6 +139,7 @@ export class RunCase implements CaseHandle {
     const run = this.#run;
     if (name === "") throw new TypeError("ask was called with an empty name");
     const fields = readFields(options.fields);
+    checkPeople(options);
     const fallback = readDefault(fields, options);
     // It is of no use where the answer is recorded.
     if (fallback instanceof Promise) fallback.catch(() => {});
@@ -246,6 +248,7 @@ export class RunCase implements CaseHandle {
     const known = asked?.id === String(call.position) ? asked : undefined;
     let question = toQuestion(call, parts, known ?? { asked_at: run.parts.clock().toISOString() });
     if (known && !call.isRenamed && isSame(known, question, run.parts.redact)) return known;
+    if (known) question = { ...question, ...peopleOf(known, question, run.parts.redact) };
     // Another instance may have stored the answer since the record was read.
     const { readAnswers } = run.parts;
     if (!known && call.begun && readAnswers) await run.read(readAnswers);
@@ -349,6 +352,7 @@ function toQuestion(
     deadline: known && deadline && isKept(options.deadline, known, deadline) ? known : deadline,
     on_timeout: options.onTimeout ?? "fail",
     default: fallback,
+    ...toPeople(options, asked_at),
   };
 }
 
@@ -359,8 +363,13 @@ function isKept(deadline: AskOptions<FieldsInput>["deadline"], known: string, no
 
 /** Whether an open question says what it is to say. */
 function isSame(known: Question, wanted: Question, redact: (text: string) => string): boolean {
-  const text = ({ question, fields, deadline, on_timeout, default: fallback }: Question) =>
-    redact(JSON.stringify([question, fields, deadline, on_timeout, fallback]));
+  const text = ({ question, fields, deadline, on_timeout, default: fallback, ...others }: Question) =>
+    redact(
+      JSON.stringify([
+        ...[question, fields, deadline, on_timeout, fallback],
+        ...[others.remind_at, others.escalate, others.approvers],
+      ]),
+    );
   return text(known) === text(wanted);
 }
 

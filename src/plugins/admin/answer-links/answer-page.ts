@@ -4,6 +4,7 @@ import { describeProblems, readFields as readCoreFields } from "../../../core/ag
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { WrongKeys } from "../../../core/http/wrong-keys.ts";
+import { agreement } from "../../../core/models/question.ts";
 import type { AskingCase } from "../../../core/runs/open-questions.ts";
 import { htmlAnswer } from "../answer.ts";
 import { readFields, renderFields } from "../forms/fields.ts";
@@ -62,16 +63,18 @@ async function answer(parts: AdminParts, wrongTokens: WrongKeys, event: HttpEven
   }
   const message = (typed.get("message") ?? "").slice(0, 2000) || null;
   const by = { kind: "token", name: link.name, address: parts.clients.address(event) } as const;
+  let recorded = "Your answer was recorded.";
   try {
     const request = { answer: given, message, question_id, asked_at };
-    await parts.runner().answer(item.job_id, item.id, request, by);
+    const { question } = await parts.runner().answer(item.job_id, item.id, request, by);
+    if (question?.approvals) recorded = `Your answer was recorded. ${agreement(question)}.`;
   } catch (error) {
     if (!isServiceError(error) || error.type !== "invalid_parameters" || wantsJson(event)) throw error;
     return showQuestion(parts, event, { ...view, problem: error.detail ?? error.message });
   }
   await parts.answerLinks.used(link);
   return show(parts, event, {
-    state: { title: `Thank you, ${link.name}`, tone: "good", text: "Your answer was recorded." },
+    state: { title: `Thank you, ${link.name}`, tone: "good", text: recorded },
   });
 }
 

@@ -3,6 +3,7 @@ import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
+import { agreement } from "../../../core/models/question.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readFields } from "../forms/fields.ts";
@@ -42,26 +43,31 @@ export async function answerByForm(
       agent,
     });
   }
+  let answered: StoredCase;
   try {
     // A form that was open when the question changed must not answer the new one.
     if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
     const question_id = item.question?.id;
     const request = { answer, message, ...(question_id !== undefined && { question_id }) };
-    await parts.runner().answer(item.job_id, id, request, caller);
+    answered = await parts.runner().answer(item.job_id, id, request, caller);
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
     return refused(parts, event, { item, error, problems: {}, typed: form, agent });
   }
+  const isOpen = Boolean(answered.question?.approvals);
+  const done = isOpen ? `Recorded: ${agreement(answered.question!)}.` : "Answered. The agent continues.";
   if (negotiate(event, "page") === "fragment") {
     const { items, total } = await readInbox(parts, { limit: 1, skip: 0 });
     const ask = {
-      ...toAskView(item, { now: parts.clock(), agent, done: "Answered. The agent continues." }),
+      ...toAskView(item, { now: parts.clock(), agent, done }),
       next: items[0] ? withQuery("/admin/inbox", { question: items[0].id }) : "",
       nextLabel: `Next of ${countOf(total, "open question")}`,
     };
     return renderFragment(parts, event, { template: "ask", state: { ask } });
   }
-  return redirect("/admin/inbox", [flashCookie(parts, event, "good", `Answered: ${item.name}`)]);
+  return redirect("/admin/inbox", [
+    flashCookie(parts, event, "good", isOpen ? done : `Answered: ${item.name}`),
+  ]);
 }
 
 function settled(item: StoredCase): ServiceError {

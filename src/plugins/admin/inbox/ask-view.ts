@@ -1,6 +1,6 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
-import type { Question } from "../../../core/models/question.ts";
+import { agreement, type Question } from "../../../core/models/question.ts";
 import { type FormState, renderFields } from "../forms/fields.ts";
 import { readAnswer, renderMessage } from "../views/conversation.ts";
 import { toLabel } from "../views/format.ts";
@@ -40,6 +40,7 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done, e
     timeoutNote: question ? timeoutNote(question, now).toString() : "",
     next: "",
     nextLabel: "",
+    people: question ? peopleView(item.id, question, now) : undefined,
     alike: false,
     alikeHref: pathTo("cases", item.id, "alike"),
     evidence: evidence.toReversed().flatMap((update) => toEvidence(update)),
@@ -48,9 +49,43 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done, e
   };
 }
 
+/** What concerns the question itself. */
+const NO_EVIDENCE = ["supervaizer_form", "reminder", "escalation", "assigned", "agree"];
+
+/** Who is to answer, who has answered so far, and when others are told. */
+function peopleView(caseId: string, question: Question, now: Date) {
+  const { approvers, approvals = [], escalate, escalated_at, remind_at, reminded_at } = question;
+  const lines = [
+    ...(approvers
+      ? [
+          approvals.length === 0
+            ? html`${approvers} people must give the same answer.`
+            : html`${agreement(question)}. A different answer takes its place.`,
+        ]
+      : []),
+    ...(remind_at && !reminded_at ? [html`A reminder is sent ${timePiece(remind_at, now)}.`] : []),
+    ...(reminded_at ? [html`A reminder was sent ${timePiece(reminded_at, now)}.`] : []),
+    ...(escalate && !escalated_at
+      ? [html`It is assigned to <bdi>${escalate.to}</bdi> ${timePiece(escalate.at, now)}.`]
+      : []),
+    ...(escalated_at ? [html`It was passed on ${timePiece(escalated_at, now)}.`] : []),
+  ];
+  return {
+    assigned: question.assigned_to ?? "",
+    assignAction: pathTo("cases", caseId, "assign"),
+    lines: lines.map(String),
+    approvals: approvals.map(({ by, answer, message, at }) => ({
+      by,
+      answer: valuesInWords(answer),
+      message: message ?? "",
+      at: timePiece(at, now).toString(),
+    })),
+  };
+}
+
 /** What a step of the case found; the question itself is no evidence. */
 function toEvidence({ name, payload, error }: CaseNodeUpdate) {
-  if (!payload || "supervaizer_form" in payload) return [];
+  if (!payload || NO_EVIDENCE.some((name) => name in payload)) return [];
   const answer = "usage" in payload ? readAnswer(payload) : undefined;
   const body = answer ? renderMessage(answer).toString() : renderJson(payload);
   return [{ name: name ?? "Update", body, error: error ?? "" }];
@@ -66,13 +101,18 @@ export function timeoutNote(question: Question, now: Date): Html {
 function withoutAnswer(question: Question): string {
   if (question.on_timeout === "fail") return "the case fails";
   if (question.on_timeout === "cancel") return "the case is cancelled";
-  const values = Object.entries(question.default ?? {}).map(
-    ([name, value]) => `${toLabel(name)}: ${inWords(value)}`,
-  );
-  return `the default is used${values.length > 0 ? `: ${values.join(", ")}` : ""}`;
+  const values = valuesInWords(question.default ?? {});
+  return `the default is used${values === "" ? "" : `: ${values}`}`;
+}
+
+function valuesInWords(values: Readonly<Record<string, unknown>>): string {
+  return Object.entries(values)
+    .map(([name, value]) => `${toLabel(name)}: ${inWords(value)}`)
+    .join(", ");
 }
 
 function inWords(value: unknown): string {
+  if (value === null) return "–";
   if (typeof value === "boolean") return value ? "Yes" : "No";
   return typeof value === "string" ? value : JSON.stringify(value);
 }

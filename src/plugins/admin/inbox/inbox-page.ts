@@ -11,17 +11,21 @@ import { type InboxFilter, readInbox } from "./read-inbox.ts";
 
 /** Updates of a case that are shown beside its question. */
 const EVIDENCE = 8;
+/** People and roles that have a link of their own. */
+const MOST_TABS = 12;
 
 export interface InboxPage extends InboxFilter {
   readonly limit: number;
   readonly skip: number;
+  /** Name of the one who reads. */
+  readonly name?: string | undefined;
   /** Case whose question is open beside the list. @default that of the first question */
   readonly question?: string | undefined;
 }
 
 /** The list of questions, and one of them beside it. `ask` replaces its form, as after a refused answer. */
 export async function inboxState(parts: AdminParts, page: InboxPage, ask?: string) {
-  const { limit, skip, question, ...filter } = page;
+  const { limit, skip, question, name, ...filter } = page;
   const now = parts.clock();
   const { items, total } = await readInbox(parts, { ...filter, limit, skip });
   const listed = await withAgents(parts, items);
@@ -36,6 +40,7 @@ export async function inboxState(parts: AdminParts, page: InboxPage, ask?: strin
     now: now.toISOString(),
     back: path({}),
     isOpened: question !== undefined,
+    tabs: await assignees(parts, page),
     rows: listed.map(({ item, agent }) => ({
       id: item.id,
       href: path({ question: item.id }),
@@ -44,6 +49,10 @@ export async function inboxState(parts: AdminParts, page: InboxPage, ask?: strin
       name: item.name,
       agent,
       due: duePiece(item.question?.deadline, now).toString(),
+      assigned: item.question?.assigned_to ?? "",
+      agree: item.question?.approvers
+        ? `${item.question.approvals?.length ?? 0} of ${item.question.approvers}`
+        : "",
     })),
     ask: ask ?? (selected ? await renderAsk(parts, selected, listed) : ""),
     gone: ask === undefined && question !== undefined && !selected ? pathTo("cases", question) : "",
@@ -51,6 +60,34 @@ export async function inboxState(parts: AdminParts, page: InboxPage, ask?: strin
     previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
     next: skip + limit < total ? to(skip + limit) : "",
   };
+}
+
+/** Links to the questions of each person and role, those of the reader first; none where nothing is assigned. */
+async function assignees(parts: AdminParts, { name, assigned_to, job_id }: InboxPage) {
+  const counts = await parts.cases.countBy("assigned_to", {
+    where: { status: "awaiting", job_id, assigned_to: { gte: "" } },
+  });
+  const others = Object.keys(counts).filter((one) => one !== name && counts[one]! > 0);
+  if (others.length === 0 && !counts[name ?? ""] && assigned_to === undefined) return [];
+  const all = {
+    label: "All",
+    href: withQuery("/admin/inbox", { job_id }),
+    count: "",
+    isCurrent: assigned_to === undefined,
+  };
+  const listed =
+    assigned_to === undefined || assigned_to === name || others.includes(assigned_to) ? [] : [assigned_to];
+  return [
+    all,
+    ...[...(name === undefined ? [] : [name]), ...others.sort(), ...listed]
+      .slice(0, MOST_TABS)
+      .map((one) => ({
+        label: one === name ? "Mine" : one,
+        href: withQuery("/admin/inbox", { job_id, assigned_to: one }),
+        count: formatCount(counts[one] ?? 0),
+        isCurrent: one === assigned_to,
+      })),
+  ];
 }
 
 /** The question that is shown: the named one, wherever it is in the list, or the first. */

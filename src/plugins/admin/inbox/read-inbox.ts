@@ -4,6 +4,7 @@ import type { AdminParts } from "../parts.ts";
 /** Which open questions are listed. */
 export interface InboxFilter {
   readonly job_id?: string | undefined;
+  readonly assigned_to?: string | undefined;
 }
 
 export interface InboxQuery extends InboxFilter {
@@ -14,9 +15,9 @@ export interface InboxQuery extends InboxFilter {
 /** Open questions: those with a deadline first, the most urgent at the top; then the others, oldest first. */
 export async function readInbox(
   { cases }: Pick<AdminParts, "cases">,
-  { limit, skip, job_id }: InboxQuery,
+  { limit, skip, job_id, assigned_to }: InboxQuery,
 ): Promise<{ items: StoredCase[]; total: number }> {
-  const where = { status: "awaiting", job_id };
+  const where = { status: "awaiting", job_id, assigned_to };
   const urgent = await cases.list({
     where: { ...where, deadline: { gte: 0 } },
     sort: "deadline",

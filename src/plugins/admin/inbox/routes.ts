@@ -1,7 +1,9 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
+import { ServiceError } from "../../../core/base/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
-import { CaseUpdateRequestSchema } from "../../../core/models/question.ts";
+import { acceptedText, CaseUpdateRequestSchema } from "../../../core/models/question.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { AnsweredSchema, InboxItemSchema, pageOf } from "../answers/entities.ts";
 import { toPageOf } from "../lists/page-of.ts";
@@ -11,13 +13,17 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { alikeRoutes } from "./alike-page.ts";
 import { answerByForm } from "./answer-form.ts";
-import { inboxState } from "./inbox-page.ts";
+import { assignRoutes } from "./assign-routes.ts";
+import { type InboxPage, inboxState } from "./inbox-page.ts";
 import { readInbox, toInboxItem } from "./read-inbox.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const QuerySchema = filterQuery({
   ...pageQuery({ max: 100, default: 50 }),
   job_id: optionalText(EntityIdSchema),
+  assigned_to: optionalText(v.pipe(v.string(), v.maxLength(60))),
+  /** Only those that are assigned to the name of the caller. */
+  mine: optionalText(v.literal("1")),
   /** Case whose question is shown beside the list. */
   question: optionalText(EntityIdSchema),
 });
@@ -32,14 +38,15 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       query: QuerySchema,
       answer: "Open questions, the most urgent first",
       schema: pageOf(InboxItemSchema),
-      resource: ({ query }) => inboxResource(parts, query),
+      resource: ({ query, caller }) => inboxResource(parts, toFilter(query, caller)),
     }),
     defineRoute({
       method: "POST",
       path: "/admin/api/cases/{id}/answer",
       auth: "session",
       summary: "Answer a case's question",
-      description: "The first answer wins; a later one is refused with 409.",
+      description:
+        "The first answer wins; a later one is refused with 409. A question that needs several people stays open until so many have given the same answer.",
       tag: "Admin",
       params: PathSchema,
       body: CaseUpdateRequestSchema,
@@ -47,7 +54,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ params, body, caller }) => {
         const { job_id } = await parts.cases.summary(params.id);
         const item = await parts.runner().answer(job_id, params.id, body, caller);
-        return { message: `The answer to case "${item.id}" was accepted`, id: item.id, status: item.status };
+        return { message: acceptedText(item), id: item.id, status: item.status };
       },
     }),
     defineRoute({
@@ -61,12 +68,23 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 303: { description: "Redirect to the inbox" } },
       handler: ({ params, event, caller }) => answerByForm(parts, event, { id: params.id, caller }),
     }),
+    ...assignRoutes(parts),
     ...alikeRoutes(parts),
   ];
 }
 
-function inboxResource(parts: AdminParts, given: Query): Resource {
-  const query = withoutEmpty(given);
+/** The query with the name of the caller in place of `mine`. */
+function toFilter(given: Query, caller: Caller): InboxPage {
+  const { mine, ...query } = withoutEmpty(given);
+  const name = caller.name ?? (caller.says || undefined);
+  if (mine === undefined) return { ...query, name };
+  if (name !== undefined) return { ...query, name, assigned_to: name };
+  throw new ServiceError("invalid_request", "You have no name here, so no question is yours", {
+    detail: "Sign in with your name, or filter by assigned_to.",
+  });
+}
+
+function inboxResource(parts: AdminParts, query: InboxPage): Resource {
   return {
     page: "inbox",
     fragment: "inbox",
