@@ -139,7 +139,7 @@ for (const view of shareOf(VIEWS, 2)) {
       await page.getByText("Ask one person by link").click();
       await page.getByLabel("Name of the person").fill("Mira");
       await page.getByRole("button", { name: "Create a link" }).click();
-      const link = await page.getByLabel("Link for Mira").inputValue();
+      const link = await page.getByRole("textbox", { name: /^Link for Mira/ }).inputValue();
       await look({ page, complaints }, "question", view);
       await page.goto(link);
       await look({ page, complaints }, "answer", view);
