@@ -71,16 +71,16 @@ describe("a question that nobody answers", () => {
     expect(await names(server)).toEqual(["Refund?", "reminder", "escalation"]);
   });
 
-  it("is told to the control system, as other updates are", async () => {
+  it("is sent to the control system, as other updates are", async () => {
     const account = { workspace_id: "w", api_key: "k", api_url: "http://127.0.0.1:9" };
     await using server = await asking(options, { account });
 
     await server.advance("5h");
 
     const { items } = await server.service.get(STORE).table("Outbox").list({ limit: 100 });
-    const told = items.map((one) => JSON.stringify(one)).filter((text) => text.includes('"reminder":{'));
-    expect(told).toHaveLength(1);
-    expect(told[0]).toContain("agent.case.update");
+    const sent = items.map((one) => JSON.stringify(one)).filter((text) => text.includes('"reminder":{'));
+    expect(sent).toHaveLength(1);
+    expect(sent[0]).toContain("agent.case.update");
   });
 
   it("is not reminded of once it is answered", async () => {

@@ -126,7 +126,7 @@ export interface AskOptions<F extends FieldsInput> extends CallOptions {
   /** How long after it was asked it is assigned to somebody else, once. @default never */
   readonly escalate?: { readonly after: Duration; readonly to: string };
   /**
-   * How many people must give the same answer, 1 to 10: they are told apart by their names. A different answer takes the
+   * How many people must give the same answer, 1 to 10: they are distinguished by their names. A different answer takes the
    * place of those before it. @default 1
    */
   readonly approvers?: number;

@@ -52,7 +52,7 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done, e
 /** What concerns the question itself. */
 const NO_EVIDENCE = ["supervaizer_form", "reminder", "escalation", "assigned", "agree"];
 
-/** Who is to answer, who has answered so far, and when others are told. */
+/** Who is to answer, who has answered so far, and when others are notified. */
 function peopleView(caseId: string, question: Question, now: Date) {
   const { approvers, approvals = [], escalate, escalated_at, remind_at, reminded_at } = question;
   const lines = [
