@@ -1,3 +1,4 @@
+import { createRequire } from "node:module";
 import { OptionsError } from "../../base/check-options.ts";
 import { isServiceError, type ServiceError } from "../../base/errors.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
@@ -153,7 +154,8 @@ async function use<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise
 export async function loadPg(): Promise<Pg> {
   try {
     const { default: pg } = (await import("pg")) as unknown as { default: Pg };
-    return pg;
+    // Where two import it in the same moment, Node 20 gives one of them an object without its exports.
+    return pg.Client ? pg : (createRequire(import.meta.url)("pg") as Pg);
   } catch (error) {
     const { code } = error as { code?: string };
     if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
