@@ -98,9 +98,9 @@ export async function rollback(
  * Releases that a rollback can go to, newest first: as reported by the platform, else as recorded locally.
  */
 async function earlierReleases({ session, state }: Deployment, live: Release): Promise<readonly Release[]> {
+  const listed = (await session.history?.()) ?? [];
   const known = detailsOf(await state.read()).previous ?? [];
-  const listed = (await session.history?.()) ?? known;
-  return listed.filter((release) => release.revision !== live.revision);
+  return (listed.length > 0 ? listed : known).filter((release) => release.revision !== live.revision);
 }
 
 /** Source and target of a killed rollback, unless another target is requested now. */

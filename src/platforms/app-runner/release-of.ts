@@ -1,4 +1,5 @@
 import type { Release } from "../../deploy/platform.ts";
+import type { Source } from "./configuration.ts";
 import { imageConfiguration, plainEnv } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { rangeOf, rangeText } from "./scaling.ts";
@@ -14,26 +15,36 @@ const DEPLOYING = ["CREATE_SERVICE", "UPDATE_SERVICE", "START_DEPLOYMENT"];
 export async function toRelease(context: Context, service: Service): Promise<Release> {
   const operations = await listOperations(context, service.ServiceArn ?? "");
   const last = operations.find(({ Type = "", Status }) => DEPLOYING.includes(Type) && Status === "SUCCEEDED");
-  const config = imageConfiguration(service);
+  return releaseOf(service, last?.Id);
+}
+
+/** What a service runs, as the release of this revision. */
+export function releaseOf(service: Service, revision: string | undefined): Release {
   return {
     id: service.ServiceArn ?? "",
-    revision: last?.Id,
+    revision,
     image: service.SourceConfiguration?.ImageRepository?.ImageIdentifier,
     url: service.ServiceUrl ? `https://${service.ServiceUrl}` : undefined,
     status: service.Status ?? "UNKNOWN",
     env: plainEnv(service),
-    secretNames: Object.keys(config.RuntimeEnvironmentSecrets ?? {}),
+    secretNames: Object.keys(imageConfiguration(service).RuntimeEnvironmentSecrets ?? {}),
     resources: {
       cpu: service.InstanceConfiguration?.Cpu ?? "",
       memory: service.InstanceConfiguration?.Memory ?? "",
       instances: rangeText(rangeOf(service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn)),
     },
-    data: {
-      image: service.SourceConfiguration?.ImageRepository?.ImageIdentifier ?? "",
-      port: config.Port ?? "",
-      env: config.RuntimeEnvironmentVariables ?? {},
-      // Names of secrets, never their values.
-      secrets: config.RuntimeEnvironmentSecrets ?? {},
-    },
+    data: { ...sourceOf(service) },
+  };
+}
+
+/** What a service was made from. */
+export function sourceOf(service: Service): Source {
+  const config = imageConfiguration(service);
+  return {
+    image: service.SourceConfiguration?.ImageRepository?.ImageIdentifier ?? "",
+    port: config.Port ?? "",
+    env: config.RuntimeEnvironmentVariables ?? {},
+    // Names of secrets, never their values.
+    secrets: config.RuntimeEnvironmentSecrets ?? {},
   };
 }

@@ -9,6 +9,7 @@ import type { Configuration } from "./configuration.ts";
 import { isSameConfiguration, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { accessRole, instanceRole } from "./context.ts";
+import { keepRelease } from "./kept-releases.ts";
 import { failureLog } from "./logs.ts";
 import { toRelease } from "./release-of.ts";
 import { deleteService } from "./remove.ts";
@@ -103,6 +104,7 @@ export async function putConfiguration(
   changes: Partial<Configuration> & { readonly AutoScalingConfigurationArn?: string },
 ): Promise<void> {
   const { aws, tools } = context;
+  await keepRelease(context, live);
   for (;;) {
     try {
       const before = (await listOperations(context, live.ServiceArn ?? ""))[0]?.Id ?? null;

@@ -8,17 +8,21 @@ import { toRelease } from "./release-of.ts";
 import { settledService } from "./services.ts";
 
 /**
- * Deploys the previous release again, as the state file describes it: App Runner does not keep earlier
- * revisions.
+ * Deploys the previous release again, as tags of the service or the state file describe it: App Runner does not keep
+ * earlier revisions.
  */
 export async function rollbackService(context: Context, to: Release): Promise<Release> {
   const service = await settledService(context);
   if (service === undefined)
     throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
   if (typeof to.data?.image !== "string" || to.data.image === "")
-    throw new DeployError("failed", "The release to roll back to is not described in the state file", {
-      fix: "Deploy its image again: svc deploy up --image TAG",
-    });
+    throw new DeployError(
+      "failed",
+      "The release to roll back to is described neither by tags of the service nor in the state file",
+      {
+        fix: "Deploy its image again: svc deploy up --image TAG",
+      },
+    );
   const source = toSource(context, to.data as unknown as Source);
   if (!isSameSource(service.SourceConfiguration, source))
     await putConfiguration(context, "service.rollback", service, { SourceConfiguration: source });

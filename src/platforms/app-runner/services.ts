@@ -32,7 +32,12 @@ export async function findOwnService(context: Context): Promise<Service | undefi
   });
 }
 
-export async function isOwnService({ aws, target }: Context, { ServiceArn }: Service): Promise<boolean> {
+export async function isOwnService(context: Context, service: Service): Promise<boolean> {
+  return isOwn(tagMap(await listTags(context, service)), context.target);
+}
+
+/** The tags of a service; none if it was removed. */
+export async function listTags({ aws }: Context, { ServiceArn }: Service): Promise<readonly AwsTag[]> {
   const { Tags = [] } =
     (await aws.find<{ Tags?: AwsTag[] }>(
       "apprunner",
@@ -40,7 +45,7 @@ export async function isOwnService({ aws, target }: Context, { ServiceArn }: Ser
       { ResourceArn: ServiceArn },
       MISSING,
     )) ?? {};
-  return isOwn(tagMap(Tags), target);
+  return Tags;
 }
 
 /** The service, once no operation on it is in progress. */

@@ -8,6 +8,7 @@ import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import { type Context, instanceRole } from "./context.ts";
 import type { AppRunnerFlags } from "./flags.ts";
+import { releaseHistory } from "./kept-releases.ts";
 import { listServices } from "./list.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -51,6 +52,7 @@ export async function openSession(
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),
     rollback: (to) => rollbackService(context, to),
+    history: () => releaseHistory(context),
     scaleToZero: () => pauseService(context),
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),

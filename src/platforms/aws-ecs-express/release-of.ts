@@ -1,10 +1,14 @@
 import type { Release } from "../../deploy/platform.ts";
 import { plainEnv } from "./configuration.ts";
-import type { Service } from "./service-types.ts";
+import type { Configuration, Service } from "./service-types.ts";
 
 /** What is serving users now, as a release. */
 export function toRelease(service: Service): Release {
-  const active = service.activeConfigurations?.[0];
+  return releaseOf(service, service.activeConfigurations?.[0]);
+}
+
+/** What a service runs with a configuration, as a release. */
+export function releaseOf(service: Service, active: Configuration | undefined): Release {
   const container = active?.primaryContainer;
   const { minTaskCount, maxTaskCount } = active?.scalingTarget ?? {};
   return {

@@ -25,9 +25,13 @@ export async function rollbackService(context: Context, to: Release): Promise<Re
   if (service === undefined) throw gone(context);
   const container = to.data?.container as PrimaryContainer | null | undefined;
   if (!container?.image)
-    throw new DeployError("failed", "The release to roll back to is not described in the state file", {
-      fix: "Deploy its image again: svc deploy up --image TAG",
-    });
+    throw new DeployError(
+      "failed",
+      "The release to roll back to is described neither by ECS nor in the state file",
+      {
+        fix: "Deploy its image again: svc deploy up --image TAG",
+      },
+    );
   if (!isSameContainer(service.activeConfigurations?.[0]?.primaryContainer, container))
     await putConfiguration(context, "service.rollback", { primaryContainer: container });
   return toRelease((await settledService(context)) ?? service);

@@ -38,6 +38,7 @@ export interface PrimaryContainer {
 
 export interface ServiceDeployment {
   readonly serviceDeploymentArn?: string;
+  readonly targetServiceRevisionArn?: string;
   readonly status?: string;
   readonly statusReason?: string;
   readonly lifecycleStage?: string;

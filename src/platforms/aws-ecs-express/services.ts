@@ -38,14 +38,23 @@ export function isOwnService({ target }: Context, { tags = [] }: Service): boole
 
 /** The newest deployment of the service. */
 export async function newestDeployment(context: Context): Promise<ServiceDeployment | undefined> {
+  const [newest] = await listDeployments(context, { maxResults: 10 });
+  return newest;
+}
+
+/** Deployments of the service, newest first. */
+export async function listDeployments(
+  context: Context,
+  filter: { readonly status?: readonly string[]; readonly maxResults?: number },
+): Promise<readonly ServiceDeployment[]> {
   const { serviceDeployments = [] } =
     (await context.aws.find<{ serviceDeployments?: ServiceDeployment[] }>(
       "ecs",
       "ListServiceDeployments",
-      { service: serviceArn(context), cluster: clusterOf(context.target.flags), maxResults: 10 },
+      { service: serviceArn(context), cluster: clusterOf(context.target.flags), ...filter },
       MISSING,
     )) ?? {};
-  return serviceDeployments[0];
+  return serviceDeployments;
 }
 
 async function readDeployment(context: Context, arn: string): Promise<ServiceDeployment | undefined> {

@@ -9,6 +9,7 @@ import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets
 import type { Context } from "./context.ts";
 import { expectedUrl, taskRole } from "./context.ts";
 import type { EcsExpressFlags } from "./flags.ts";
+import { revisionHistory } from "./history.ts";
 import { listServices } from "./list.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -56,6 +57,7 @@ export async function openSession(
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),
     rollback: (to) => rollbackService(context, to),
+    history: () => revisionHistory(context),
     // Fewer than one task is not possible; deleting drains them.
     scaleToZero: async () => undefined,
     remove: () => removeService(context),

@@ -2,10 +2,10 @@ import type { LockHolder, LockRequest } from "../../deploy/platform.ts";
 import { type LockPlace, readRemoteLock, takeRemoteLock } from "../../deploy/remote-lock.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { AwsContext } from "./aws-context.ts";
+import { isDenied } from "./denied.ts";
 import { type AwsTag, tagMap, tagsOf } from "./tags.ts";
 
 const MISSING = /RepositoryNotFoundException/;
-const DENIED = /AccessDenied|NotAuthorized|UnauthorizedOperation/i;
 /** Tags hold 256 characters each. */
 const PIECE = 240;
 const KEY = "svc-lock-";
@@ -20,7 +20,7 @@ export async function takeLock(
   try {
     return await takeRemoteLock(lockPlace(context), holder, request, context.tools);
   } catch (error) {
-    if (!(error instanceof CloudError) || !DENIED.test(error.code)) throw error;
+    if (!isDenied(error)) throw error;
     context.tools.report(`the target is not locked for other machines: ${error.message}`);
     return async () => undefined;
   }
@@ -31,7 +31,7 @@ export async function readLock(context: AwsContext): Promise<LockHolder | undefi
   try {
     return await readRemoteLock(lockPlace(context), context.tools);
   } catch (error) {
-    if (error instanceof CloudError && DENIED.test(error.code)) return undefined;
+    if (isDenied(error)) return undefined;
     throw error;
   }
 }

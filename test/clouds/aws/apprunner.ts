@@ -46,6 +46,11 @@ export async function appRunnerApi(state: AwsState, operation: string, input: Js
       return ok({ Service: json(state, service) });
     case "ListTagsForResource":
       return ok({ Tags: service.tags });
+    case "TagResource":
+      return tag(service, input.Tags as RunnerService["tags"]);
+    case "UntagResource":
+      remove(service, input.TagKeys as string[]);
+      return ok({});
     case "ListOperations":
       return ok({
         OperationSummaryList: service.operations.map(({ id, type, status }) => ({
@@ -116,6 +121,21 @@ function update(state: AwsState, service: RunnerService, input: Json): Answer {
   service.config = { ...service.config, ...configOf(input) };
   if (input.AutoScalingConfigurationArn) service.scaling = String(input.AutoScalingConfigurationArn);
   return begin(state, service, "UPDATE_SERVICE", () => bringUp(state, service, before));
+}
+
+function tag(service: RunnerService, tags: RunnerService["tags"]): Answer {
+  const keys = tags.map(({ Key }) => Key);
+  const others = service.tags.filter(({ Key }) => !keys.includes(Key));
+  if (others.length + tags.length > 50) return invalid("Tag limit exceeded");
+  if (service.status === "OPERATION_IN_PROGRESS")
+    return refuse("InvalidStateException", "Service has an operation in progress");
+  remove(service, keys);
+  service.tags.push(...tags);
+  return ok({});
+}
+
+function remove({ tags }: RunnerService, keys: readonly string[]): void {
+  tags.splice(0, tags.length, ...tags.filter(({ Key }) => !keys.includes(Key)));
 }
 
 function begin(state: AwsState, service: RunnerService, type: string, finish: () => Promise<string>): Answer {

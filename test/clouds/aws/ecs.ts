@@ -29,6 +29,8 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
   if (operation === "ListServices") return list(state, input);
   if (operation === "DescribeServiceDeployments") return describeDeployments(state, input);
   if (operation === "StopServiceDeployment") return stopDeployment(state, input);
+  if (operation === "DescribeServiceRevisions") return describeRevisions(state, input);
+  if (operation === "DescribeTaskDefinition") return describeTask(state, input);
   const arn = String(input.serviceArn ?? input.service);
   const service = state.express.get(arn);
   if (!service)
@@ -41,7 +43,11 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
     case "DescribeExpressGatewayService":
       return ok({ service: json(state, service) });
     case "ListServiceDeployments":
-      return ok({ serviceDeployments: service.deployments.map(brief) });
+      return ok({
+        serviceDeployments: service.deployments
+          .filter(({ status }) => ((input.status as string[] | undefined) ?? [status]).includes(status))
+          .map(brief),
+      });
     case "UpdateExpressGatewayService":
       return update(state, service, input);
     case "DeleteExpressGatewayService":
@@ -198,6 +204,39 @@ async function describeDeployments(state: AwsState, input: Json): Promise<Answer
     }
   for (const deployment of found) delete deployment.targetServiceRevisionArn;
   return ok({ serviceDeployments: found, failures: [] });
+}
+
+function describeRevisions(state: AwsState, input: Json): Answer {
+  const arns = input.serviceRevisionArns as string[];
+  const serviceRevisions = targetsOf(state)
+    .filter(({ serviceRevisionArn }) => arns.includes(serviceRevisionArn))
+    .map(({ serviceRevisionArn }) => ({ serviceRevisionArn, taskDefinition: taskOf(serviceRevisionArn) }));
+  return ok({ serviceRevisions, failures: [] });
+}
+
+function describeTask(state: AwsState, input: Json): Answer {
+  const target = targetsOf(state).find((one) => taskOf(one.serviceRevisionArn) === input.taskDefinition);
+  if (!target) return refuse("ClientException", "Unable to describe task definition.");
+  const { image, containerPort = 80, environment = [], secrets = [] } = target.primaryContainer as Container;
+  const main = { name: "Main", image, environment, secrets, portMappings: [{ containerPort }] };
+  return ok({
+    taskDefinition: {
+      taskDefinitionArn: input.taskDefinition,
+      cpu: target.cpu,
+      memory: target.memory,
+      containerDefinitions: [main],
+    },
+  });
+}
+
+function targetsOf(state: AwsState): ExpressDeployment["target"][] {
+  return [...state.express.values()].flatMap(({ deployments }) => deployments.map(({ target }) => target));
+}
+
+/** Each revision has its own task definition. */
+function taskOf(revision: string): string {
+  const [start = "", , name = "", number = ""] = revision.split("/");
+  return `${start.replace(":service-revision", ":task-definition")}/default-${name}:${number}`;
 }
 
 function stopDeployment(state: AwsState, input: Json): Answer {

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { keptReleases } from "../../../src/platforms/app-runner/kept-releases.ts";
 import type { AwsState } from "../aws/state.ts";
 import type { DigitalOceanState } from "../digitalocean/state.ts";
 import type { GoogleState } from "../google/state.ts";
@@ -46,7 +47,8 @@ function awsOf({ repositories, roles, secrets, scaling, services, express, bucke
     services: services.map(({ status, config, tags, operations }) => [
       status,
       config,
-      tags,
+      tags.filter(({ Key }) => !Key.startsWith("svc-release-")),
+      keptReleases(tags).map(({ keys: _, ...release }) => release),
       operations.map((one) => [one.type, one.status]),
     ]),
     express: [...express.values()].map(({ status, active, tags, deployments }) => [

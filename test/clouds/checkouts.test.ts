@@ -1,0 +1,55 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import type { Deployment } from "../../src/deploy/deployment.ts";
+import { rollback } from "../../src/deploy/rollback.ts";
+import { status } from "../../src/deploy/status.ts";
+import { up } from "../../src/deploy/up.ts";
+import { FLOWS } from "./flow/clouds.ts";
+import type { Site } from "./flow/site.ts";
+import { openSite } from "./flow/site.ts";
+
+let at: Site;
+afterEach(() => at.close());
+
+const consent = async () => true;
+
+/** A command in a fresh clone: nothing is left of what earlier ones recorded on this machine. */
+async function inClone<T>(command: (deployment: Deployment) => Promise<T>): Promise<T> {
+  rmSync(join(at.cwd, ".deployment"), { recursive: true, force: true });
+  const deployment = await at.open();
+  try {
+    return await command(deployment);
+  } finally {
+    await deployment.close();
+  }
+}
+
+async function deploy(version: string): Promise<string> {
+  at.write("src/controller.ts", `// ${version}`);
+  return (await inClone((deployment) => up(deployment, consent))).image;
+}
+
+const back = (to?: string) =>
+  inClone(async (deployment) => (await rollback(deployment, { to, consent })).release);
+
+describe.each(FLOWS)("$name, each command from another checkout", (flow) => {
+  it("rolls back to the release before, or to a named one, and says what serves", async () => {
+    at = await openSite(flow, { real: false });
+    const one = await deploy("one");
+    const first = await inClone((deployment) => deployment.session.inspect());
+    const two = await deploy("two");
+    const three = await deploy("three");
+
+    const before = await back();
+    const unknown = await back("no-such-revision").catch(String);
+    const named = await back(first!.revision);
+
+    expect(new Set([one, two, three]).size).toBe(3);
+    expect(before.image).toBe(two);
+    expect(unknown).toContain("no such revision");
+    expect(named.image).toBe(one);
+    expect((await inClone(status)).live?.image).toBe(one);
+    expect(at.cloud.recorder.violations).toEqual([]);
+  }, 60_000);
+});
