@@ -271,6 +271,14 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   },
   "GET /admin/sign-in": async (world) => ({ query: await token(world) }),
   "POST /admin/sign-in": async (world) => ({ form: await token(world) }),
+  ...Object.fromEntries(
+    ["pause", "resume"].flatMap((action) =>
+      ["/admin/api", "/admin"].map((place) => [
+        `POST ${place}/agents/{slug}/${action}`,
+        () => ({ params: { slug: "talker" } }),
+      ]),
+    ),
+  ),
   "GET /answer": async (world) => ({ query: { token: (await linked(world)).token } }),
   "POST /answer": async (world) => ({
     form: { token: (await linked(world)).token, "f.approved": "true" },

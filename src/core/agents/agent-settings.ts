@@ -1,5 +1,5 @@
 import type { AuditLog } from "../audit/audit-log.ts";
-import type { Actor } from "../audit/caller.ts";
+import { type Actor, nameOf } from "../audit/caller.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { AgentSetting } from "../models/own-rows.ts";
@@ -48,6 +48,28 @@ export class AgentSettings {
     }));
   }
 
+  /** The slugs of paused agents. */
+  async paused(): Promise<Set<string>> {
+    const { items } = await this.#store.table("AgentSetting").list({ limit: Number.POSITIVE_INFINITY });
+    return new Set(items.flatMap(({ id, paused }) => (paused ? [id] : [])));
+  }
+
+  /** Pauses an agent, or resumes it. */
+  setPaused(slug: string, isPaused: boolean, by: Actor): Promise<AgentSetting> {
+    return this.#ledger.write(async (unit) => {
+      const before = await unit.tx.get("AgentSetting", slug);
+      const none = { id: slug, onboarding_status: null, parameters_encrypted: null };
+      if (Boolean(before?.paused) === isPaused) return before ?? { ...none, updated_at: unit.now };
+      const paused = isPaused ? { at: unit.now, by: nameOf(by) } : undefined;
+      const next = { ...(before ?? none), paused, updated_at: unit.now };
+      if (before) await unit.tx.change("AgentSetting", slug, () => next);
+      else await unit.tx.insert("AgentSetting", next);
+      const action = isPaused ? "agent.pause" : "agent.resume";
+      await this.#audit.write(unit, { by, action, target: { kind: "agent", id: slug } });
+      return next;
+    });
+  }
+
   #write(
     slug: string,
     by: Actor,
@@ -57,7 +79,7 @@ export class AgentSettings {
   ): Promise<AgentSetting> {
     return this.#ledger.write(async (unit) => {
       const before = await unit.tx.get("AgentSetting", slug);
-      const next: AgentSetting = { id: slug, ...make(before), updated_at: unit.now };
+      const next: AgentSetting = { ...before, id: slug, ...make(before), updated_at: unit.now };
       if (before) await unit.tx.change("AgentSetting", slug, () => next);
       else await unit.tx.insert("AgentSetting", next);
       const [was, is] = [describe(before), describe(next)];

@@ -34,6 +34,8 @@ export const AUDIT_ACTIONS = [
   "events.retry",
   "events.drop",
   "agent.parameters",
+  "agent.pause",
+  "agent.resume",
   "retention.remove",
   "audit.trim",
 ] as const;

@@ -6,6 +6,8 @@ export interface AgentSetting {
   readonly id: string;
   readonly onboarding_status: string | null;
   readonly parameters_encrypted: string | null;
+  /** Since when the agent starts no new jobs, and who paused it; absent where it is not paused. */
+  readonly paused?: { readonly at: string; readonly by: string } | undefined;
   readonly updated_at: string;
 }
 

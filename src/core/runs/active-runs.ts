@@ -396,6 +396,12 @@ export class ActiveRuns {
     if (this.owner !== null && ids.length > 0) this.#parts.store.hints.tell("claim", ids);
   }
 
+  /** New jobs of paused agents wait, from now on those of no other; other instances are informed where this one has changed it. */
+  async readPausedAgents(isChanged = false): Promise<void> {
+    this.scheduler.pauseAgents(await this.#parts.settings.paused());
+    if (isChanged) this.offer(["agents"]);
+  }
+
   /** Tells its own runs what other instances have stored of their jobs; of all jobs, or of these. */
   async look(among?: ReadonlySet<string>): Promise<void> {
     const { jobs } = this.#parts;

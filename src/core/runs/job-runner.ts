@@ -102,6 +102,25 @@ class JobRunner implements Runner {
     return stopJob(this.#parts, jobId, actor);
   }
 
+  get pausedAgents(): readonly string[] {
+    const hosted = this.#parts.agents.list().map(({ slug }) => slug);
+    return hosted.filter((slug) => this.#runs.scheduler.isAgentPaused(slug));
+  }
+
+  pauseAgent(slug: string, actor: Actor): Promise<void> {
+    return this.#setPaused(slug, true, actor);
+  }
+
+  resumeAgent(slug: string, actor: Actor): Promise<void> {
+    return this.#setPaused(slug, false, actor);
+  }
+
+  async #setPaused(slug: string, isPaused: boolean, actor: Actor): Promise<void> {
+    const agent = this.#parts.agents.get(slug);
+    await this.#parts.settings.setPaused(agent.slug, isPaused, actor);
+    await this.#runs.readPausedAgents(true);
+  }
+
   assign(caseId: string, to: string | null, actor?: Actor): Promise<StoredCase> {
     return assignQuestion(this.#parts, caseId, to, actor);
   }
@@ -198,6 +217,8 @@ class JobRunner implements Runner {
     if (this.#runs.lacksAgent(job)) return "The job waits for its agent, which no living instance hosts";
     if (status !== "stopped" || parked) return undefined;
     const { scheduler } = this.#runs;
+    if (!job.run_count && scheduler.isAgentPaused(job.agent_name))
+      return "The job waits until its agent is resumed";
     const ahead = scheduler.aheadAtKey(id);
     if (ahead !== undefined)
       return `The job waits for its concurrency key, which other jobs have: ${ahead} before it`;
@@ -238,6 +259,7 @@ class JobRunner implements Runner {
   }
 
   async reconcile(aliveUntil?: string): Promise<void> {
+    await this.#runs.readPausedAgents();
     await this.#runs.holdKeys();
     await this.#runs.recallStarts();
     if (this.#membership) {

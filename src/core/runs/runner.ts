@@ -100,6 +100,11 @@ export interface Runner {
   ended(jobId: string, milliseconds: number): Promise<StoredJob>;
   /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
   stop(jobId: string, by?: Actor): Promise<StoredJob>;
+  /** The slugs of the agents that are paused, as this instance knows them. */
+  readonly pausedAgents: readonly string[];
+  /** From now on an agent starts no new jobs: they wait in line, and what has started continues. */
+  pauseAgent(slug: string, by: Actor): Promise<void>;
+  resumeAgent(slug: string, by: Actor): Promise<void>;
   /** Gives the open question of a case to a person or role; `null` to nobody. Anyone may still answer it. */
   assign(caseId: string, to: string | null, by?: Actor): Promise<StoredCase>;
   /**

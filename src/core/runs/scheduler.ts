@@ -35,6 +35,8 @@ export interface PlaceWatch {
 
 /** Ends the name under which first starts of an agent with a rate limit wait: others of that agent do not wait for it. */
 const RATED = "\0start";
+/** The same of an agent without one: where the agent is paused, only they wait. */
+const FIRST = "\0first";
 
 interface Queued extends Waiting {
   readonly applicant: Applicant;
@@ -79,6 +81,8 @@ export class Scheduler {
   readonly #isShared: boolean;
   /** Agents of which as many jobs run as may, at all instances together. */
   readonly #blocked = new Set<string>();
+  /** Agents that start no new jobs. */
+  #pausedAgents: ReadonlySet<string> = new Set();
   readonly #shares = new Map<string, Share>();
   readonly #perAgent = new Map<string, number>();
   readonly #keys = new Map<string, Key>();
@@ -131,6 +135,16 @@ export class Scheduler {
     this.#isPaused = false;
     this.#resume();
     this.#serve();
+  }
+
+  /** These agents start no new jobs; what has started continues. */
+  pauseAgents(slugs: ReadonlySet<string>): void {
+    this.#pausedAgents = slugs;
+    this.#serve();
+  }
+
+  isAgentPaused(slug: string): boolean {
+    return this.#pausedAgents.has(slug);
   }
 
   /** Waits until places are given out. */
@@ -328,17 +342,23 @@ export class Scheduler {
 
   #nameInLine(applicant: Applicant): string {
     const rate = this.#rateOf(applicant);
-    return rate === undefined ? applicant.agent : `${rate}${RATED}`;
+    if (rate !== undefined) return `${rate}${RATED}`;
+    return applicant.isFirst === true ? `${applicant.agent}${FIRST}` : applicant.agent;
   }
 
   /** Whether there is a slot for those who wait under a name. */
   #fits(name: string): boolean {
+    if (name.endsWith(FIRST)) return this.#mayStart(name.slice(0, -FIRST.length));
     if (!name.endsWith(RATED)) return this.#hasSlot(name);
     const rate = name.slice(0, -RATED.length);
-    if (!this.#hasSlot(this.#rates.agentOf(rate))) return false;
+    if (!this.#mayStart(this.#rates.agentOf(rate))) return false;
     if (this.#rates.nextAt(rate) === undefined) return true;
     this.#rates.whenFree(rate, () => this.#serve());
     return false;
+  }
+
+  #mayStart(agent: string): boolean {
+    return !this.#pausedAgents.has(agent) && this.#hasSlot(agent);
   }
 
   #hasSlot(agent: string): boolean {

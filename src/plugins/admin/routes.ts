@@ -4,6 +4,7 @@ import { actionApiRoutes } from "./actions/api.ts";
 import { actionFormRoutes } from "./actions/forms.ts";
 import { agentRoutes } from "./agents/agents-page.ts";
 import { parameterFormRoutes } from "./agents/parameters.ts";
+import { pauseRoutes } from "./agents/pause-routes.ts";
 import { startRoutes } from "./agents/start-page.ts";
 import { answerPageRoutes } from "./answer-links/answer-page.ts";
 import { answerLinkRoutes } from "./answer-links/link-routes.ts";
@@ -50,6 +51,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...answerPageRoutes(parts),
     ...agentRoutes(parts),
     ...startRoutes(parts),
+    ...pauseRoutes(parts),
     ...parameterFormRoutes(parts),
     ...chatRoutes(parts),
     ...consoleRoutes(parts, streams),

@@ -42,6 +42,7 @@ export function shareJobs(parts: RequestParts, membership: Membership): () => vo
 export async function lookAround(parts: RequestParts, membership: Membership, rounds: Rounds): Promise<void> {
   const { runs } = parts;
   await runs.look();
+  await runs.readPausedAgents();
   await runs.limits?.refresh();
   await runs.limits?.sweep();
   if (runs.scheduler.isPaused) return;

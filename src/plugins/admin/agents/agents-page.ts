@@ -14,6 +14,7 @@ import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { formatCount, formatDuration } from "../views/format.ts";
+import { html } from "../views/html.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readForecast } from "./forecast.ts";
 import { readParameters } from "./parameters.ts";
@@ -49,7 +50,8 @@ async function readAgent(parts: AdminParts, agent: HostedAgent) {
     toAgentResponse(agent, { prefix: parts.service.apiPrefix, settings: parts.settings }),
     readAgentHealth(agent, parts.jobs),
   ]);
-  return { ...response, status: health.status, statistics: health.statistics };
+  const paused = (await parts.settings.find(agent.slug))?.paused ?? null;
+  return { ...response, status: health.status, statistics: health.statistics, paused };
 }
 
 type AgentData = Awaited<ReturnType<typeof readAgent>>;
@@ -62,7 +64,7 @@ function agentsResource(parts: AdminParts): Resource {
     json: async () => ({ items: await read() }),
     state: async () => ({
       agents: (await read()).map((agent) => ({
-        ...toHead(agent),
+        ...toHead(agent, parts.clock()),
         facts: toStatistics(agent).map(({ label, value }) => ({ name: label, value })),
       })),
     }),
@@ -87,7 +89,7 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
       const usual = forecast ? formatDuration(forecast.medianDuration) : "–";
       return {
         agent: {
-          ...toHead(agent),
+          ...toHead(agent, now),
           api: `/admin/api/agents/${encodeURIComponent(agent.slug)}`,
           chatHref: hosted.definition.chats ? newChatPath(agent.slug) : "",
           figures: [
@@ -126,13 +128,18 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
   };
 }
 
-function toHead(agent: AgentData) {
+function toHead(agent: AgentData, now: Date) {
   return {
     name: agent.name,
     slug: agent.slug,
     version: agent.version,
     description: agent.description,
-    status: statusPiece(agent.status).toString(),
+    status: (agent.paused ? statusPiece("awaiting", "Paused") : statusPiece(agent.status)).toString(),
+    pausedNote: agent.paused
+      ? html`Paused by <bdi>${agent.paused.by}</bdi> ${timePiece(agent.paused.at, now)}: new jobs wait in line, those that have started continue.`.toString()
+      : "",
+    pauseLabel: agent.paused ? "Resume" : "Pause",
+    pauseHref: pathTo("agents", agent.slug, agent.paused ? "resume" : "pause"),
     href: pathTo("agents", agent.slug),
     startHref: pathTo("agents", agent.slug, "start"),
     jobsHref: withQuery("/admin/jobs", { agent_name: agent.slug }),

@@ -2,6 +2,7 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import type { QueuePosition } from "../../../core/runs/runner.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
+import { pathTo } from "../views/pieces.ts";
 
 /** A line at the top of a job's page: what it is waiting for, or why it ended. */
 export interface NoteView {
@@ -15,7 +16,11 @@ export interface NoteView {
 /** What a person who opens a job should know first. */
 export function toNotes(
   job: StoredJob,
-  { position, hosted }: { position: QueuePosition | undefined; hosted: boolean },
+  {
+    position,
+    hosted,
+    isPaused,
+  }: { position: QueuePosition | undefined; hosted: boolean /** Of its agent. */; isPaused: boolean },
 ): NoteView[] {
   const notes: NoteView[] = [];
   const open = job.open_questions;
@@ -35,6 +40,11 @@ export function toNotes(
     notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
   }
   if (job.suspended) notes.push({ kind: "", icon: "jobs", text: suspensionOf(job), href: "", link: "" });
+  if (isPaused && job.run_count === 0 && job.finished_at === null) {
+    const text = "Its agent is paused: the job starts when the agent is resumed.";
+    const href = pathTo("agents", job.agent_name);
+    notes.push({ kind: "warn", icon: "stop", text, href, link: "The agent" });
+  }
   if (job.parked) {
     const text = "Stopped by an operator. It resumes where it was once its status is set to in progress.";
     notes.push({ kind: "warn", icon: "stop", text, href: "", link: "" });

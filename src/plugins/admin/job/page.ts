@@ -224,6 +224,7 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
       agentHref: pathTo("agents", job.agent_name),
       actions,
       notes: toNotes(job, {
+        isPaused: parts.runner().pausedAgents.includes(job.agent_name),
         position: isTerminal(job.status) ? undefined : await parts.runner().position(job.id),
         hosted: agent !== undefined,
       }),

@@ -79,10 +79,12 @@ function toHealth(
   cards: readonly CardView[],
 ): HealthView {
   const { running, queued } = runner().load();
+  const paused = runner().pausedAgents.length;
   const text = [
     state.closing ? "The service is closing" : problems === 0 ? "All is well" : countOf(problems, "problem"),
     `${formatCount(running)} of ${countOf(service.maxConcurrentJobs, "slot")} in use`,
     queued > 0 ? `${formatCount(queued)} queued` : "",
+    paused > 0 ? `${countOf(paused, "agent")} paused` : "",
     `up for ${formatDuration(state.uptime() * 1000)}`,
   ];
   const isWell = problems === 0 && !state.closing;
