@@ -6,7 +6,7 @@ import type { ImageRunner, Instance } from "../instances.ts";
 import { Recorder } from "../recorder.ts";
 import { appRunnerApi } from "./apprunner.ts";
 import { ecsApi } from "./ecs.ts";
-import { iamApi, stsApi } from "./identity.ts";
+import { FEDERATED, iamApi, stsApi } from "./identity.ts";
 import { s3Api, s3Operation } from "./s3.ts";
 import type { AwsState, Json } from "./state.ts";
 import { newAwsState, ok, refuse } from "./state.ts";
@@ -66,8 +66,10 @@ async function answer(state: AwsState, recorder: Recorder, request: Received): P
   const operation = form?.get("Action") ?? named;
   const input = form ? fromForm(form) : (JSON.parse(text || "{}") as Json);
   const mutating = !/^(Get|List|Describe|Simulate|Filter)/.test(operation);
-  const result = await recorder.handle({ name: `${service} ${operation}`, mutating }, request, () =>
-    act(state, service, operation, input),
+  const result = await recorder.handle({ name: `${service} ${operation}`, mutating }, request, async () =>
+    isForeign(state, operation, request)
+      ? refuse("UnrecognizedClientException", "The security token included in the request is invalid.", 403)
+      : act(state, service, operation, input),
   );
   const json = result && result.status === 200 && typeof result.body === "object" ? result.body : undefined;
   recorder.violations.push(...checkAws(service, operation, input, json));
@@ -76,10 +78,17 @@ async function answer(state: AwsState, recorder: Recorder, request: Received): P
   return { ...result, headers: { "content-type": `application/x-amz-json-${version}` } };
 }
 
+/** Whether a call is not signed with the keys that a token was exchanged for. */
+function isForeign({ federation }: AwsState, operation: string, { headers }: Received): boolean {
+  if (federation === undefined || operation === "AssumeRoleWithWebIdentity") return false;
+  const signed = headers.authorization?.includes(`Credential=${FEDERATED.id}/`);
+  return !signed || headers["x-amz-security-token"] !== FEDERATED.token;
+}
+
 async function act(state: AwsState, service: string, operation: string, input: Json): Promise<Answer> {
   switch (service) {
     case "sts":
-      return stsApi(state, operation);
+      return stsApi(state, operation, input);
     case "iam":
       return iamApi(state, operation, input);
     case "apprunner":

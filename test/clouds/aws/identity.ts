@@ -2,7 +2,21 @@ import type { Answer } from "../http-server.ts";
 import type { AwsState, Json, StoredRole } from "./state.ts";
 
 /** STS and IAM, which answer in XML. */
-export function stsApi(state: AwsState, operation: string): Answer {
+/** Keys of a role that was assumed with a token. */
+export const FEDERATED = { id: "ASIAFEDERATED", secret: "federated-secret", token: "federated-session" };
+
+export function stsApi(state: AwsState, operation: string, input: Json = {}): Answer {
+  if (operation === "AssumeRoleWithWebIdentity") {
+    const { federation } = state;
+    if (input.RoleArn !== federation?.role || input.WebIdentityToken !== federation?.token)
+      return failure(403, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity");
+    const { id, secret, token } = FEDERATED;
+    return xml(
+      "https://sts.amazonaws.com/doc/2011-06-15/",
+      operation,
+      `<AssumedRoleUser><Arn>arn:aws:sts::${state.account}:assumed-role/x/${String(input.RoleSessionName)}</Arn><AssumedRoleId>A:b</AssumedRoleId></AssumedRoleUser><Credentials><AccessKeyId>${id}</AccessKeyId><SecretAccessKey>${secret}</SecretAccessKey><SessionToken>${token}</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>`,
+    );
+  }
   return xml(
     "https://sts.amazonaws.com/doc/2011-06-15/",
     operation,

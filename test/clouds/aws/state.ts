@@ -66,6 +66,8 @@ export interface ExpressDeployment {
 
 /** One account of the emulated cloud, with switches for what real accounts have been seen to do. */
 export interface AwsState {
+  /** The token that is exchanged for a role's keys. With it, only calls with these keys are answered. */
+  federation?: { readonly token: string; readonly role: string };
   readonly account: string;
   readonly region: string;
   readonly images: ImageRunner;

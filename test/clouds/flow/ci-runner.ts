@@ -72,6 +72,21 @@ export function openRunner(folder: string, packages: string, base: Values): Runn
   };
 }
 
+/** The script of a job of GitLab, and its variables with those of the project in them. */
+export function gitlabJob(file: string, name: string, values: Values): { script: string; env: Values } {
+  const job = parse(file)[name];
+  const expand = (text: string) =>
+    text.replaceAll(/\$(\w+)/g, (_, variable: string) => {
+      if (values[variable] === undefined) throw new Error(`no value for ${variable}`);
+      return values[variable];
+    });
+  const own = Object.entries((job.variables ?? {}) as Values).map(([key, text]) => [key, expand(text)]);
+  return {
+    script: [...job.before_script, ...job.script].join("\n"),
+    env: { ...values, ...Object.fromEntries(own) },
+  };
+}
+
 /** The steps of a job of a workflow, with the values of its expressions. */
 export function stepsOf(workflow: string, job: string, values: Values): Step[] {
   const { steps } = parse(workflow).jobs[job];
@@ -89,8 +104,8 @@ export interface Comment {
   body: string;
 }
 
-/** The part of a code host that has the comments of one change, behind a token. */
-export async function openCodeHost(token: string) {
+/** The part of a code host that has the comments of one change, and signs tokens for jobs, behind a token. */
+export async function openCodeHost(token: string, identity = "a token of the code host") {
   const comments: Comment[] = [];
   const calls: string[] = [];
   const server = createServer((request, response) => {
@@ -102,6 +117,7 @@ export async function openCodeHost(token: string) {
       const given = request.headers.authorization ?? request.headers["private-token"];
       calls.push(`${request.method} ${request.url}`);
       if (given !== `Bearer ${token}` && given !== token) return void response.writeHead(401).end("{}");
+      if (request.url?.startsWith("/identity")) return void response.end(JSON.stringify({ value: identity }));
       const id = Number(/\/(?:comments|notes)\/(\d+)$/.exec(request.url ?? "")?.[1] ?? 0);
       if (request.method === "GET") {
         const page = Number(new URL(request.url ?? "", "http://host").searchParams.get("page"));

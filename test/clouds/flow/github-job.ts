@@ -17,8 +17,8 @@ export interface GithubJob {
   /** Number of the pull request. */
   readonly number?: number;
   readonly api?: string;
-  /** Where Google exchanges tokens, and the token of the job. */
-  readonly tokens: { readonly url: string; readonly subject: string };
+  /** Where Google exchanges tokens. */
+  readonly google: string;
 }
 
 /** Runs a job of a workflow: its `run` lines in a shell; actions as they describe themselves. */
@@ -39,7 +39,7 @@ export async function runGithubJob(runner: Runner, job: GithubJob): Promise<Ende
   let all = told;
   for (const step of stepsOf(job.workflow, job.name, job.values)) {
     if (step.uses?.startsWith("google-github-actions/auth@")) {
-      env = { ...env, ...signIn(cwd, step.with ?? {}, job.tokens) };
+      env = { ...env, ...signIn(cwd, step.with ?? {}, job) };
       continue;
     }
     if (step.run === undefined) continue;
@@ -51,17 +51,21 @@ export async function runGithubJob(runner: Runner, job: GithubJob): Promise<Ende
 }
 
 /** What the action leaves behind: credentials of an external account, in the workspace. */
-function signIn(cwd: string, given: Values, { url, subject }: GithubJob["tokens"]): Values {
+function signIn(cwd: string, given: Values, { google, api, values }: GithubJob): Values {
   const path = join(cwd, "gha-creds-0123456789abcdef.json");
-  writeFileSync(`${cwd}.token`, subject);
   writeFileSync(
     path,
     JSON.stringify({
       type: "external_account",
       audience: `//iam.googleapis.com/${given.workload_identity_provider}`,
       subject_token_type: "urn:ietf:params:oauth:token-type:jwt",
-      token_url: url,
-      credential_source: { file: `${cwd}.token` },
+      token_url: `${google}v1/token`,
+      service_account_impersonation_url: `${google}v1/projects/-/serviceAccounts/${given.service_account}:generateAccessToken`,
+      credential_source: {
+        url: `${api}/identity?audience=x`,
+        headers: { authorization: `Bearer ${values["github.token"]}` },
+        format: { type: "json", subject_token_field_name: "value" },
+      },
     }),
   );
   return { GOOGLE_APPLICATION_CREDENTIALS: path, GOOGLE_CLOUD_PROJECT: given.project_id ?? "" };

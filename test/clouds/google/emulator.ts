@@ -88,7 +88,7 @@ function overrides(server: RunningServer): Record<string, string> {
 async function answer(state: GoogleState, recorder: Recorder, whole: Received): Promise<Answer | undefined> {
   const [, api = "", rest = ""] = /^\/_(\w+)(\/.*)$/.exec(whole.path) ?? [];
   const request = { ...whole, path: rest };
-  if (api === TOKENS && rest === "/v1/token") return { status: 200, body: newToken(state) };
+  if (api === TOKENS) return exchange(state, recorder, request);
   const handler = APIS[api];
   if (!handler) return refuse(404, "NOT_FOUND", `no API at ${whole.path}`);
   const json = request.headers["content-type"]?.includes("json") && request.raw.length > 0;
@@ -102,9 +102,33 @@ async function answer(state: GoogleState, recorder: Recorder, whole: Received): 
   return result;
 }
 
-function newToken({ token }: GoogleState): Json {
+/** What a token of a code host becomes first: it opens nothing but the way to an account. */
+const FEDERATED = "federated-token";
+
+/** Google's security token service, and the tokens of service accounts. */
+function exchange(state: GoogleState, recorder: Recorder, request: Received): Answer {
+  const { federation, token } = state;
   const issued_token_type = "urn:ietf:params:oauth:token-type:access_token";
-  return { access_token: token, issued_token_type, token_type: "Bearer", expires_in: 3600 };
+  const issue = (access_token: string) => ({
+    status: 200,
+    body: { access_token, issued_token_type, token_type: "Bearer", expires_in: 3600 },
+  });
+  if (federation === undefined) return issue(token);
+  recorder.calls.push({ name: `${TOKENS} ${request.method} ${request.path}`, mutating: false });
+  if (request.path === "/v1/token") {
+    const form = new URLSearchParams(request.raw.toString("utf8"));
+    const isRight =
+      form.get("grant_type") === "urn:ietf:params:oauth:grant-type:token-exchange" &&
+      form.get("audience") === federation.audience &&
+      form.get("subject_token") === federation.subject;
+    if (isRight) return issue(FEDERATED);
+    return { status: 400, body: { error: "invalid_grant", error_description: "The token is not accepted" } };
+  }
+  const account = /^\/v1\/projects\/-\/serviceAccounts\/(.+):generateAccessToken$/.exec(request.path)?.[1];
+  if (account !== federation.account || request.headers.authorization !== `Bearer ${FEDERATED}`)
+    return refuse(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getAccessToken' denied");
+  const expireTime = new Date(Date.now() + 3_600_000).toISOString();
+  return { status: 200, body: { accessToken: token, expireTime } };
 }
 
 async function act(

@@ -46,6 +46,8 @@ export interface GoogleState {
   readonly number: string;
   readonly region: string;
   readonly token: string;
+  /** Tokens that are exchanged: only this one, of this provider, for this account. Without it, each one is. */
+  federation?: { readonly subject: string; readonly audience: string; readonly account: string };
   readonly images: ImageRunner;
   readonly apis: Set<string>;
   /** Calls that still answer "disabled" after an API was enabled. */
