@@ -10,7 +10,7 @@ import { platformCommand } from "./platform-command.ts";
 export const exportCommand = platformCommand({
   usage: "export [format]",
   summary:
-    "Write what svc deploy up would release as a file of another tool: compose, or cloud-run (Knative YAML)",
+    "Write what svc deploy up would release as a file of another tool: compose, terraform, cloudformation or cloud-run",
   flags: {
     ...flags.TARGET_FLAGS,
     ...flags.RELEASE_FLAGS,
@@ -21,11 +21,15 @@ export const exportCommand = platformCommand({
   examples: [
     "svc deploy export compose --to ../compose.yaml",
     "svc deploy export cloud-run --env prod --to ../service.yaml",
+    "svc deploy export terraform --env prod --to ../service.tf",
   ],
   run: async ({ shell, deployment, given, args }) => {
     const [format] = args;
     if (format === undefined)
-      throw new UsageError("The format is missing", "Write svc deploy export compose, or cloud-run.");
+      throw new UsageError(
+        "The format is missing",
+        "Write svc deploy export compose, terraform, cloudformation or cloud-run.",
+      );
     const { text, image, secrets } = await exportRelease(deployment, format);
     const to = given.to as string | undefined;
     shell.progress.clear();

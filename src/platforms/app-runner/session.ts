@@ -7,6 +7,7 @@ import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import { type Context, instanceRole } from "./context.ts";
+import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 import { releaseHistory } from "./kept-releases.ts";
 import { listServices } from "./list.ts";
@@ -57,6 +58,10 @@ export async function openSession(
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
+    exports: {
+      terraform: (spec) => exportTerraform(context, spec),
+      cloudformation: (spec) => exportCloudFormation(context, spec),
+    },
     logs: (options) => serviceLogs(context, options),
     close: () => aws.close(),
   };

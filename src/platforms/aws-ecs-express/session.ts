@@ -8,6 +8,7 @@ import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import type { Context } from "./context.ts";
 import { expectedUrl, taskRole } from "./context.ts";
+import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { revisionHistory } from "./history.ts";
 import { listServices } from "./list.ts";
@@ -63,6 +64,10 @@ export async function openSession(
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
+    exports: {
+      terraform: (spec) => exportTerraform(context, spec),
+      cloudformation: (spec) => exportCloudFormation(context, spec),
+    },
     logs: (options) => serviceLogs(context, options),
     close: () => aws.close(),
   };

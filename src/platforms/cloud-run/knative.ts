@@ -25,8 +25,8 @@ const INGRESS: Readonly<Record<string, string>> = {
   INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER: "internal-and-cloud-load-balancing",
 };
 
-/** The service that a release leads to, as `gcloud run services replace` reads it. */
-export async function exportKnative(context: Context, spec: ReleaseSpec): Promise<string> {
+/** What a release leads to, with what the running service keeps. Rejects settings that an export would lose. */
+export async function describeService(context: Context, spec: ReleaseSpec) {
   const { target, project } = context;
   const { flags, serviceName } = target;
   const google = await context.google();
@@ -51,17 +51,28 @@ export async function exportKnative(context: Context, spec: ReleaseSpec): Promis
   refuseUnknown(serviceName, template, live);
   const [container = {}] = template.containers ?? [];
   const access = wantedAccess(flags) ?? (live && !(await isPublic(context, live)) ? "private" : "public");
-  const { cpuIdle, startupCpuBoost, limits } = container.resources ?? {};
   const limitsOf = { ...live?.scaling, ...scaling };
-  const ingress = INGRESS[String(read(live).ingress)];
-  const seconds = /^(\d+)s$/.exec(String(read(template).timeout))?.[1];
+  const ingress = read(live).ingress as string | undefined;
+  const timeout = read(template).timeout as string | undefined;
+  const labels = { ...live?.labels, ...ownershipOf(target) };
+  return { live, template, container, access, scaling: limitsOf, ingress, timeout, labels };
+}
+
+/** The service that a release leads to, as `gcloud run services replace` reads it. */
+export async function exportKnative(context: Context, spec: ReleaseSpec): Promise<string> {
+  const { target, project } = context;
+  const found = await describeService(context, spec);
+  const { live, template, container, access, scaling: limitsOf, labels } = found;
+  const { cpuIdle, startupCpuBoost, limits } = container.resources ?? {};
+  const ingress = INGRESS[String(found.ingress)];
+  const seconds = /^(\d+)s$/.exec(String(found.timeout))?.[1];
   return stringify({
     apiVersion: "serving.knative.dev/v1",
     kind: "Service",
     metadata: {
-      name: serviceName,
+      name: target.serviceName,
       namespace: project,
-      labels: { ...live?.labels, ...ownershipOf(target), "cloud.googleapis.com/location": target.region },
+      labels: { ...labels, "cloud.googleapis.com/location": target.region },
       annotations: {
         ...(read(live).annotations as Readonly<Record<string, string>> | undefined),
         ...scale("run.googleapis.com", limitsOf),

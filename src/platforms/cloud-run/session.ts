@@ -25,6 +25,7 @@ import { removeService, scaleToZero } from "./remove.ts";
 import { revisionHistory, rollbackTo } from "./rollback.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "./secrets.ts";
 import type { Service } from "./service-types.ts";
+import { exportTerraform } from "./terraform.ts";
 
 /** One target on Cloud Run. */
 export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTools): PlatformSession {
@@ -78,7 +79,10 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
-    exports: { "cloud-run": (spec) => exportKnative(context, spec) },
+    exports: {
+      "cloud-run": (spec) => exportKnative(context, spec),
+      terraform: (spec) => exportTerraform(context, spec),
+    },
     logs: (options) => serviceLogs(context, options),
     probeHeaders: () => invokerHeaders(context),
     probeBlocked: () => invokerProblem(context),
