@@ -10,7 +10,7 @@ import { hcl } from "../../src/platforms/cloud/hcl.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import { openSite } from "./flow/site.ts";
 
-const FILE = 'variables:\n  PRICE: "5$ or ${MORE} %{if} \\"x\\""\nsecrets:\n  ERP_TOKEN:\n';
+const FILE = 'variables:\n  PRICE: "5$ or $' + '{MORE} %{if} \\"x\\""\nsecrets:\n  ERP_TOKEN:\n';
 const SECRET = { ERP_TOKEN: "planted-value" };
 
 /** Runs a parser of the tool itself over a file; says by name that it is not installed. */
@@ -64,7 +64,7 @@ describe.each(FLOWS.filter(({ name }) => name !== "do-app-platform"))("an export
     const { Type, Properties } = parse(template.text).Resources.Service;
     expect(Type).toMatch(/^AWS::(ECS::ExpressGatewayService|AppRunner::Service)$/);
     expect(JSON.stringify(Properties)).toContain(`"${live?.image}"`);
-    expect(JSON.stringify(Properties)).toContain("5$ or ${MORE}");
+    expect(JSON.stringify(Properties)).toContain("5$ or $" + "{MORE}");
   }, 60_000);
 });
 
