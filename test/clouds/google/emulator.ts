@@ -102,7 +102,7 @@ async function answer(state: GoogleState, recorder: Recorder, whole: Received): 
   return result;
 }
 
-/** What a token of a code host becomes first: it opens nothing but the way to an account. */
+/** What a token of a code host becomes first: it is good for the token of an account only. */
 const FEDERATED = "federated-token";
 
 /** Google's security token service, and the tokens of service accounts. */
