@@ -1,7 +1,8 @@
-import { rmSync } from "node:fs";
+import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Deployment } from "../../src/deploy/deployment.ts";
+import type { DeployError } from "../../src/deploy/errors.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
 import { status } from "../../src/deploy/status.ts";
 import { up } from "../../src/deploy/up.ts";
@@ -53,3 +54,33 @@ describe.each(FLOWS)("$name, each command from another checkout", (flow) => {
     expect(at.cloud.recorder.violations).toEqual([]);
   }, 60_000);
 });
+
+// App Platform has no place for a lock.
+describe.each(FLOWS.filter(({ name }) => name !== "do-app-platform"))("$name, two checkouts", (flow) => {
+  it("deploys in one of two at the same time: the other is rejected by name and changes nothing", async () => {
+    at = await openSite(flow, { real: false });
+    await deploy("one");
+    const [ours, theirs] = [await at.open(), await at.open({}, {}, secondCheckout())];
+    try {
+      const ended = await Promise.allSettled([up(ours, consent), up(theirs, consent)]);
+
+      const won = ended.filter(({ status }) => status === "fulfilled");
+      const [lost] = ended.flatMap((one) => (one.status === "rejected" ? [one.reason as DeployError] : []));
+      expect(won).toHaveLength(1);
+      expect(lost).toMatchObject({ code: "locked", exitCode: 6, outcome: "Nothing was changed" });
+      expect(lost?.message).toMatch(/in progress: .+@.+ \(svc deploy\)/);
+    } finally {
+      await ours.close();
+      await theirs.close();
+    }
+  }, 60_000);
+});
+
+/** A copy of the project, with a version of its own. */
+function secondCheckout(): string {
+  const copy = join(at.cwd, "..", "other", "hello");
+  cpSync(at.cwd, copy, { recursive: true });
+  rmSync(join(copy, ".deployment"), { recursive: true, force: true });
+  at.write("src/controller.ts", "// two");
+  return copy;
+}

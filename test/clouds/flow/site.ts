@@ -20,7 +20,12 @@ export interface Site {
   readonly env: Readonly<Record<string, string>>;
   readonly events: DeployEvent[];
   write(file: string, text: string): void;
-  open(options?: Partial<DeployOptions>, env?: Readonly<Record<string, string>>): Promise<Deployment>;
+  /** Opens the deployment of the project, or of another checkout of it. */
+  open(
+    options?: Partial<DeployOptions>,
+    env?: Readonly<Record<string, string>>,
+    folder?: string,
+  ): Promise<Deployment>;
   close(): Promise<void>;
 }
 
@@ -57,12 +62,12 @@ export async function openSite(flow: FlowPlatform, options: SiteOptions): Promis
     env,
     events,
     write,
-    open: (some = {}, more = {}) =>
+    open: (some = {}, more = {}, checkout = cwd) =>
       openDeployment({
         platform: flow.platform,
         options: { ...DEFAULT_OPTIONS, name: "hello", projectId: flow.projectId, ...some },
         flags: {},
-        cwd,
+        cwd: checkout,
         env: { ...env, ...more },
         command: "svc deploy",
         emit: (event) => events.push(event),
