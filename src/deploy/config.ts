@@ -55,6 +55,8 @@ export interface DeployConfig {
    * the running service keeps what is not listed.
    */
   readonly known: boolean;
+  /** Commands of the project that `svc deploy up` runs on this machine. */
+  readonly hooks?: { readonly beforeBuild?: string | undefined; readonly afterRelease?: string | undefined };
   /** The file that this was read from, if there is one. */
   readonly file?: string;
 }

@@ -5,6 +5,8 @@ export const STEPS = {
   preflight: "Check credentials and permissions",
   inspect: "Inspect the running service",
   plan: "Plan",
+  beforeBuild: "Run hooks.beforeBuild",
+  afterRelease: "Run hooks.afterRelease",
   files: "Write deployment files",
   prepare: "Prepare the platform",
   storage: "Prepare the bucket",

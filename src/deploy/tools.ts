@@ -10,8 +10,8 @@ export type ExecInput = string | Uint8Array | AsyncIterable<Uint8Array>;
 
 export interface ExecOptions {
   readonly cwd?: string;
-  /** Variables besides those of the deploy itself. */
-  readonly env?: Readonly<Record<string, string>>;
+  /** Variables besides those of the deploy itself; undefined removes one of these. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   /** Standard input: use it for a password, never an argument; in pieces if it is large. */
   readonly input?: ExecInput;
   readonly signal?: AbortSignal;

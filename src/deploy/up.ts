@@ -6,6 +6,7 @@ import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
 import { type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
+import { runHook } from "./hooks.ts";
 import { findBuilder, publishImage } from "./image.ts";
 import { fateOf, liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
@@ -61,6 +62,10 @@ export async function up(
       message: `Resuming a run that stopped. ${standing(journal)}`,
     });
 
+  await runHook(deployment, "beforeBuild", {
+    env: deployment.config.environment,
+    outcome: "Nothing was built or released",
+  });
   const prepared = await prepare(deployment);
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
   // Reported before consent: a build that cannot work here must not fail only after it.
@@ -198,6 +203,11 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   await step(emit, "state", () =>
     writeState(deployment, { prepared, release, image, health, status: "running", previous }),
   );
+  const { env } = release;
+  await runHook(deployment, "afterRelease", {
+    env: { ...spec.env, ...env, ...(release.url === undefined ? {} : { SERVICE_PUBLIC_URL: release.url }) },
+    outcome: `The release is serving: ${release.revision ?? image}`,
+  });
   journal.finish();
   return { release, image, health, continued: await continuedJobs(deployment, open, release) };
 }

@@ -292,3 +292,51 @@ describe("the page about deploy.yaml", () => {
     },
   );
 });
+
+describe("hooks", () => {
+  const hooks = (before: string, after: string) =>
+    `${BASE}variables:\n  GREETING: hello\nsecrets:\n  TOKEN: { env: TOKEN_HERE }\nhooks:\n  beforeBuild: "${before}"\n  afterRelease: "${after}"\n`;
+  const keep = (file: string) => `mkdir -p .deployment && printenv >> .deployment/${file}`;
+  const env = { PATH: process.env.PATH, TOKEN_HERE: "planted-token-1", SERVICE_API_KEY: "planted-key-22" };
+
+  it("run around a release, with its variables and without its secrets", async () => {
+    const at = await stage({ predictable: true });
+    writeAll(at.cwd, { [FILE]: hooks(keep("before.txt"), keep("after.txt")) });
+
+    const { code, err } = await svc(at, "up", { env });
+
+    expect(code, err).toBe(0);
+    const [before, after] = ["before.txt", "after.txt"].map((file) =>
+      readFileSync(join(at.cwd, ".deployment", file), "utf8"),
+    );
+    expect(before).toContain("GREETING=hello");
+    expect(after).toContain("GREETING=hello");
+    expect(after).toContain("SERVICE_PUBLIC_URL=http");
+    expect(`${before}${after}`).not.toContain("planted-");
+    expect(newest(at)?.secrets).toHaveProperty("TOKEN");
+  });
+
+  it("end a deployment before the build, or report after it and run again on the next up", async () => {
+    const at = await stage({ predictable: true });
+    writeAll(at.cwd, { [FILE]: hooks("echo no generator here; exit 3", "true") });
+    const stopped = await svc(at, "up", { env });
+    const callsBefore = [...at.world.read().calls];
+
+    writeAll(at.cwd, { [FILE]: hooks("true", "exit 4") });
+    const reported = await svc(at, "up", { env });
+    const served = newest(at)?.env.GREETING;
+    writeAll(at.cwd, { [FILE]: hooks("true", keep("after.txt")) });
+    const again = await svc(at, "up", { env });
+
+    expect(stopped.code).toBe(1);
+    expect(stopped.err).toContain("hooks.beforeBuild failed: exit code 3");
+    expect(stopped.err).toContain("no generator here");
+    expect(callsBefore).toEqual([]);
+    expect(reported.code).toBe(1);
+    expect(reported.err).toContain("hooks.afterRelease failed: exit code 4");
+    expect(reported.err).toContain("The release is serving");
+    expect(served).toBe("hello");
+    expect(again.code, again.err).toBe(0);
+    expect(existsSync(join(at.cwd, ".deployment/after.txt"))).toBe(true);
+  });
+});

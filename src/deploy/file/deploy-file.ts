@@ -225,7 +225,8 @@ async function toConfig(
       });
   }
   const store = settings.store as DeployConfig["store"];
-  return { environment, secrets: known, store, removed, known: false, file: DEPLOY_FILE };
+  const hooks = (settings.hooks ?? {}) as NonNullable<DeployConfig["hooks"]>;
+  return { environment, secrets: known, store, hooks, removed, known: false, file: DEPLOY_FILE };
 }
 
 /** The text of a secret's file; undefined where it is absent, as in a fresh clone. */
@@ -291,7 +292,9 @@ function unknown(name: string, platform: string, meant: string | undefined): str
 /** The issue's own text quotes the received value, which may be a secret. */
 function complaint(issue: v.BaseIssue<unknown>): string {
   if (issue.type === "strict_object" && issue.expected === "never")
-    return "is unknown here; a secret has env, file, remove and description";
+    return issue.path?.[0]?.key === "hooks"
+      ? "is unknown here; hooks are beforeBuild and afterRelease"
+      : "is unknown here; a secret has env, file, remove and description";
   return describeIssue(issue);
 }
 

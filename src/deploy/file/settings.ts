@@ -93,7 +93,16 @@ const SecretSchema = v.strictObject({
 });
 export type SecretSource = v.InferOutput<typeof SecretSchema>;
 
-/** What a service receives, and where its jobs are stored. */
+const command = (when: string) =>
+  v.optional(
+    v.pipe(
+      v.string("must be text"),
+      v.nonEmpty("must not be empty"),
+      v.description(`command that runs ${when}`),
+    ),
+  );
+
+/** What a service receives, the commands around its releases, and where its jobs are stored. */
 export const CONTENTS = {
   variables: v.optional(
     v.pipe(
@@ -112,6 +121,15 @@ export const CONTENTS = {
       v.description(
         "secrets by name: nothing (the environment variable of that name), { env: NAME }, { file: path } or { remove: true }",
       ),
+    ),
+  ),
+  hooks: v.optional(
+    v.pipe(
+      v.strictObject({
+        beforeBuild: command("before the plan is made"),
+        afterRelease: command("once the release is healthy"),
+      }),
+      v.description("commands that svc deploy up runs on this machine, without secrets of the service"),
     ),
   ),
   store: v.optional(
