@@ -279,6 +279,13 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
       ]),
     ),
   ),
+  "POST /admin/api/views": () => ({ json: { name: "Failed", query: "status=failed" } }),
+  "POST /admin/views": () => ({ form: { name: "Failed", query: "status=failed" } }),
+  "DELETE /admin/api/views/{id}": async ({ server }) => {
+    const json = { name: "Failed", query: "status=failed" };
+    const { id } = (await (await server.request("/admin/api/views", { json })).json()) as { id: string };
+    return { params: { id } };
+  },
   "GET /answer": async (world) => ({ query: { token: (await linked(world)).token } }),
   "POST /answer": async (world) => ({
     form: { token: (await linked(world)).token, "f.approved": "true" },

@@ -46,6 +46,8 @@ import { Wellness } from "./pages/well.ts";
 import type { AdminParts } from "./parts.ts";
 import { Renderer } from "./renderer.ts";
 import { adminRoutes } from "./routes.ts";
+import { SAVED_VIEW_TABLE } from "./saved-views/saved-view-table.ts";
+import { SavedViews } from "./saved-views/saved-views.ts";
 import { createVerifier } from "./session/verifier.ts";
 import { LINK_TABLE, SESSION_TABLE } from "./session-table.ts";
 import { Sessions } from "./sessions.ts";
@@ -62,7 +64,15 @@ export function admin(options: AdminOptions = {}): Plugin {
   return {
     name: "admin",
     dependsOn: ["events"],
-    tables: [SESSION_TABLE, LINK_TABLE, ANSWER_LINK_TABLE, BULK_TABLE, BULK_SELECTION_TABLE, JOB_LOG_TABLE],
+    tables: [
+      SAVED_VIEW_TABLE,
+      SESSION_TABLE,
+      LINK_TABLE,
+      ANSWER_LINK_TABLE,
+      BULK_TABLE,
+      BULK_SELECTION_TABLE,
+      JOB_LOG_TABLE,
+    ],
     async setup(context) {
       const parts = await createParts(context, options);
       context.provide(ADMIN, () => parts.extensions);
@@ -171,6 +181,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     renderer: new Renderer(assets),
     sessions,
     links: new OneTimeLinks(context.get(STORE), clock),
+    views: new SavedViews(context.get(STORE), clock),
     answerLinks: new AnswerLinks({ store: context.get(STORE), cases, clock }),
     extensions: new Extensions(),
     hub,

@@ -29,6 +29,7 @@ import type { LiveHub } from "./live/hub.ts";
 import type { ResolvedAdminOptions } from "./options.ts";
 import type { Wellness } from "./pages/well.ts";
 import type { Renderer } from "./renderer.ts";
+import type { SavedViews } from "./saved-views/saved-views.ts";
 import type { Sessions } from "./sessions.ts";
 import type { OneTimeLinks } from "./sign-in-links.ts";
 
@@ -63,6 +64,7 @@ export interface AdminParts {
   readonly sessions: Sessions;
   readonly links: OneTimeLinks;
   readonly answerLinks: AnswerLinks;
+  readonly views: SavedViews;
   readonly extensions: Extensions;
   readonly hub: LiveHub;
   readonly activity: Activity;

@@ -30,6 +30,7 @@ import { dashboardRoutes } from "./pages/dashboard.ts";
 import type { AdminParts } from "./parts.ts";
 import { pluginPageRoutes } from "./plugin-pages.ts";
 import { retentionRoutes } from "./retention/routes.ts";
+import { savedViewRoutes } from "./saved-views/routes.ts";
 import { scheduleRoutes } from "./schedules/routes.ts";
 import { serverRoutes } from "./server/page.ts";
 import { sessionListRoutes } from "./session/list.ts";
@@ -40,6 +41,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
   return [
     ...dashboardRoutes(parts),
     ...jobsListRoutes(parts),
+    ...savedViewRoutes(parts),
     exportRoute(parts),
     ...failureRoutes(parts),
     ...casesListRoutes(parts),

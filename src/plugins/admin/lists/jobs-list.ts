@@ -4,6 +4,7 @@ import { StopReasonSchema, type StoredJob } from "../../../core/models/job.ts";
 import { JobRowSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
+import { toViewLinks } from "../saved-views/routes.ts";
 import { toLabel } from "../views/format.ts";
 import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
 import { listRoutes } from "./list-routes.ts";
@@ -53,6 +54,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       { name: "min_duration", label: "Seconds from", type: "number" },
       { name: "min_runs", label: "Runs from", type: "number" },
     ],
+    views: (query) => toViewLinks(parts, query),
     get startable() {
       return startable(parts.agents);
     },

@@ -32,6 +32,8 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   toLine(entity: E, context: RowContext): EntityLine;
   selects?(query: Q): ListSource["selects"];
   readonly inputs?: ListSource["inputs"];
+  /** Saved views, where the list has them. */
+  views?(query: Q): Promise<readonly unknown[]>;
   readonly startable?: readonly unknown[];
 }
 
@@ -106,6 +108,8 @@ function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>,
       return {
         title: list.title,
         startable: list.startable ?? [],
+        views: (await list.views?.(given)) ?? [],
+        savesViews: list.views !== undefined,
         list: toListView({ ...source, total, rows, icons, renderedAt: now.getTime() }),
       };
     },
