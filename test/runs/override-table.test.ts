@@ -159,7 +159,7 @@ describe("a job", () => {
         from === "stopped" ? ["completed"] : ["stopped"],
       );
 
-      expect(service.get(RUNNER).position("j")).toBeUndefined();
+      expect(await service.get(RUNNER).position("j")).toBeUndefined();
       expect((await service.get(JOBS).get("j")).status).toBe("stopped");
       await setStatus(two, "in_progress");
       expect(await finish(service, first.goOn)).toBe("completed");

@@ -51,7 +51,7 @@ test("queued jobs have a position, and workspaces take turns", async () => {
   expect(order.indexOf("b1")).toBeLessThan(order.indexOf("a2"));
   expect(order.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2", "a3"]);
   expect(positions[0]).toBeLessThan(positions[1]!);
-  expect(runner.position("a1")).toBeUndefined();
+  expect(await runner.position("a1")).toBeUndefined();
 });
 
 test("a job that waits for a person releases its slot", async () => {
