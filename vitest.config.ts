@@ -110,12 +110,15 @@ const IN_TURN = [
       "storage/buckets",
       "clouds/documented-permissions",
       "cli/comforts",
+      "clouds/exports",
+      "clouds/checkouts",
+      "clouds/environments",
     ],
   ],
   [
     ...["clouds/killed", "deploy/server", "deploy/ssh-docker", "deploy/server-killed", "cli/instances"],
     ...["deploy/server-contract", "runs/isolated-rehearsals", "events/outage", "cli/start", "cli/dev"],
-    ...["clouds/independent-clients", "cli/move", "testing/crash-test"],
+    ...["clouds/independent-clients", "cli/move", "testing/crash-test", "clouds/pipeline"],
   ],
 ];
 const turn = process.env.SVC_TURN;

@@ -245,7 +245,7 @@ const three = [
 /** Of three owners: all orders take minutes. */
 const INTERRUPTIONS = Number(process.env.SVC_INTERRUPTIONS ?? 2);
 /** Of two owners, each of which writes bases at the same time. */
-const MERGES = Number(process.env.SVC_INTERRUPTIONS ?? 3);
+const MERGES = Number(process.env.SVC_INTERRUPTIONS ?? 2);
 
 describe.each([
   ["a marker", marker],
