@@ -95,12 +95,15 @@ export async function rollback(
 }
 
 /**
- * Releases that a rollback can go to, newest first: as reported by the platform, else as recorded locally.
+ * Releases that a rollback can go to, as reported by the platform, else as recorded locally: those before the serving one,
+ * newest first, then those after it, which a rollback or a failed health check has taken out of service.
  */
 async function earlierReleases({ session, state }: Deployment, live: Release): Promise<readonly Release[]> {
   const listed = (await session.history?.()) ?? [];
   const known = detailsOf(await state.read()).previous ?? [];
-  return (listed.length > 0 ? listed : known).filter((release) => release.revision !== live.revision);
+  const all = listed.length > 0 ? listed : known;
+  const at = all.findIndex(({ revision }) => revision === live.revision);
+  return at < 0 ? all : [...all.slice(at + 1), ...all.slice(0, at)];
 }
 
 /** Source and target of a killed rollback, unless another target is requested now. */

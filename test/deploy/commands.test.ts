@@ -111,6 +111,25 @@ describe("svc deploy rollback", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
   });
 
+  it("goes further back after a rollback, not to the release that was taken out of service", async () => {
+    const at = await deployed();
+    await deployChange(at, "one");
+    await deployChange(at, "two");
+    const back = () =>
+      using(at, async (deployment) => {
+        const { session } = deployment;
+        const { revision: serving } = (await session.inspect())!;
+        const all = ["r3", "r2", "r1"].map((revision) => ({
+          ...{ id: "hello-dev", revision, image: undefined, url: undefined, status: "ready" },
+        }));
+        expect(["r3", "r2"]).toContain(serving);
+        Object.assign(session, { history: async () => all });
+        return (await rollback(deployment, { to: undefined, consent: yes })).release.revision;
+      });
+
+    expect([await back(), await back()]).toEqual(["r2", "r1"]);
+  });
+
   it("goes to a named revision, and refuses an unknown one with a list of the existing ones", async () => {
     const at = await deployed();
     await deployChange(at, "one");

@@ -60,13 +60,17 @@ export async function keepRelease(context: Context, service: Service): Promise<v
   }
 }
 
-/** Kept releases that differ from what serves, newest first. */
+/** Kept releases that differ from what serves: those before it, newest first, then those after it. */
 export async function releaseHistory(context: Context): Promise<Release[]> {
   const service = await findOwnService(context);
   if (service === undefined) return [];
   const live = sourceOf(service);
-  return keptReleases(await listTags(context, service))
-    .filter(({ image, port, env, secrets }) => !isDeepStrictEqual({ image, port, env, secrets }, live))
+  const isLive = ({ image, port, env, secrets }: KeptRelease) =>
+    isDeepStrictEqual({ image, port, env, secrets }, live);
+  const kept = keptReleases(await listTags(context, service));
+  const at = kept.findIndex(isLive);
+  return [...kept.slice(at + 1), ...kept.slice(0, Math.max(at, 0))]
+    .filter((release) => !isLive(release))
     .map(({ revision, ...source }) =>
       releaseOf({ ...service, SourceConfiguration: toSource(context, source) }, revision),
     );

@@ -26,7 +26,7 @@ export async function rollbackTo(context: Context, to: Release): Promise<Release
   const revision = shortName(String(to.data?.revision ?? to.revision ?? ""));
   if (revision === "")
     throw new DeployError("failed", "The release to roll back to has no revision", {
-      fix: "List the revisions with: svc deploy rollback --list",
+      fix: "Name one: svc deploy rollback --to <revision>",
     });
   const again = await templateToRepeat(context, revision);
   if (again !== undefined) return repeat(context, again);
