@@ -119,6 +119,7 @@ const IN_TURN = [
     ...["clouds/killed", "deploy/server", "deploy/ssh-docker", "deploy/server-killed", "cli/instances"],
     ...["deploy/server-contract", "runs/isolated-rehearsals", "events/outage", "cli/start", "cli/dev"],
     ...["clouds/independent-clients", "cli/move", "testing/crash-test", "clouds/pipeline"],
+    "deploy/server-engine",
   ],
 ];
 const turn = process.env.SVC_TURN;

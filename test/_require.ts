@@ -19,6 +19,12 @@ const CHECKS = {
   tmpfs: () => (process.getuid?.() === 0 && mountsTmpfs() ? undefined : "cannot mount a tmpfs"),
   loop: () => (process.getuid?.() === 0 && hasLoop() ? undefined : "cannot mount through a loop device"),
   cc: () => (succeeds("cc", ["--version"]) ? undefined : "no C compiler found"),
+  engine: () =>
+    process.getuid?.() === 0 &&
+    succeeds("sh", ["-c", "command -v dockerd && command -v docker && ip link"]) &&
+    mountsTmpfs()
+      ? undefined
+      : "cannot start a container engine (root, dockerd, ip, a tmpfs)",
   aws: () => (succeeds("aws", ["--version"]) ? undefined : "no aws command found"),
   gcloud: () => (succeeds("sh", ["-c", "command -v gcloud"]) ? undefined : "no gcloud command found"),
   postgres: () => (findPostgres() === undefined ? "no Postgres server (initdb, postgres) found" : undefined),

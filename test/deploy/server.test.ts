@@ -69,7 +69,7 @@ describe("svc deploy to a server over ssh", () => {
       ReadonlyRootfs: true,
       CapDrop: ["ALL"],
       SecurityOpt: ["no-new-privileges"],
-      RestartPolicy: { Name: "unless-stopped" },
+      RestartPolicy: { Name: "always" },
       LogConfig: { Type: "json-file", Config: { "max-size": "10m", "max-file": "3" } },
     });
     expect(allOf(at.serviceName)).toEqual([]);

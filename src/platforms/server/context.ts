@@ -51,3 +51,13 @@ export function namesOf(serviceName: string) {
 
 /** Creates the image without content where it is missing; part of scripts. */
 export const WITH_EMPTY = `docker image inspect ${EMPTY} >/dev/null 2>&1 || head -c 1024 /dev/zero | docker import - ${EMPTY} >/dev/null || exit 1`;
+
+/**
+ * Shell functions of scripts that start and stop containers. One that serves has the restart policy `always`: an engine that
+ * comes back after a crash counts the containers that it stops then as stopped by hand, and would not start them again
+ * with `unless-stopped` (seen with 20.10). One that was stopped gets that policy back, and stays stopped. Where the policy
+ * cannot be set, on a full disk, the container serves with the earlier one.
+ */
+export const START_AND_STOP = `start() { docker start "$1" >/dev/null || return 1; docker update --restart always "$1" >/dev/null 2>&1 || :; }
+    stop() { docker update --restart unless-stopped "$@" >/dev/null && docker stop "$@" >/dev/null; }
+`;

@@ -3,7 +3,7 @@ import { storeOf } from "../../deploy/job-store.ts";
 import { change, type Releasing } from "./change.ts";
 import { checkInside } from "./check-inside.ts";
 import { type Container, isRunning, listContainers, servingOf } from "./containers.ts";
-import { type Context, namesOf, onServer } from "./context.ts";
+import { type Context, namesOf, onServer, START_AND_STOP } from "./context.ts";
 import { SECRETS_DIR } from "./secrets.ts";
 
 /** Runs in the container, which has the key and Node: writes the backup that the service sends to its output. */
@@ -73,7 +73,7 @@ export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array
     .replace(/[-:]|\..*/g, "")}`;
   if (isRunning(found))
     await change(at, "restore.stop", { container: found.name }, () =>
-      onServer(at, "The service was not stopped", 'docker stop "$1" >/dev/null', [found.id]),
+      onServer(at, "The service was not stopped", `${START_AND_STOP}stop "$1"`, [found.id]),
     );
   const script = `exec docker run --rm --interactive --network none --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges --volume "$1:/data" --entrypoint sh "$2" -c "$3" svc "$4"`;
   const words = [namesOf(target.serviceName).data, image.replace(/^.*@/, ""), RECEIVE, former];
@@ -87,7 +87,7 @@ export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array
   }
   // After a failure too: a store that is whole continues, one that is not refuses to start.
   await change(at, "restore.start", { container: found.name }, () =>
-    onServer(at, "The service was not started", 'docker start "$1" >/dev/null', [found.id]),
+    onServer(at, "The service was not started", `${START_AND_STOP}start "$1"`, [found.id]),
   );
   if (failure !== undefined) throw failure;
   await checkInside(at, found);

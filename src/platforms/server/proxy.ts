@@ -138,7 +138,7 @@ function siteOf(serviceName: string, domain: string, port: number): string {
 async function startProxy(at: Releasing, exists: boolean): Promise<void> {
   const { name, image, httpPort, httpsPort } = at.proxy;
   const words = [
-    ...["--name", name, "--init", "--restart", "unless-stopped"],
+    ...["--name", name, "--init", "--restart", "always"],
     ...["--log-driver", "json-file", "--log-opt", "max-size=10m", "--log-opt", "max-file=3"],
     ...["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--cap-add", "NET_BIND_SERVICE"],
     ...["--security-opt", "no-new-privileges"],

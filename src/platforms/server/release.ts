@@ -3,7 +3,7 @@ import type { Release } from "../../deploy/platform.ts";
 import { change, type Releasing } from "./change.ts";
 import { checkInside } from "./check-inside.ts";
 import { type Container, hasServed, isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
-import { type Context, namesOf, onServer, RECORD, SERVICE } from "./context.ts";
+import { type Context, namesOf, onServer, RECORD, SERVICE, START_AND_STOP } from "./context.ts";
 import { ensureNetwork, serveDomain } from "./proxy.ts";
 import { dropOld } from "./prune.ts";
 import { parseRecord, recordText, revisionOf, type ServerRecord } from "./record.ts";
@@ -99,10 +99,10 @@ async function createContainer(at: Releasing, name: string, text: string): Promi
 async function replace(at: Releasing, mine: Container, others: readonly Container[]): Promise<void> {
   const beside = others.length > 0 && [mine, ...others].every(canRunBeside);
   const ids = others.map(({ id }) => id);
-  const start = `beside=$1; new=$2; shift 2
-    if [ "$beside" = no ] && [ $# -gt 0 ]; then docker stop "$@" >/dev/null || exit 1; fi
-    docker start "$new" >/dev/null && exit 0
-    for old in "$@"; do docker start "$old" >/dev/null; done
+  const start = `${START_AND_STOP}beside=$1; new=$2; shift 2
+    if [ "$beside" = no ] && [ $# -gt 0 ]; then stop "$@" || exit 1; fi
+    start "$new" && exit 0
+    for old in "$@"; do start "$old"; done
     exit 1`;
   if (!isRunning(mine) || others.length > 0)
     await change(at, "container.switch", { to: mine.name, from: others.map(({ name }) => name) }, () =>
@@ -111,7 +111,7 @@ async function replace(at: Releasing, mine: Container, others: readonly Containe
   await checkInside(at, mine);
   if (beside)
     await change(at, "container.stop", { names: others.map(({ name }) => name) }, () =>
-      onServer(at, "The previous container was not stopped", 'docker stop "$@" >/dev/null', ids),
+      onServer(at, "The previous container was not stopped", `${START_AND_STOP}stop "$@"`, ids),
     );
 }
 
