@@ -14,6 +14,8 @@ type Test = (slot: number) => boolean;
 
 /** A search through more texts than this yields to other work in between. */
 const SLICE = 20_000;
+/** A condition is tested with each value of a facet that has no more than this many. */
+const FEW_VALUES = 100;
 
 /**
  * Answers a query from a table's index. `use` is called in the same moment: later the slots may be free, or have other
@@ -33,7 +35,10 @@ export async function countByValue(
   field: string,
   query: ListQuery,
 ): Promise<Record<string, number>> {
-  const { tests, candidates } = await planOf(index, query);
+  return andThen(planOf(index, query), (plan) => countsBy(index, field, plan));
+}
+
+function countsBy(index: TableIndex, field: string, { tests, candidates }: Plan): Record<string, number> {
   const facet = index.facet(field)!;
   const counts = new Map<IndexValue, number>();
   if (tests.length === 0) for (const value of facet.values()) counts.set(value, facet.count(value));
@@ -49,17 +54,27 @@ export async function countByValue(
 }
 
 function planOf(index: TableIndex, query: ListQuery): MaybePromise<Plan> {
-  const where = Object.entries(query.where ?? {}).filter(
+  const conditions = Object.entries(query.where ?? {}).filter(
     (entry): entry is [string, Condition] => entry[1] !== undefined,
   );
-  for (const [field] of where) known(index, field);
+  for (const [field] of conditions) known(index, field);
+  const needle = query.search?.toLowerCase() ?? "";
+  // A search takes its time, in which a facet may get other values.
+  const where = needle === "" ? conditions.flatMap((each) => byValues(index, each)) : conditions;
   const tests = where.map(([field, condition]) => testOf(index, field, condition));
   const candidates = fewest(index, where);
-  const needle = query.search?.toLowerCase() ?? "";
   if (needle === "") return { tests, candidates, total: totalOf(index, where) };
   return andThen(textTest(index, needle, candidates?.count ?? index.size), (test) => ({
     ...{ tests: [...tests, test], candidates, total: undefined },
   }));
+}
+
+/** A condition on a facet as the list of the values that meet it now; none if all of them do. */
+function byValues(index: TableIndex, [field, condition]: [string, Condition]): [string, Condition][] {
+  const facet = index.facet(field);
+  if (facet === undefined || facet.size > FEW_VALUES) return [[field, condition]];
+  const values = [...facet.values()].filter(matcher(condition));
+  return values.length === facet.size ? [] : [[field, values]];
 }
 
 interface Plan {
@@ -221,7 +236,7 @@ function testOf(index: TableIndex, field: string, condition: Condition): Test {
     const [wanted] = values;
     return (slot) => index.valueOf(field, slot) === wanted;
   }
-  const matches = values === undefined ? rangeOrPart(condition) : among(values);
+  const matches = matcher(condition);
   // A facet has few distinct values: each is tested once.
   const known = new Map<IndexValue, boolean>();
   return (slot) => {
@@ -229,6 +244,11 @@ function testOf(index: TableIndex, field: string, condition: Condition): Test {
     if (index.facet(field) === undefined) return matches(value);
     return getOrMake(known, value, () => matches(value));
   };
+}
+
+function matcher(condition: Condition): (value: IndexValue) => boolean {
+  const values = equalities(condition);
+  return values === undefined ? rangeOrPart(condition) : among(values);
 }
 
 function among(values: readonly IndexValue[]): (value: IndexValue) => boolean {

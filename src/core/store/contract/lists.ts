@@ -92,6 +92,10 @@ export function listTests(test: StoreTest): void {
     const jobs = store.table("Job");
     for (const query of [
       { where: { agent_name: "log-watch" } },
+      { where: { agent_name: { contains: "LOG" } } },
+      { where: { agent_name: { contains: "-" } } },
+      { where: { agent_name: { contains: "nobody" } } },
+      { where: { agent_name: { contains: "in" }, status: ["failed", "completed"] } },
       { search: "e" },
       { where: { id: ["j1"] } },
     ]) {
@@ -165,11 +169,20 @@ async function comparedWithScan(store: Store): Promise<void> {
     }
     if (round % 5 > 0) continue;
     const field = (["created_at", "name", "total_cost", "status"] as const)[pick(4)]!;
-    const [status, sign, skip] = [STATUSES[pick(4)]!, pick(2) === 0 ? 1 : -1, pick(12)];
+    const [one, other, part] = [STATUSES[pick(4)]!, STATUSES[pick(4)]!, ["e", "a", "in", "none"][pick(4)]!];
+    const [status, hasStatus] = (
+      [
+        [one, (value: string) => value === one],
+        [[one, other], (value: string) => value === one || value === other],
+        [{ contains: part }, (value: string) => value.includes(part)],
+      ] as const
+    )[pick(3)]!;
+    const [sign, skip, cost] = [pick(2) === 0 ? 1 : -1, pick(12), pick(3)];
     const sort = `${sign < 0 ? "-" : ""}${field}`;
-    const page = await store.table("Case").list({ where: { status }, sort, limit: 10, skip });
+    const where = { status, ...(cost > 0 && { total_cost: { gte: cost } }) };
+    const page = await store.table("Case").list({ where, sort, limit: 10, skip });
     const expected = [...model.values()]
-      .filter((item) => item.status === status)
+      .filter((item) => hasStatus(item.status) && item.total_cost >= cost)
       .sort((a, b) => sign * compare(a[field], b[field]) || compare(a.id, b.id));
     assert.equal(page.total, expected.length);
     assert.deepEqual(page.items, expected.slice(skip, skip + 10));
