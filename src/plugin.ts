@@ -65,6 +65,8 @@ export type { EmittedChunks, EmittingStep } from "./core/runs/emissions.ts";
 export type { NamedCall } from "./core/runs/fork/call-names.ts";
 export type {
   AnswerRequest,
+  Deletion,
+  DeletionOptions,
   ForkRequest,
   MethodCall,
   QueuePosition,

@@ -113,6 +113,8 @@ it("what is kept of messages goes with their job", async () => {
   expect(await kept()).toBe(1);
 
   await server.request(`/admin/api/jobs/${id}`, { method: "DELETE" });
+  expect(await kept()).toBe(1);
+  await server.request(`/admin/api/jobs/${id}?permanent=true`, { method: "DELETE" });
 
   expect(await kept()).toBe(0);
 });

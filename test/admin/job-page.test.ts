@@ -206,7 +206,7 @@ it("the last lines that a job has logged are on its page, are kept with it and r
   );
   const table = server.service.get(STORE).table("JobLog");
   expect((await table.ids({ where: { job_id: "chatty" } })).length).toBeGreaterThan(5);
-  await server.request("/admin/api/jobs/chatty", { method: "DELETE" });
+  await server.request("/admin/api/jobs/chatty?permanent=true", { method: "DELETE" });
   expect(await table.ids({ where: { job_id: "chatty" } })).toEqual([]);
 });
 

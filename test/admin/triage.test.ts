@@ -4,7 +4,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { failureOf } from "../../src/core/models/failure.ts";
 import type { Wellbeing } from "../../src/plugins/admin/pages/well.ts";
 import { greeter } from "../_setup.ts";
-import { seedJob } from "./_seed.ts";
+import { seedCase, seedJob } from "./_seed.ts";
+import { postForm, signIn } from "./_sign-in.ts";
 
 const REFUSED = "connect ECONNREFUSED 10.0.0.12:443";
 const HOSTILE = '=HYPERLINK("http://x","<b>")';
@@ -167,4 +168,59 @@ it("the dashboard says why jobs failed, how long they take and what they cost, o
   expect(html).toMatch(/Health<\/span> All is well/);
   expect(html.includes("&lt;b&gt;")).toBe(true);
   expect((await server.request("/admin/api/dashboard?range=2h")).status).toBe(422);
+});
+
+it("a deleted job is restored, or deleted permanently, by the page's forms", async () => {
+  const cookie = await signIn(server, "Ada");
+  const show = async (path: string, more = "") => {
+    const headers = { cookie: `${cookie}${more}`, accept: "text/html" };
+    return (await fetch(server.url + path, { headers })).text();
+  };
+  await seedJob(server.service, { id: "oops", status: "completed", name: "Oops <b>" });
+  await seedCase(server.service, { job: "oops", ref: "oops-1" });
+  expect(await show("/admin/jobs/oops/delete")).toContain("It can be restored for 30 days.");
+
+  const deleted = await postForm(server, "/admin/jobs/oops/delete", {}, { cookie });
+  const flash = deleted.headers.getSetCookie().find((one) => one.startsWith("svc-flash="))!;
+  const after = await show("/admin/jobs", `; ${flash.split(";")[0]}`);
+  const list = await show("/admin/deleted?search=oops");
+  expect(after).toContain('<form method="post" action="/admin/deleted/oops/restore">');
+  expect(list).toContain("Oops &lt;b&gt;");
+  expect(list).toMatch(/says &quot;Ada&quot;/);
+  expect(await show("/admin/deleted?search=nothing")).toContain("No deleted job matches.");
+
+  const restored = await postForm(server, "/admin/deleted/oops/restore", {}, { cookie });
+  expect(restored.headers.get("location")).toBe("/admin/jobs/oops");
+  expect(await show("/admin/jobs/oops")).toContain("oops-1");
+
+  await postForm(server, "/admin/jobs/oops/delete", {}, { cookie });
+  expect(await show("/admin/deleted/oops/erase")).toContain("Delete this job permanently?");
+  await postForm(server, "/admin/deleted/oops/erase", {}, { cookie });
+  expect(await show("/admin/deleted")).toContain("No job was deleted.");
+});
+
+it("a bulk deletion is undone on its page: what it deleted is restored, and only that", async () => {
+  const cookie = await signIn(server, "Ada");
+  for (const id of ["bulk-1", "bulk-2", "bulk-3"])
+    await seedJob(server.service, { id, status: "completed", agent: "bulk" });
+  await server.request("/admin/api/jobs/bulk-3", { method: "DELETE" });
+  const order = new URLSearchParams({ kind: "jobs", action: "delete", all: "1", query: "agent_name=bulk" });
+  const send = async (path: string, form: object = {}) =>
+    (await postForm(server, path, form as Record<string, string>, { cookie })).headers.get("location")!;
+  const show = async (path: string) =>
+    (await fetch(server.url + path, { headers: { cookie, accept: "text/html" } })).text();
+
+  const path = await send("/admin/bulk", order);
+  const preview = await show(path);
+  const early = await postForm(server, `${path}/undo`, {}, { cookie, accept: "application/json" });
+  await send(`${path}/run`, { hash: /name="hash" value="([^"]+)"/.exec(preview)![1]! });
+  await expect.poll(() => show(path)).toContain(`action="${path}/undo"`);
+  expect(await ids("agent_name=bulk")).toEqual([]);
+  const undo = await send(`${path}/undo`);
+  await expect.poll(() => show(undo)).toContain("2 of 2 done.");
+
+  expect(preview).toContain("They can be restored for 30 days.");
+  expect(early.status).toBe(409);
+  expect(await ids("agent_name=bulk")).toEqual(["bulk-1", "bulk-2"]);
+  await server.request("/admin/api/jobs/bulk-3?permanent=true", { method: "DELETE" });
 });

@@ -50,7 +50,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     expect(none).toMatchObject({ code: 1, stdout: "" });
   });
 
-  it("deletes a job only after confirmation", async () => {
+  it("deletes a job only after confirmation; restores it, and deletes it permanently, if asked to", async () => {
     const { cwd } = await startExamples();
     await svc(["job", "start", "hello", "--id", "gone", "--wait"], { cwd });
 
@@ -58,11 +58,17 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     const kept = await svc(["job", "show", "gone"], { cwd });
     const deleted = await svc(["job", "delete", "gone", "--yes"], { cwd });
     const missing = await svc(["job", "show", "gone"], { cwd });
+    const restored = await svc(["job", "restore", "gone"], { cwd });
+    const erased = await svc(["job", "delete", "gone", "--yes", "--permanently"], { cwd });
+    const lost = await svc(["job", "restore", "gone"], { cwd });
 
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining("--yes") });
     expect(kept.code).toBe(0);
-    expect(deleted.stdout).toMatch(/^Job gone was deleted with \d+ cases?/);
+    expect(deleted.stdout).toMatch(/^Job gone was deleted with \d+ cases?\nUntil \S+Z: svc job restore gone/);
     expect(missing.code).toBe(1);
+    expect(restored.stdout).toMatch(/^Job gone was restored: it is completed/);
+    expect(erased.stdout).toMatch(/^Job gone was deleted permanently/);
+    expect(lost.code).toBe(1);
   });
 
   it("creates a link that signs in once", async () => {

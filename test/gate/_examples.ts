@@ -1,4 +1,5 @@
-import { CASES, type RouteDefinition, STORE, THREADS } from "agent-control-service/plugin";
+import { CASES, type RouteDefinition, RUNNER, STORE, THREADS } from "agent-control-service/plugin";
+import { expect, vi } from "vitest";
 import { SIGN_IN_LINK } from "../../src/core/service/tokens.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
@@ -97,6 +98,26 @@ async function previewOf(world: World, who: Values): Promise<{ id: string; hash:
 const thread = async ({ server }: World): Promise<Example> => {
   const { jobId } = await server.service.get(THREADS).start("talker", { message: "hello" }, {});
   return { params: { id: jobId }, form: { content: "hello" } };
+};
+const deleted = async (world: World): Promise<Example> => {
+  const id = await world.job("fail");
+  await world.server.service.get(RUNNER).remove(id, "gate");
+  return { params: { id } };
+};
+/** A bulk deletion that has ended. */
+const deletedMany = async (world: World, who: Values): Promise<Example> => {
+  const order = { kind: "jobs", action: "delete", ids: [await world.job()] };
+  const send = async (path: string, json: unknown, method = "POST") => {
+    const headers = { ...who, "content-type": "application/json" };
+    const body = json === undefined ? {} : { body: JSON.stringify(json) };
+    return JSON.parse((await world.send({ method, path, headers, ...body })).text) as Record<string, string>;
+  };
+  const { id, hash } = await send("/admin/api/bulk", order);
+  await send(`/admin/api/bulk/${id}/run`, { hash });
+  await vi.waitFor(async () =>
+    expect(await send(`/admin/api/bulk/${id}`, undefined, "GET")).toMatchObject({ state: "done" }),
+  );
+  return { params: { id: id! } };
 };
 const failed = async (world: World): Promise<Example> => ({ params: { id: await world.job("fail") } });
 /** A job that is held as it is when other code ran it before. */
@@ -242,6 +263,13 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /admin/schedules/{id}/pause": planned,
   "GET /admin/schedules/{id}/resume": planned,
   "POST /admin/schedules/{id}/resume": planned,
+  "POST /admin/api/jobs/{id}/restore": deleted,
+  "GET /admin/deleted/{id}/restore": deleted,
+  "POST /admin/deleted/{id}/restore": deleted,
+  "GET /admin/deleted/{id}/erase": deleted,
+  "POST /admin/deleted/{id}/erase": deleted,
+  "POST /admin/api/bulk/{id}/undo": deletedMany,
+  "POST /admin/bulk/{id}/undo": deletedMany,
   "POST /jobs/{id}/continue": held,
   "POST /jobs/{id}/move": moved,
   "POST /jobs/{id}/fork": forked,

@@ -166,6 +166,7 @@ export class Life {
         redactor,
         emissions: new Emissions(redactor),
         clock,
+        deletedKeep: 30 * 86_400_000,
         strictSteps,
         suspendAfter,
       },

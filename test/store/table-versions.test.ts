@@ -54,6 +54,10 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
     }),
     makeCase("case-3", "job-2", { status: "failed", finished_at: "2026-02-28T23:59:59.999Z" }),
   ],
+  DeletedJob: [
+    makeJob("job-1", { finished_at: "2026-01-31T09:31:00Z", deleted_at: "2026-01-31T09:32:00Z" } as object),
+  ],
+  DeletedCase: [makeCase("case-1", "job-1")],
   ReceivedEvent: [
     {
       id: "payment/p-1",

@@ -8,6 +8,10 @@ export const remove = defineCommand({
   usage: "delete <job>",
   summary: "Delete a job with its cases; a running one is stopped first",
   flags: v.object({
+    permanently: v.optional(
+      v.pipe(v.boolean(), v.description("keep nothing of it, also of one that is deleted already")),
+      false,
+    ),
     yes: v.optional(
       v.pipe(v.boolean(), v.description("do not ask for confirmation"), v.metadata({ alias: "y" })),
       false,
@@ -19,22 +23,45 @@ export const remove = defineCommand({
     const id = args[0]!;
     const client = await connect(flags, context);
     if (!flags.yes && !context.interactive) {
-      throw new UsageError(`Deleting job "${id}" cannot be undone`, "Add --yes.");
+      throw new UsageError(`Job "${id}" would be deleted without a question`, "Add --yes.");
     }
-    if (!flags.yes && !(await isSure(id))) throw new CliError("Nothing was deleted");
-    const answer = await client.delete<{ message: string; deleted_cases: number }>(
-      `/admin/api/jobs/${encodeURIComponent(id)}`,
+    if (!flags.yes && !(await isSure(id, flags.permanently))) throw new CliError("Nothing was deleted");
+    const answer = await client.delete<Answer>(
+      `/admin/api/jobs/${encodeURIComponent(id)}${flags.permanently ? "?permanent=true" : ""}`,
     );
-    const { deleted_cases: cases } = answer;
-    const text = `Job ${id} was deleted with ${cases} ${cases === 1 ? "case" : "cases"}`;
+    // A service of an earlier version deletes permanently.
+    const { deleted_cases: cases, restorable_until: until = null } = answer;
+    const how = until === null ? " permanently" : "";
+    const text = `Job ${id} was deleted${how} with ${cases} ${cases === 1 ? "case" : "cases"}`;
+    context.print(flags.json ? JSON.stringify(answer, null, 2) : text);
+    if (!flags.json && until !== null) context.print(`Until ${until}: svc job restore ${id}`);
+    return 0;
+  },
+});
+
+/** `svc job restore`: restores a deleted job. */
+export const restore = defineCommand({
+  usage: "restore <job>",
+  summary: "Restore a deleted job with its cases, as it was",
+  flags: v.object(CONNECTION_FLAGS),
+  examples: ["svc job restore job-1f9c2a77"],
+  async run({ args, flags, context }) {
+    const client = await connect(flags, context);
+    const path = `/admin/api/jobs/${encodeURIComponent(args[0]!)}/restore`;
+    const answer = await client.post<{ id: string; status: string }>(path, {});
+    const text = `Job ${answer.id} was restored: it is ${answer.status}`;
     context.print(flags.json ? JSON.stringify(answer, null, 2) : text);
     return 0;
   },
 });
 
-async function isSure(id: string): Promise<boolean> {
+interface Answer {
+  readonly deleted_cases: number;
+  readonly restorable_until?: string | null;
+}
+
+async function isSure(id: string, permanently: boolean): Promise<boolean> {
   const { confirm } = await import("@clack/prompts");
-  return (
-    (await confirm({ message: `Delete job ${id}? This cannot be undone.`, initialValue: false })) === true
-  );
+  const message = `Delete job ${id}${permanently ? " permanently? This cannot be undone." : "?"}`;
+  return (await confirm({ message, initialValue: false })) === true;
 }

@@ -2,7 +2,7 @@ import type { CliContext } from "../context.ts";
 import { withPrintable } from "../printable.ts";
 import { runProgram } from "../program.ts";
 import { answer } from "./answer.ts";
-import { remove } from "./delete.ts";
+import { remove, restore } from "./delete.ts";
 import { fork } from "./fork.ts";
 import { continueHeld, move } from "./held.ts";
 import { list } from "./list.ts";
@@ -34,6 +34,7 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
         pull,
         replay,
         remove,
+        restore,
       ],
     },
     argv,

@@ -8,6 +8,7 @@ import {
 } from "../../core/agents/retention-policy.ts";
 import { withFolder } from "../../core/audit/audit-folder.ts";
 import { countDue, type DueCount } from "../../core/retention/due-jobs.ts";
+import { eraseDeleted } from "../../core/retention/erase-deleted.ts";
 import { sweep } from "../../core/retention/sweep.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
@@ -68,7 +69,10 @@ export const prune = defineCommand({
       flags.agent === undefined || flags.agent === agent ? policy : KEEP_ALL;
     return withFolder(readDataFolder(flags, context), async ({ store, ledger, audit }) => {
       const now = new Date();
-      const due = await countDue(store, policyOf, now);
+      const due = [
+        ...(await countDue(store, policyOf, now)),
+        ...(await countDue(store, policyOf, now, "DeletedJob")),
+      ];
       if (!flags.dryRun) {
         const by = { kind: "system", says: "svc store prune" } as const;
         await sweep(
@@ -84,6 +88,8 @@ export const prune = defineCommand({
           },
           now,
         );
+        const parts = { store, ledger, policyOf, deletedKeep: null, isOver: () => false };
+        await eraseDeleted(parts, now);
       }
       return tell(due, flags, context);
     });

@@ -210,10 +210,16 @@ export async function notifyOfCopies(unit: Unit, jobId: string): Promise<void> {
  * Two jobs with the same input use the same case ids: the later job's cases are prefixed with the job's id.
  */
 async function freeCaseId(unit: Unit, jobId: string, ref: string): Promise<string> {
-  if (!(await unit.tx.get("Case", ref))) return ref;
+  if (await isFree(unit, ref)) return ref;
   const qualified = `${jobId}-${ref}`;
-  if (qualified.length <= 200 && !(await unit.tx.get("Case", qualified))) return qualified;
+  if (qualified.length <= 200 && (await isFree(unit, qualified))) return qualified;
   return createHash("sha256").update(`${jobId}\n${ref}`).digest("base64url");
+}
+
+/** Whether no case has an id, not even one of a deleted job. */
+async function isFree({ tx }: Unit, id: string): Promise<boolean> {
+  const found = await Promise.all([tx.get("Case", id), tx.get("DeletedCase", id)]);
+  return found.every((item) => item === undefined);
 }
 
 /** Adds an update to a case inside a unit, together with other changes of it. */

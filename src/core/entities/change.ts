@@ -10,7 +10,11 @@ export type Change =
   /** `finished` follows in the same transaction if the status became terminal. */
   | { kind: "job:changed"; job: StoredJob; previous: StoredJob; by?: string }
   | { kind: "job:finished"; job: StoredJob; previous: StoredJob; by?: string }
+  /** It left the lists; it may be restored until it is erased. */
   | { kind: "job:deleted"; job: StoredJob; by?: string }
+  | { kind: "job:restored"; job: StoredJob; by?: string }
+  /** Nothing of it is left; in the transaction of `deleted` where it cannot be restored. */
+  | { kind: "job:erased"; job: StoredJob; by?: string }
   | { kind: "case:opened"; case: StoredCase }
   /** `update` is the entry that the change added, if any. */
   | { kind: "case:changed"; case: StoredCase; previous: StoredCase; update?: CaseNodeUpdate; by?: string }

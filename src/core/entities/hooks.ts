@@ -16,6 +16,8 @@ export interface CoreHooks {
   "job:changed": ChangeOf<"job:changed">;
   "job:finished": ChangeOf<"job:finished">;
   "job:deleted": ChangeOf<"job:deleted">;
+  "job:restored": ChangeOf<"job:restored">;
+  "job:erased": ChangeOf<"job:erased">;
   "case:opened": ChangeOf<"case:opened">;
   "case:changed": ChangeOf<"case:changed">;
   "case:deleted": ChangeOf<"case:deleted">;
@@ -45,6 +47,8 @@ const CORE_HOOKS: Readonly<Record<keyof CoreHooks, true>> = {
   "job:changed": true,
   "job:finished": true,
   "job:deleted": true,
+  "job:restored": true,
+  "job:erased": true,
   "case:opened": true,
   "case:changed": true,
   "case:deleted": true,

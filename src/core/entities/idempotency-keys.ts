@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { StoredJob } from "../models/job.ts";
 import type { Transaction } from "../store/store.ts";
+import { refuseDeleted } from "./refuse-deleted.ts";
 
 /*
  * The row of a key is what decides between requests that reach several instances at the same time: of two
@@ -15,7 +16,9 @@ function idOf(key: string): string {
 /** The job that a request with this key has created, inside a unit. Jobs of version 0.1.0 have no row. */
 export async function jobOfKey(tx: Transaction, key: string): Promise<StoredJob | undefined> {
   const row = await tx.get("IdempotencyKey", idOf(key));
-  return row && tx.get("Job", row.job_id);
+  const job = row && (await tx.get("Job", row.job_id));
+  if (row && !job) await refuseDeleted(tx, row.job_id);
+  return job;
 }
 
 /** Gives a key to a job inside a unit. */

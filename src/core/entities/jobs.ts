@@ -1,5 +1,6 @@
 import { ServiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import type { DeletedJob } from "../models/deleted-job.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type Held, isHeld, type Job, type StopReason, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
@@ -20,6 +21,7 @@ import { type Ending, pathTo } from "./ending.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
 import type { Unit } from "./ledger.ts";
 import { removeWaits } from "./received-events.ts";
+import { refuseDeleted } from "./refuse-deleted.ts";
 
 /** What a job is created from; the rest is filled in. */
 export type NewJob = Pick<
@@ -105,6 +107,11 @@ export class Jobs {
     if (job.case_count === 0) return toJob(job, []);
     const query = { where: { job_id: job.id }, sort: "created_at" };
     return toJob(job, await this.#store.table("Case").ids(query));
+  }
+
+  /** Jobs that were deleted and can be restored. */
+  deleted(query?: ListQuery): Promise<Page<DeletedJob>> {
+    return this.#store.table("DeletedJob").list(query);
   }
 
   async list(query?: ListQuery): Promise<Page<StoredJob>> {
@@ -194,7 +201,9 @@ export async function createJob(
     return { job: sameRequest(existing, input), created: false };
   }
   if (job.idempotency_key !== null) await takeKey(unit.tx, job.idempotency_key, job.id);
-  await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
+  const line = await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
+  // Only a deleted job has left lines.
+  if (line > 1) await refuseDeleted(unit.tx, job.id);
   await unit.tell({ kind: "job:created", job });
   if (begin) await noteChange(unit, job, begun);
   return { job: begun, created: true };
@@ -235,19 +244,25 @@ export function overrideJob(
   );
 }
 
-/** Removes a job with its cases inside a unit; resolves with the number of cases. */
+/** Removes a job with its cases permanently inside a unit; resolves with the number of cases. */
 export async function removeJob(unit: Unit, id: string, by?: string): Promise<number> {
   const job = await unit.tx.get("Job", id);
   if (!job) throw jobNotFound(id);
   const removed = await removeCasesOf(unit, id, by);
-  if (job.status === "completed") await detachChildren(unit, id);
   if (!isTerminal(job.status)) await removeWaits(unit, id);
   await unit.tx.remove("Job", id);
   await freeKey(unit.tx, job);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:deleted", job, by });
-  if (job.parent) await wakeParents(unit, job.parent.job_id);
+  await unit.tell({ kind: "job:erased", job, by });
+  await leaveRelatives(unit, job);
   return removed;
+}
+
+/** Does inside the unit that takes a job out of the table what its children and its parent need then. */
+export async function leaveRelatives(unit: Unit, { id, status, parent }: StoredJob): Promise<void> {
+  if (status === "completed") await detachChildren(unit, id);
+  if (parent) await wakeParents(unit, parent.job_id);
 }
 
 /** Open children of a completed job continue; once it is gone, nothing else tells that it was completed. */

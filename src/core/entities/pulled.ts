@@ -7,6 +7,7 @@ import { type RunEntry, withCaseIds } from "../models/run-entry.ts";
 import { insertCopy } from "./cases.ts";
 import { removeCasesOf } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
+import { refuseDeleted } from "./refuse-deleted.ts";
 
 /** A job with all that is recorded of it. */
 export interface WholeJob {
@@ -28,6 +29,7 @@ export async function storePulled(
   const before = await unit.tx.get("Job", id);
   const isSame = before?.created_at === job.created_at && before.agent_name === job.agent_name;
   if (before && !(before.pulled_from && isSame)) return undefined;
+  if (!before) await refuseDeleted(unit.tx, id);
   if (before) {
     await removeCasesOf(unit, id);
     await unit.tx.remove("Job", id);

@@ -12,6 +12,8 @@ export const AUDIT_ACTIONS = [
   "key.changed",
   "job.status",
   "job.delete",
+  "job.erase",
+  "job.restore",
   "job.stop",
   "job.retry",
   "job.resume",

@@ -23,14 +23,16 @@ export interface DueCount {
 }
 
 /**
- * For each agent that has jobs, and each status that is not kept indefinitely, which jobs are due at `now`.
+ * For each agent that has jobs, and each status that is not kept indefinitely, which jobs are due at `now`; of the
+ * deleted ones, which would be if they were not deleted.
  */
 export async function dueGroups(
   store: Store,
   policyOf: (agent: string) => RetentionPolicy,
   now: Date,
+  table: "Job" | "DeletedJob" = "Job",
 ): Promise<DueGroup[]> {
-  const agents = Object.keys(await store.table("Job").countBy("agent_name")).sort();
+  const agents = Object.keys(await store.table(table).countBy("agent_name")).sort();
   return agents.flatMap((agent) => {
     const policy = policyOf(agent);
     return KEPT_STATUSES.flatMap((status): DueGroup[] => {
@@ -48,10 +50,11 @@ export async function countDue(
   store: Store,
   policyOf: (agent: string) => RetentionPolicy,
   now: Date,
+  table: "Job" | "DeletedJob" = "Job",
 ): Promise<DueCount[]> {
   const counts: DueCount[] = [];
-  for (const { agent, status, before, query } of await dueGroups(store, policyOf, now)) {
-    const { items, total } = await store.table("Job").list({ ...query, limit: 1 });
+  for (const { agent, status, before, query } of await dueGroups(store, policyOf, now, table)) {
+    const { items, total } = await store.table(table).list({ ...query, limit: 1 });
     const oldest = items[0]?.finished_at;
     if (!oldest) continue;
     counts.push({ agent, status, jobs: total, before: new Date(before).toISOString(), oldest });

@@ -8,6 +8,7 @@ import type { RemovedBatch, RetentionState } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { ClockGuard, HOLD } from "./clock-guard.ts";
 import { countDue, type DueCount } from "./due-jobs.ts";
+import { eraseDeleted } from "./erase-deleted.ts";
 import { removeEvents } from "./remove-events.ts";
 import { sweep } from "./sweep.ts";
 
@@ -26,13 +27,15 @@ export interface RetentionParts {
   readonly auditKeep: number | null;
   /** Milliseconds that received events are kept; `null` keeps them indefinitely. */
   readonly eventKeep: number | null;
+  /** Milliseconds that deleted jobs can be restored; `null` keeps them indefinitely. */
+  readonly deletedKeep: number | null;
   readonly log: Logger;
   readonly clock: () => Date;
   /** Milliseconds of a monotonic clock. */
   readonly elapsed: () => number;
 }
 
-/** Removes expired jobs, with everything that belongs to them, and expired events. */
+/** Removes expired jobs, with everything that belongs to them, deleted jobs after their time, and expired events. */
 export class Retention {
   readonly #parts: RetentionParts;
   #guard: ClockGuard | undefined;
@@ -99,6 +102,8 @@ export class Retention {
       now,
     );
     if (removed.length > 0) log.info("expired jobs were removed", summaryOf(removed));
+    const erased = await this.#eraseDeleted(now);
+    if (erased > 0) log.info("deleted jobs were removed permanently", { jobs: erased });
     if (auditKeep !== null) await audit.trim(now.getTime() - auditKeep);
     if (eventKeep !== null) {
       const isOver = () => this.#isClosed;
@@ -113,6 +118,21 @@ export class Retention {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     await this.#running;
+  }
+
+  /** Removes deleted jobs whose time is over, or that would have expired if they had not been deleted. */
+  #eraseDeleted(now: Date): Promise<number> {
+    const { store, ledger, log, deletedKeep } = this.#parts;
+    return eraseDeleted(
+      {
+        ...{ store, ledger, deletedKeep },
+        policyOf: (agent) => this.policyOf(agent),
+        isOver: () => this.#isClosed,
+        onRefused: (jobId, error) =>
+          log.debug("a plugin refuses that a job is removed", { job_id: jobId, error: error.message }),
+      },
+      now,
+    );
   }
 
   async #isAhead(now: Date): Promise<boolean> {
@@ -143,7 +163,8 @@ export class Retention {
       ...this.#parts.agents.list().map(({ slug }) => this.policyOf(slug)),
     ];
     const times = policies.flatMap((policy) => KEPT_STATUSES.map((status) => policy[status]));
-    times.push(this.#parts.auditKeep, this.#parts.eventKeep);
+    // Where nothing is kept, there is nothing to wait for.
+    times.push(this.#parts.auditKeep, this.#parts.eventKeep, this.#parts.deletedKeep || null);
     const shortest = Math.min(...times.filter((time) => time !== null));
     return shortest === Number.POSITIVE_INFINITY
       ? undefined

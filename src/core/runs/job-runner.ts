@@ -17,6 +17,7 @@ import { ActiveRuns, toApplicant } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
 import { answerQuestion } from "./answer.ts";
 import { assignQuestion } from "./assign.ts";
+import { deleteJob, restoreDeleted } from "./delete-job.ts";
 import { listCalls, type NamedCall } from "./fork/call-names.ts";
 import { continueJob, moveJobTo } from "./held-jobs.ts";
 import { describeJob } from "./job-response.ts";
@@ -31,6 +32,8 @@ import { reconcileJobs } from "./reconcile.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type {
   AnswerRequest,
+  Deletion,
+  DeletionOptions,
   ForkRequest,
   MethodCall,
   QueuePosition,
@@ -41,14 +44,7 @@ import type {
 import { type RequestParts, type RunnerParts, refuseWhenClosing } from "./runner-parts.ts";
 import { ActiveSchedules } from "./schedules/active-schedules.ts";
 import { Starts } from "./start.ts";
-import {
-  deleteCase,
-  deleteJob,
-  overrideCaseStatus,
-  overrideStatus,
-  stopJob,
-  stopWithParents,
-} from "./steer.ts";
+import { deleteCase, overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./steer.ts";
 import { isStorageError, whenWritable } from "./when-writable.ts";
 
 /** Makes the part that runs jobs. */
@@ -183,8 +179,12 @@ class JobRunner implements Runner {
     return overrideCaseStatus(this.#parts, caseId, status, actor);
   }
 
-  remove(jobId: string, actor: Actor): Promise<number> {
-    return deleteJob(this.#parts, jobId, actor);
+  remove(jobId: string, actor: Actor, options?: DeletionOptions): Promise<Deletion> {
+    return deleteJob(this.#parts, jobId, actor, options);
+  }
+
+  restore(jobId: string, actor: Actor): Promise<StoredJob> {
+    return restoreDeleted(this.#parts, jobId, actor);
   }
 
   removeCase(caseId: string, actor: Actor): Promise<void> {

@@ -13,6 +13,8 @@ export interface RunnerParts extends ActiveRunsParts {
   readonly leaseTimes?: Partial<LeaseTimes> | undefined;
   readonly schedules: readonly ResolvedSchedule[];
   readonly maxQueuedJobs: number;
+  /** Milliseconds that deleted jobs can be restored; `null` keeps them indefinitely. */
+  readonly deletedKeep: number | null;
   /** Workspace of jobs whose start request names none. */
   readonly workspace: string;
 }

@@ -47,6 +47,19 @@ export interface AnswerRequest extends CaseUpdateRequest {
   readonly asked_at?: string;
 }
 
+export interface DeletionOptions {
+  /** Whether nothing is kept; deletes also what is deleted already. @default false */
+  readonly permanent?: boolean | undefined;
+}
+
+/** What a deletion has done. */
+export interface Deletion {
+  /** Number of the job's cases. */
+  readonly cases: number;
+  /** Until when it can be restored, ISO 8601; `null` where it cannot. */
+  readonly restorableUntil: string | "indefinitely" | null;
+}
+
 /** A call of `chat`, `job_status` or a custom method. */
 export interface MethodCall {
   readonly method: "job_status" | "chat" | "custom";
@@ -138,8 +151,10 @@ export interface Runner {
   override(jobId: string, status: EntityStatus, by: Actor): Promise<StoredJob>;
   /** The same for a case, see `CASE_OVERRIDES`. */
   overrideCase(caseId: string, status: EntityStatus, by: Actor): Promise<StoredCase>;
-  /** Aborts the run and removes the job with its cases; resolves with the number of cases. */
-  remove(jobId: string, by: Actor): Promise<number>;
+  /** Ends a job and deletes it with its cases: it can be restored for some time, unless that is 0 or it is permanent. */
+  remove(jobId: string, by: Actor, options?: DeletionOptions): Promise<Deletion>;
+  /** Restores a deleted job as it was; `job_not_found` where there is none. */
+  restore(jobId: string, by: Actor): Promise<StoredJob>;
   removeCase(caseId: string, by: Actor): Promise<void>;
   /** Calls a method beside the run; its answer as it is for `chat`, a JobResponse for the others. */
   call(slug: string, call: MethodCall): Promise<unknown>;

@@ -1,7 +1,7 @@
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { isServiceError } from "../base/errors.ts";
 import { endCases, overrideCase, removeCaseOfJob } from "../entities/cases.ts";
-import { caseIdsOf, endJob, moveJob, removeJob, takeJob } from "../entities/jobs.ts";
+import { caseIdsOf, endJob, moveJob, takeJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredCase } from "../models/case.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
@@ -64,7 +64,7 @@ async function storeStop(
   await note(parts, unit, actor, { action: "job.stop", target: asJob(job.id), before: job.status });
   // The instance that owns it ends it, or the one that claims it.
   const isIdle = !run && !job.suspended && !parts.runs.isElsewhere(job);
-  if (isIdle) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
+  if (isIdle) return { job: await cancelWithCases(unit, job, { end, total_cost: spent, by }) };
   if (job.status === "stopped") await moveJob(unit, job.id, "start_work", {}, by);
   const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
   const isSuspended = !run && Boolean(job.suspended);
@@ -188,18 +188,6 @@ async function withJobOf<T>(parts: RequestParts, caseId: string, work: () => Pro
   return item.question ? whileAsked(parts, { jobId: item.job_id, caseId }, work) : work();
 }
 
-/** Aborts the run and removes the job with its cases; resolves with the number of cases. */
-export function deleteJob(parts: RequestParts, jobId: string, actor: Actor): Promise<number> {
-  const end: RunEnd = { to: "cancelled", reason: "overridden", message: "The job was deleted" };
-  const work = async (unit: Unit, { job: { status, agent_name: agent, name } }: FoundJob) => {
-    const cases = await removeJob(unit, jobId, nameOf(actor));
-    const before = { status, agent, name, cases };
-    await note(parts, unit, actor, { action: "job.delete", target: asJob(jobId), before });
-    return { value: cases, take: true };
-  };
-  return takeFrom(parts, jobId, { end, work, needsRecord: false });
-}
-
 /** Removes a case; its job continues. */
 export function deleteCase(parts: RequestParts, caseId: string, actor: Actor): Promise<void> {
   return withJobOf(parts, caseId, async () => {
@@ -250,7 +238,8 @@ export async function takeFrom<T>(
   }
 }
 
-async function cancel(
+/** Cancels a job with its cases inside a unit. */
+export async function cancelWithCases(
   unit: Unit,
   { id }: StoredJob,
   { end, total_cost, by }: { end: RunEnd; total_cost: number; by: string | undefined },

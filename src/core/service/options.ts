@@ -149,6 +149,13 @@ export interface ServerOptions {
    * @default "30d"
    */
   eventRetention?: Duration | "keep";
+  /**
+   * How long a deleted job can be restored, such as `"7d"`, or `"keep"`; with 0, deleting is final. Its agent's retention
+   * removes it earlier. Variable `SERVICE_DELETED_RETENTION`.
+   *
+   * @default "30d"
+   */
+  deletedRetention?: Duration | "keep";
   /** Time limit of one plugin's setup, seconds. @default 10 */
   pluginTimeout?: number;
   /**
@@ -243,6 +250,7 @@ export interface ResolvedOptions {
   /** Milliseconds; `null` keeps it indefinitely. */
   readonly auditRetention: number | null;
   readonly eventRetention: number | null;
+  readonly deletedRetention: number | null;
   readonly pluginTimeout: number;
   /** Gives the build's name. */
   readonly build: () => string;
@@ -268,6 +276,9 @@ const DAY = 24 * 3_600_000;
 const SHORTEST_LEASE = 500;
 
 const keepTime = v.pipe(v.custom<Duration | "keep">(isKeepTime, RETENTION_RULE), v.transform(toKeepTime));
+
+/** Whether a time is none, with a unit or without. */
+const isNone = (value: unknown): boolean => /^0(?:\s*(?:ms|s|m|h|d))?$/.test(String(value).trim());
 
 const ApiKeySchema = v.optional(
   v.pipe(
@@ -325,6 +336,13 @@ const ScalarsSchema = v.object({
     v.check((time) => time === null || time >= DAY, "must be at least one day"),
   ),
   eventRetention: keepTime,
+  deletedRetention: v.pipe(
+    v.custom<Duration | "keep">(
+      (value) => isNone(value) || isKeepTime(value),
+      'must be 0, a duration of a second or more, such as "30d", or "keep"',
+    ),
+    v.transform((value) => (isNone(value) ? 0 : toKeepTime(value))),
+  ),
 });
 
 /** Variables that options come from, for messages. */
@@ -348,6 +366,7 @@ const VARIABLES = {
   durability: "SERVICE_DURABILITY",
   auditRetention: "SERVICE_AUDIT_RETENTION",
   eventRetention: "SERVICE_EVENT_RETENTION",
+  deletedRetention: "SERVICE_DELETED_RETENTION",
   "retention.completed": "SERVICE_RETENTION_COMPLETED",
   "retention.failed": "SERVICE_RETENTION_FAILED",
   "retention.cancelled": "SERVICE_RETENTION_CANCELLED",
@@ -390,6 +409,7 @@ export function resolveOptions(
     durability: options.durability ?? text(env, "SERVICE_DURABILITY") ?? "bucket",
     auditRetention: options.auditRetention ?? text(env, "SERVICE_AUDIT_RETENTION") ?? "keep",
     eventRetention: options.eventRetention ?? text(env, "SERVICE_EVENT_RETENTION") ?? "30d",
+    deletedRetention: options.deletedRetention ?? text(env, "SERVICE_DELETED_RETENTION") ?? "30d",
     retention: {
       ...options.retention,
       completed: options.retention?.completed ?? text(env, "SERVICE_RETENTION_COMPLETED") ?? "keep",

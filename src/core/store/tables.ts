@@ -1,4 +1,5 @@
 import type { StoredCase } from "../models/case.ts";
+import type { DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { ModelUse } from "../models/model-use.ts";
@@ -97,6 +98,31 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   counted: ["status"],
   sparse: ["deadline", "finished_at", "notice_at"],
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
+};
+
+const DELETED_JOB_TABLE: TableSpec<DeletedJob> = {
+  name: "DeletedJob",
+  version: 1,
+  entity: false,
+  index: ({ status, agent_name, name, finished_at, deleted_at }) => ({
+    ...{ status, agent_name, name },
+    finished_at: time(finished_at),
+    deleted_at: time(deleted_at),
+  }),
+  facets: ["status", "agent_name"],
+  sorted: ["deleted_at"],
+  sparse: ["finished_at"],
+  text: ({ id, name }) => `${id}\n${name}`,
+};
+
+/** Cases of deleted jobs. */
+const DELETED_CASE_TABLE: TableSpec<StoredCase> = {
+  name: "DeletedCase",
+  version: 1,
+  entity: false,
+  index: ({ job_id }) => ({ job_id }),
+  facets: ["job_id"],
+  sorted: [],
 };
 
 const RETENTION_TABLE: TableSpec<RetentionState> = {
@@ -220,6 +246,8 @@ const SCHEDULE_TABLE: TableSpec<ScheduleState> = {
 export const CORE_TABLES: readonly TableSpec[] = [
   JOB_TABLE,
   CASE_TABLE,
+  DELETED_JOB_TABLE,
+  DELETED_CASE_TABLE,
   AGENT_SETTING_TABLE,
   RETENTION_TABLE,
   AUDIT_TABLE,

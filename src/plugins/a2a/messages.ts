@@ -66,6 +66,6 @@ export async function questionOf(
 
 /** Removes what is kept of the messages of a job together with it. */
 export const forgetMessages: Participant = async (change, tx) => {
-  if (change.kind !== "job:deleted") return;
+  if (change.kind !== "job:erased") return;
   for (const id of await tx.ids("A2aMessage", "job_id", change.job.id)) await tx.remove("A2aMessage", id);
 };

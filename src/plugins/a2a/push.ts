@@ -88,7 +88,7 @@ export class PushConfigs {
 /** Stores what is sent together with the change that it is about. */
 export function pushChanges(events: Events): Participant {
   return async (change, tx) => {
-    if (change.kind === "job:deleted") {
+    if (change.kind === "job:erased") {
       for (const id of await tx.ids("A2aPush", "job_id", change.job.id)) await tx.remove("A2aPush", id);
     }
     if (change.kind !== "job:changed") return;

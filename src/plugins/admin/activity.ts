@@ -47,6 +47,7 @@ export class Activity {
     this.#stop = [
       hooks.on("job:created", ({ job }) => this.#count(job, 1)),
       hooks.on("job:deleted", ({ job }) => this.#count(job, -1)),
+      hooks.on("job:restored", ({ job }) => this.#count(job, 1)),
       hooks.on("job:changed", ({ job, previous }) => {
         if (outcomeOf(job.status) !== outcomeOf(previous.status)) {
           this.#count(previous, -1);

@@ -1,7 +1,10 @@
+import * as v from "valibot";
 import type { HttpEvent } from "../../core/http/route.ts";
+import { EntityIdSchema } from "../../core/models/scalars.ts";
 import { readCookie, toCookie } from "./cookies.ts";
 import type { AdminParts } from "./parts.ts";
 import type { OwnAddress } from "./same-origin.ts";
+import { pathTo } from "./views/pieces.ts";
 
 export const FLASH_COOKIE = "svc-flash";
 
@@ -10,11 +13,13 @@ export interface Flash {
   readonly kind: "good" | "bad";
   readonly icon: string;
   readonly text: string;
+  /** Where a form undoes it. */
+  readonly undo?: string | undefined;
 }
 
 /** The cookie value that carries a message to the next page. */
-function writeFlash(kind: Flash["kind"], text: string): string {
-  return Buffer.from(JSON.stringify({ kind, text: text.slice(0, 300) })).toString("base64url");
+function writeFlash(kind: Flash["kind"], text: string, undo: string | undefined): string {
+  return Buffer.from(JSON.stringify({ kind, text: text.slice(0, 300), undo })).toString("base64url");
 }
 
 /** The message for this page, if there is one. A forged cookie only affects the user who forged it. */
@@ -22,15 +27,26 @@ export function readFlash(event: HttpEvent, own: OwnAddress): Flash | undefined 
   const value = readCookie(event, own, FLASH_COOKIE);
   if (!value) return undefined;
   try {
-    const { kind, text } = JSON.parse(Buffer.from(value, "base64url").toString("utf8")) as Flash;
+    const { kind, text, undo } = JSON.parse(Buffer.from(value, "base64url").toString("utf8")) as Flash;
     const good = kind === "good";
-    return { kind: good ? "good" : "bad", icon: good ? "check" : "close", text: String(text).slice(0, 300) };
+    return {
+      kind: good ? "good" : "bad",
+      icon: good ? "check" : "close",
+      text: String(text).slice(0, 300),
+      undo: v.is(EntityIdSchema, undo) ? pathTo("deleted", undo, "restore") : undefined,
+    };
   } catch {
     return undefined;
   }
 }
 
-/** The cookie that carries a message to the next page. */
-export function flashCookie(parts: AdminParts, event: HttpEvent, kind: Flash["kind"], text: string): string {
-  return toCookie(event, parts, { name: FLASH_COOKIE, value: writeFlash(kind, text), maxAge: 30 });
+/** The cookie that carries a message to the next page; with the id of a deleted job, a button that restores it. */
+export function flashCookie(
+  parts: AdminParts,
+  event: HttpEvent,
+  kind: Flash["kind"],
+  text: string,
+  undo?: string,
+): string {
+  return toCookie(event, parts, { name: FLASH_COOKIE, value: writeFlash(kind, text, undo), maxAge: 30 });
 }

@@ -136,7 +136,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     onError: (error) => log.warn("log lines of jobs could not be stored with them", { error }),
   });
   context.participate((change, tx) =>
-    change.kind === "job:deleted" ? forgetLog(tx, change.job.id) : undefined,
+    change.kind === "job:erased" ? forgetLog(tx, change.job.id) : undefined,
   );
   const hub: LiveHub = new LiveHub({
     hooks,

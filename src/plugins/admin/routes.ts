@@ -15,6 +15,7 @@ import { caseRoutes } from "./case/page.ts";
 import { chatRoutes } from "./chat/page.ts";
 import { compareRoutes } from "./compare/page.ts";
 import { consoleRoutes } from "./console/routes.ts";
+import { deletedRoutes } from "./deleted/routes.ts";
 import { deliveryRoutes } from "./deliveries/routes.ts";
 import { eventRoutes } from "./events/routes.ts";
 import { failureRoutes } from "./failures/page.ts";
@@ -60,6 +61,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...modelRoutes(parts),
     ...scheduleRoutes(parts),
     ...eventRoutes(parts),
+    ...deletedRoutes(parts),
     ...deliveryRoutes(parts),
     ...auditRoutes(parts),
     ...retentionRoutes(parts),

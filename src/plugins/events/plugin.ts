@@ -109,7 +109,7 @@ async function createLink(
   }
 
   const record = async (change: Change, tx: Transaction): Promise<void> => {
-    if (change.kind === "job:deleted") return link.detach(tx, change.job.id);
+    if (change.kind === "job:erased") return link.detach(tx, change.job.id);
     const found = await toEvent(change, tx);
     if (found) await link.record(tx, found.event, found.stream);
   };

@@ -34,7 +34,7 @@ export function traceEverything(
 
   traceRequests(context, { current, sampler, send });
   context.participate(async (change, tx) => {
-    if (change.kind === "job:deleted") await traces.forget(tx, change.job.id);
+    if (change.kind === "job:erased") await traces.forget(tx, change.job.id);
     const parent = current.getStore();
     if (change.kind === "job:created" && parent) await traces.keep(tx, change.job.id, parent);
   });

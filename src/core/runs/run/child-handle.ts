@@ -104,8 +104,8 @@ async function begin(
       unit.afterwards((seq) => run.deliveries.due(call, seq));
       return { error };
     }
-    // The id may belong to a job that another run of a parent of this id has started.
-    const isTaken = (await unit.tx.get("Job", order.id)) !== undefined;
+    // The id may belong to a job that another run of a parent of this id has started, deleted or not.
+    const isTaken = (await unit.tx.get("Job", order.id)) ?? (await unit.tx.get("DeletedJob", order.id));
     const id = isTaken ? randomUUID() : order.id;
     const { job_context } = prepared.input;
     const input = { ...prepared.input, id, job_context: { ...job_context, job_id: id } };

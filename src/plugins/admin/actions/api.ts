@@ -49,18 +49,28 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       path: "/admin/api/jobs/{id}",
       auth: "session",
       summary: "Delete a job and its cases",
-      description: "A current run is aborted first.",
+      description:
+        "A job that has not ended is cancelled first. It can be restored with `/admin/api/jobs/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted job, too.",
       tag,
       params: PathSchema,
+      query: v.object({ permanent: v.optional(v.picklist(["true", "false"])) }),
       responses: {
         200: {
           description: "What was deleted",
-          schema: v.object({ message: v.string(), id: v.string(), deleted_cases: v.number() }),
+          schema: v.object({
+            message: v.string(),
+            id: v.string(),
+            deleted_cases: v.number(),
+            /** ISO 8601, `indefinitely`, or `null` where it cannot be restored. */
+            restorable_until: v.nullable(v.string()),
+          }),
         },
       },
-      handler: async ({ params: { id }, caller }) => {
-        const deleted_cases = await runner().remove(id, caller);
-        return { message: `Job "${id}" was deleted`, id, deleted_cases };
+      handler: async ({ params: { id }, query, caller }) => {
+        const permanent = query.permanent === "true";
+        const { cases, restorableUntil } = await runner().remove(id, caller, { permanent });
+        const message = `Job "${id}" was deleted${restorableUntil === null ? " permanently" : ""}`;
+        return { message, id, deleted_cases: cases, restorable_until: restorableUntil };
       },
     }),
     defineRoute({

@@ -3,6 +3,7 @@ import type { StoredCase } from "../../../core/models/case.ts";
 import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { END, type NamedCall, START } from "../../../core/runs/fork/call-names.ts";
+import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
@@ -26,7 +27,7 @@ export interface Confirm {
 }
 
 /** Confirmations of changes to a job. */
-export function jobConfirms({ options }: AdminParts, job: StoredJob, action: string): Confirm {
+export function jobConfirms(parts: AdminParts, job: StoredJob, action: string): Confirm {
   const running = !isTerminal(job.status) && job.status !== "stopped";
   const base = { action: pathTo("jobs", job.id, action), back: pathTo("jobs", job.id), fields: "" };
   if (action === "stop") {
@@ -73,7 +74,7 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
       limitField("max_cases", "Maximum cases", limits?.max_cases),
     ]}`;
     const lines = [
-      `It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_count, "case")}. Finished steps are not repeated.`,
+      `It has cost ${formatCost(job.total_cost, parts.options.currency)} and opened ${countOf(job.case_count, "case")}. Finished steps are not repeated.`,
     ];
     return {
       ...base,
@@ -85,8 +86,8 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   }
   if (action === "status") return { ...base, ...statusConfirm(job.status, "job") };
   const lines = [
-    `"${job.name}" will be deleted with ${countOf(job.case_count, "case")} and its history. This cannot be undone.`,
-    ...(running ? ["It is running: the run will be aborted first."] : []),
+    `"${job.name}" will be deleted with ${countOf(job.case_count, "case")} and its history. ${textOfUndo(parts)}`,
+    ...(running ? ["It is running: the run will be cancelled first."] : []),
   ];
   return {
     ...base,

@@ -28,6 +28,8 @@ type Act = (
 interface Elsewhere {
   readonly text: string;
   readonly path: string;
+  /** The deleted job that can be restored right away. */
+  readonly undo?: string;
 }
 
 /**
@@ -66,7 +68,7 @@ export interface Pair {
 /** The routes of a change: its confirmation, and the change. */
 export function pair(
   parts: AdminParts,
-  kind: "jobs" | "cases" | "schedules",
+  kind: "jobs" | "cases" | "schedules" | "deleted",
   { action, act, confirm }: Pair,
 ): RouteDefinition[] {
   const path = `/admin/${kind}/{id}/${action}`;
@@ -93,7 +95,7 @@ export function pair(
       handler: async ({ params, event, caller }) => {
         const form = await readForm(event);
         const list = `/admin/${kind}`;
-        const here = kind === "schedules" ? list : pathTo(kind, params.id);
+        const here = kind === "schedules" || kind === "deleted" ? list : pathTo(kind, params.id);
         const after = action === "delete" ? list : here;
         return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, caller }) });
       },
@@ -109,8 +111,9 @@ async function perform(
 ): Promise<Response> {
   try {
     const done = await run();
-    const { text, path } = typeof done === "string" ? { text: done, path: after } : done;
-    return redirect(path, [flashCookie(parts, event, "good", text)]);
+    const { text, path, undo } =
+      typeof done === "string" ? { text: done, path: after, undo: undefined } : { undo: undefined, ...done };
+    return redirect(path, [flashCookie(parts, event, "good", text, undo)]);
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || error.status === 404 || wantsJson(event))
       throw error;
@@ -157,8 +160,9 @@ const JOB_ACTS: Readonly<Record<string, Act>> = {
     return `The status was set to "${labelOf(status)}".`;
   },
   delete: async ({ runner }, id, { caller }) => {
-    const cases = await runner().remove(id, caller);
-    return `The job was deleted${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
+    const { cases, restorableUntil } = await runner().remove(id, caller);
+    const text = `The job was deleted${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
+    return { text, path: "/admin/jobs", ...(restorableUntil !== null && { undo: id }) };
   },
 };
 

@@ -29,6 +29,17 @@ export const JobRowSchema = v.object({
   run_count: v.number(),
 });
 
+/** Deleted jobs that can be restored. */
+export const DeletedJobsSchema = pageOf(
+  v.object({
+    ...v.pick(JobSchema, ["id", "name", "agent_name", "status", "created_at", "finished_at"]).entries,
+    deleted_at: v.string(),
+    deleted_by: v.nullable(v.string()),
+    /** `null`: indefinitely. */
+    restorable_until: v.nullable(v.string()),
+  }),
+);
+
 /** A case in a list. */
 export const CaseRowSchema = v.object({
   ...v.pick(CaseSchema, [...SHARED, "description", "job_id"]).entries,
@@ -151,7 +162,7 @@ export const TimelineSchema = v.object({
 export const BulkSchema = v.object({
   id: v.pipe(v.string(), v.uuid()),
   kind: v.picklist(["jobs", "cases"]),
-  action: v.picklist(["stop", "retry", "continue", "restart", "delete"]),
+  action: v.picklist(["stop", "retry", "continue", "restart", "delete", "restore"]),
   hash: v.string(),
   cost: v.number(),
   by: v.string(),

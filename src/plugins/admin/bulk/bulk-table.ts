@@ -1,7 +1,7 @@
 import type { Actor } from "../../../core/audit/caller.ts";
 import type { TableSpec } from "../../../core/store/store.ts";
 
-export type BulkAction = "stop" | "retry" | "continue" | "restart" | "delete";
+export type BulkAction = "stop" | "retry" | "continue" | "restart" | "delete" | "restore";
 export type BulkState = "preview" | "running" | "done" | "aborted";
 
 /** An action on many entities, as every instance sees it. */

@@ -1,5 +1,6 @@
 import { nameOf } from "../../../core/audit/caller.ts";
 import { firstLineOf } from "../../../core/models/failure.ts";
+import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
@@ -41,7 +42,7 @@ export async function toBulkView(
   return {
     bulk: {
       title: TITLES[state](VERBS[action], what),
-      text: state === "preview" ? CONSEQUENCES[action] : "",
+      text: state === "preview" ? consequenceOf(parts, operation) : "",
       back: `/admin/${kind}`,
       backLabel: kind === "jobs" ? "Jobs" : "Cases",
       api: `/admin/api/bulk/${id}`,
@@ -53,6 +54,7 @@ export async function toBulkView(
       ended: state === "done" || state === "aborted" || ids.length === 0,
       runAction: `${path}/run`,
       abortAction: `${path}/abort`,
+      undoAction: canUndo(parts, operation) ? `${path}/undo` : "",
       hash: operation.hash,
       style: action === "delete" ? "danger" : "",
       confirmLabel: `${VERBS[action]} ${what}`,
@@ -125,12 +127,25 @@ async function readOutcome(
   return { text: `${countOf(id.length, "job")} retried: ${parts.join(", ")}.`, isOpen: open > 0, reasons };
 }
 
+/** Whether what it has deleted can be restored. */
+export function canUndo({ service }: AdminParts, { kind, action, state, done }: BulkOperation): boolean {
+  const isOver = state === "done" || state === "aborted";
+  return kind === "jobs" && action === "delete" && isOver && done > 0 && service.deletedRetention !== 0;
+}
+
+function consequenceOf(parts: AdminParts, { kind, action }: BulkOperation): string {
+  if (action !== "delete") return CONSEQUENCES[action];
+  const undo = kind === "jobs" ? textOfUndo(parts).replace("It can", "They can") : "This cannot be undone.";
+  return `${CONSEQUENCES.delete} ${undo}`;
+}
+
 const VERBS: Readonly<Record<BulkAction, string>> = {
   stop: "Stop",
   retry: "Retry",
   continue: "Continue",
   restart: "Restart",
   delete: "Delete",
+  restore: "Restore",
 };
 
 const TITLES = {
@@ -147,8 +162,8 @@ const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
   continue:
     "They resume with the current code. What was recorded after the point where it no longer matches is done again; answers count. The selection is fixed, whatever changes in the meantime.",
   restart: "Everything is done, and paid for, once more. Exactly these, whatever changes in the meantime.",
-  delete:
-    "They will be deleted with everything that belongs to them. The selection is fixed. This cannot be undone.",
+  delete: "They will be deleted with everything that belongs to them. The selection is fixed.",
+  restore: "They return to the list of jobs as they were.",
 };
 
 const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
@@ -158,4 +173,5 @@ const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
   continue: "not held, or over the limit of one operation",
   restart: "neither held, failed nor cancelled, or over the limit of one operation",
   delete: "over the limit of one operation",
+  restore: "no longer deleted",
 };

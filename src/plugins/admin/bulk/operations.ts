@@ -177,6 +177,7 @@ export class BulkOperations {
       else if (action === "retry") await runner.retry(id, "last_step", by);
       else if (action === "continue") await runner.continue(id, by);
       else if (action === "restart") await runner.retry(id, "start", by);
+      else if (action === "restore") await runner.restore(id, by);
       else if (kind === "jobs") await runner.remove(id, by);
       else await runner.removeCase(id, by);
     } catch (error) {

@@ -9,7 +9,7 @@ import { readForm } from "../forms/read-form.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { toBulkData, toBulkView } from "./bulk-view.ts";
+import { canUndo, toBulkData, toBulkView } from "./bulk-view.ts";
 import type { BulkOperation } from "./operations.ts";
 import { BulkBodySchema, freeze, selectionOf } from "./selection.ts";
 
@@ -63,6 +63,18 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 200: { description: "The operation", schema: BulkSchema } },
       handler: async ({ params, caller }) => toBulkData(await abortBulk(parts, params.id, caller)),
     }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/bulk/{id}/undo",
+      auth: "session",
+      summary: "Restore the jobs that an operation has deleted",
+      description: "Those that are still deleted. The answer is another operation, which runs.",
+      tag,
+      params: PathSchema,
+      status: 202,
+      responses: { 202: { description: "The running operation", schema: BulkSchema } },
+      handler: async ({ params, caller }) => toBulkData(await undoBulk(parts, params.id, caller)),
+    }),
     ...formRoutes(parts),
   ];
 }
@@ -109,7 +121,35 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect(pageOf(id));
       },
     }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/bulk/{id}/undo",
+      summary: "Undo (form)",
+      params: PathSchema,
+      responses: { 303: { description: "Redirect to the page of the new operation" } },
+      handler: async ({ params, caller }) => redirect(pageOf((await undoBulk(parts, params.id, caller)).id)),
+    }),
   ];
+}
+
+/** Restores what an operation has deleted. */
+async function undoBulk(parts: AdminParts, id: string, by: Caller): Promise<BulkOperation> {
+  const operation = await parts.bulk.get(id);
+  if (!canUndo(parts, operation)) {
+    throw new ServiceError("invalid_transition", "Nothing that this operation did can be undone", {
+      detail: "Only the deletion of jobs can, once it has ended.",
+    });
+  }
+  const where = { id: [...operation.ids] };
+  const { items } = await parts.jobs.deleted({ where, sort: "id", limit: operation.ids.length });
+  const undo = await parts.bulk.preview({
+    ...{ kind: "jobs", action: "restore", by },
+    ids: items.map((job) => job.id),
+    cost: items.reduce((sum, { total_cost }) => sum + total_cost, 0),
+    leftOut: operation.ids.length - items.length,
+  });
+  return runBulk(parts, undo.id, undo.hash, by);
 }
 
 /** The caller is recorded before the first entity is changed. */

@@ -70,6 +70,7 @@ export class LiveHub {
         );
       }),
       hooks.on("job:deleted", ({ job }) => this.#note("jobs", job.id, job.id)),
+      hooks.on("job:restored", ({ job }) => this.#note("jobs", job.id, job.id)),
       hooks.on("case:opened", ({ case: item }) => this.#note("cases", item.id, item.job_id, "opened")),
       hooks.on("case:changed", ({ case: item, previous }) => {
         const asked = item.status === "awaiting" && previous.status !== "awaiting";
