@@ -127,7 +127,8 @@ it("waiting events of a removed job come before those of a later job of its id",
     await ledger.write((unit) => createJob(unit, newJob("job-1")));
     await ledger.write((unit) => moveJob(unit, "job-1", "start_work", { run_count: 1 }));
     await ledger.write((unit) => moveJob(unit, "job-1", end, { result: {} }));
-    if (end === "successfully_done") await one.service.get(RUNNER).remove("job-1", "a test");
+    if (end === "successfully_done")
+      await one.service.get(RUNNER).remove("job-1", "a test", { permanent: true });
   }
 
   receiver.isDown = false;

@@ -43,7 +43,7 @@ it("forks with one idempotency key are one fork, whichever instances they reach"
   expect((await one.service.get(JOBS).list()).total).toBe(2);
 });
 
-it("a key is free again once its job is removed, and nothing of it stays", async () => {
+it("a key is free again once its job is removed permanently, and nothing of it stays", async () => {
   const [one, other] = await startInstances([{}, {}], distant());
   const start = async (server: typeof one) => {
     const answer = await server.request("/agents/greeter/jobs", {
@@ -54,7 +54,7 @@ it("a key is free again once its job is removed, and nothing of it stays", async
   };
   const first = await start(one);
 
-  await other.service.get(RUNNER).remove(first, "a test");
+  await other.service.get(RUNNER).remove(first, "a test", { permanent: true });
 
   expect(await one.service.get(STORE).table("IdempotencyKey").ids()).toEqual([]);
   expect(await start(other)).not.toBe(first);

@@ -49,7 +49,7 @@ test("the size of a case's writes does not grow with its history", async () => {
   const sizeAfter = async (n: number) => {
     const id = await atQuestion(service, n);
     const size = JSON.stringify(await service.get(STORE).table("Case").get("a")).length;
-    await service.get(RUNNER).remove(id, "test");
+    await service.get(RUNNER).remove(id, "test", { permanent: true });
     return size;
   };
 
@@ -124,7 +124,7 @@ test.each(["case", "job", "retry"] as const)("the history goes with the %s", asy
 
   const runner = service.get(RUNNER);
   if (what === "case") await runner.removeCase("a", "test");
-  if (what === "job") await runner.remove(id, "test");
+  if (what === "job") await runner.remove(id, "test", { permanent: true });
   if (what === "retry") {
     await runner.stop(id);
     await until(service, id, ["cancelled"]);

@@ -276,7 +276,7 @@ describe("the end of a parent", () => {
     const { id } = (await deleted.child())!;
     await deleted.server.service.get(RUNNER).remove(deleted.id, ACTOR);
 
-    expect((await until(deleted.server.service, id, ["cancelled"])).error).toContain("was removed");
+    expect((await until(deleted.server.service, id, ["cancelled"])).error).toContain("was cancelled");
   });
 
   it("leaves a detached child alone, and any child where it completes", async () => {
@@ -497,7 +497,7 @@ describe("a child of a job whose process dies", () => {
     ]);
     await life.start({ n: 1 });
     expect((await life.ended())!.result).toEqual({ sum: 2 });
-    await life.runner.remove("job-1", ACTOR);
+    await life.runner.remove("job-1", ACTOR, { permanent: true });
 
     await life.start({ n: 5 });
 

@@ -290,7 +290,7 @@ test("a deleted job is removed with its cases, and its run no longer writes", as
   const { id } = await startJob(service);
   await begun.opened;
 
-  expect(await service.get(RUNNER).remove(id, "operator")).toBe(1);
+  expect(await service.get(RUNNER).remove(id, "operator")).toMatchObject({ cases: 1 });
 
   await expect.poll(() => service.get(RUNNER).load().running).toBe(0);
   expect(await service.get(JOBS).find(id)).toBeUndefined();

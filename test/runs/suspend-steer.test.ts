@@ -146,7 +146,7 @@ test("a suspended job can be parked, resumed, ended and deleted", async () => {
   });
   await startJob(server.service, { id: "job-2" });
   await expect.poll(async () => (await get(server, "job-2")).suspended).toBeTruthy();
-  expect(await runner.remove("job-2", "operator")).toBe(1);
+  expect(await runner.remove("job-2", "operator")).toMatchObject({ cases: 1 });
 
   await expect(get(server, "job-2")).rejects.toMatchObject({ type: "job_not_found" });
 });
