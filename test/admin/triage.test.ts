@@ -24,9 +24,23 @@ const sender = defineAgent({
   },
 });
 
+/** Spends 3. */
+const spender = defineAgent({
+  name: "Spender",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job }) {
+        for (const n of [1, 2, 3]) await job.step(`pay ${n}`, () => n, { cost: 1 });
+        return { message: "paid" };
+      },
+    },
+  },
+});
+
 let server: TestServer;
 beforeAll(async () => {
-  server = await testServer({ agents: [greeter, sender] });
+  server = await testServer({ agents: [greeter, sender, spender] });
   const failed = { status: "failed", agent: "sender" } as const;
   await seedJob(server.service, { id: "done", status: "completed" });
   await seedJob(server.service, { ...failed, id: "lucky", error: REFUSED });
@@ -43,6 +57,7 @@ interface List {
     failure: string | null;
     count: number;
     stop_reason: string | null;
+    limit?: number | null;
   }[];
   total: number;
   reasons: number;
@@ -223,4 +238,42 @@ it("a bulk deletion is undone on its page: what it deleted is restored, and only
   expect(early.status).toBe(409);
   expect(await ids("agent_name=bulk")).toEqual(["bulk-1", "bulk-2"]);
   await server.request("/admin/api/jobs/bulk-3?permanent=true", { method: "DELETE" });
+});
+
+it("jobs that ended at a limit are resumed together with a raised one, except those that it would end again", async () => {
+  const cookie = await signIn(server, "Ada");
+  const start = async (id: string, max_cost: number) => {
+    const job_context = { job_id: id, job_instructions: { max_cost } };
+    await server.request("/agents/spender/jobs", { json: { job_context }, headers: { prefer: "wait=30" } });
+  };
+  await Promise.all([start("spender-1", 1), start("spender-2", 1), start("spender-3", 2)]);
+  const filter = { agent_name: "spender", stop_reason: "max_cost" };
+  const preview = async (limits: object, more = {}) => {
+    const json = { kind: "jobs", action: "resume", filter, limits, ...more };
+    const answer = await server.request("/admin/api/bulk", { json });
+    return [answer.status, ((await answer.json()) as { count?: number }).count];
+  };
+  const { items } = await list("failures");
+  const group = items.find((one) => one.stop_reason === "max_cost" && one.count > 1)!;
+  const failures = await page("failures");
+
+  expect(group).toMatchObject({ limit: 2 });
+  expect(failures).toMatch(/name="limit.max_cost" value="4" min="0" step="any"/);
+  expect(await preview({ max_cost: 2 })).toEqual([201, 2]);
+  expect(await preview({ max_cost: 1 })).toEqual([201, 0]);
+  expect(await preview({ max_cases: 9 })).toEqual([201, 0]);
+  expect(await preview({})).toEqual([422, undefined]);
+  expect(await preview({ max_cots: 9 })).toEqual([422, undefined]);
+  expect(await preview({ max_cost: 9 }, { action: "retry" })).toEqual([422, undefined]);
+
+  const query = `status=failed&failure=${group.failure}`;
+  const form = { kind: "jobs", action: "resume", all: "1", query, "limit.max_cost": "4" };
+  const path = (await postForm(server, "/admin/bulk", form, { cookie })).headers.get("location")!;
+  const show = async () =>
+    (await fetch(server.url + path, { headers: { cookie, accept: "text/html" } })).text();
+  const text = await show();
+  await postForm(server, `${path}/run`, { hash: /name="hash" value="([^"]+)"/.exec(text)![1]! }, { cookie });
+
+  expect(text).toContain("<dt>Max cost</dt><dd>$4.00</dd>");
+  await expect.poll(show).toContain("3 jobs retried: 3 completed, 0 failed again.");
 });

@@ -101,6 +101,8 @@ export const FailuresSchema = v.object({
       failure: v.string(),
       error: v.string(),
       stop_reason: v.nullable(v.string()),
+      /** Where a limit ended them: the highest of the newest ones. */
+      limit: v.nullable(v.number()),
       count: v.number(),
       first_at: v.nullable(v.string()),
       last_at: v.nullable(v.string()),
@@ -162,7 +164,9 @@ export const TimelineSchema = v.object({
 export const BulkSchema = v.object({
   id: v.pipe(v.string(), v.uuid()),
   kind: v.picklist(["jobs", "cases"]),
-  action: v.picklist(["stop", "retry", "continue", "restart", "delete", "restore"]),
+  action: v.picklist(["stop", "retry", "continue", "restart", "resume", "delete", "restore"]),
+  /** Of "resume": the limits that the jobs get. */
+  limits: v.optional(v.record(v.string(), v.number())),
   hash: v.string(),
   cost: v.number(),
   by: v.string(),

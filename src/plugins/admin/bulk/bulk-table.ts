@@ -1,14 +1,19 @@
 import type { Actor } from "../../../core/audit/caller.ts";
 import type { TableSpec } from "../../../core/store/store.ts";
 
-export type BulkAction = "stop" | "retry" | "continue" | "restart" | "delete" | "restore";
+export type BulkAction = "stop" | "retry" | "continue" | "restart" | "resume" | "delete" | "restore";
 export type BulkState = "preview" | "running" | "done" | "aborted";
+
+/** Limits that a resumed job gets in place of its own. */
+export type RaisedLimits = Readonly<Partial<Record<"max_cost" | "max_duration" | "max_cases", number>>>;
 
 /** An action on many entities, as every instance sees it. */
 export interface BulkRow {
   readonly id: string;
   readonly kind: "jobs" | "cases";
   readonly action: BulkAction;
+  /** Of "resume". */
+  readonly limits?: RaisedLimits | undefined;
   /** Identifies exactly these ids and this action. */
   readonly hash: string;
   /** Their total cost, and how many entities over the limit matched. */

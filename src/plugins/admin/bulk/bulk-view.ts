@@ -82,6 +82,10 @@ export async function toBulkView(
           name: "Skipped",
           value: leftOut === 0 ? "none" : `${countOf(leftOut, noun)}: ${LEFT_OUT[action]}`,
         },
+        ...Object.entries(operation.limits ?? {}).map(([name, value]) => ({
+          name: toLabel(name),
+          value: name === "max_cost" ? formatCost(value, parts.options.currency) : formatCount(value),
+        })),
         { name: "Cost so far", value: formatCost(cost, parts.options.currency) },
         { name: "Selected at", value: `${operation.createdAt.slice(0, 19).replace("T", " ")} UTC` },
         { name: "By", value: nameOf(operation.by) },
@@ -93,12 +97,14 @@ export async function toBulkView(
 /** Reasons that the outcome of a retry names. */
 const MOST_REASONS = 5;
 
+const RUNS_AGAIN: readonly BulkAction[] = ["retry", "restart", "resume"];
+
 /** The status of the jobs of a retry, once it is done. */
 async function readOutcome(
   { jobs }: AdminParts,
   { action, kind, ids, state, failures }: BulkOperation,
 ): Promise<{ text: string; isOpen: boolean; reasons: { text: string; href: string }[] } | undefined> {
-  if (kind !== "jobs" || (action !== "retry" && action !== "restart") || state !== "done") return undefined;
+  if (kind !== "jobs" || !RUNS_AGAIN.includes(action) || state !== "done") return undefined;
   const id = ids.filter((one) => !Object.hasOwn(failures, one));
   if (id.length === 0) return undefined;
   const [byStatus, byReason] = await Promise.all([
@@ -144,6 +150,7 @@ const VERBS: Readonly<Record<BulkAction, string>> = {
   retry: "Retry",
   continue: "Continue",
   restart: "Restart",
+  resume: "Resume",
   delete: "Delete",
   restore: "Restore",
 };
@@ -162,6 +169,8 @@ const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
   continue:
     "They resume with the current code. What was recorded after the point where it no longer matches is done again; answers count. The selection is fixed, whatever changes in the meantime.",
   restart: "Everything is done, and paid for, once more. Exactly these, whatever changes in the meantime.",
+  resume:
+    "They will continue from their last successful step, with the raised limits. The selection is fixed, whatever changes in the meantime.",
   delete: "They will be deleted with everything that belongs to them. The selection is fixed.",
   restore: "They return to the list of jobs as they were.",
 };
@@ -169,8 +178,10 @@ const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
 const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
   stop: "already ended, or over the limit of one operation",
   retry:
-    "neither failed, cancelled nor in a crash loop, or ended at a limit that a retry would meet again, or over the limit of one operation",
+    "neither failed, cancelled nor in a crash loop, or ended at a limit that a retry would meet again (raise it on the page Failures), or over the limit of one operation",
   continue: "not held, or over the limit of one operation",
+  resume:
+    "no limit that was raised ended them, or they have used as much already, or over the limit of one operation",
   restart: "neither held, failed nor cancelled, or over the limit of one operation",
   delete: "over the limit of one operation",
   restore: "no longer deleted",

@@ -12,7 +12,7 @@ export interface BulkOperation extends BulkRow {
   readonly ids: readonly string[];
 }
 
-export interface BulkRequest extends Pick<BulkRow, "kind" | "action" | "cost" | "leftOut" | "by"> {
+export interface BulkRequest extends Pick<BulkRow, "kind" | "action" | "limits" | "cost" | "leftOut" | "by"> {
   readonly ids: readonly string[];
 }
 
@@ -169,13 +169,14 @@ export class BulkOperations {
   }
 
   async #change({ operation, failures }: Live, id: string): Promise<void> {
-    const { action, kind, by } = operation;
+    const { action, kind, limits, by } = operation;
     const { log, redactor } = this.#parts;
     const runner = this.#parts.runner();
     try {
       if (action === "stop") await runner.stop(id, by);
       else if (action === "retry") await runner.retry(id, "last_step", by);
       else if (action === "continue") await runner.continue(id, by);
+      else if (action === "resume") await runner.resume(id, limits, by);
       else if (action === "restart") await runner.retry(id, "start", by);
       else if (action === "restore") await runner.restore(id, by);
       else if (kind === "jobs") await runner.remove(id, by);
@@ -235,9 +236,9 @@ function notFound(): ServiceError {
   });
 }
 
-function hashOf({ kind, action, ids }: Pick<BulkRequest, "kind" | "action" | "ids">): string {
+function hashOf({ kind, action, limits, ids }: Omit<BulkRequest, "cost" | "leftOut" | "by">): string {
   return createHash("sha256")
-    .update([kind, action, ...ids].join("\n"))
+    .update([kind, action, ...(limits ? [JSON.stringify(limits)] : []), ...ids].join("\n"))
     .digest("base64url")
     .slice(0, 22);
 }

@@ -186,7 +186,13 @@ function bulkResource(parts: AdminParts, id: string): Resource {
 }
 
 function fromForm(form: URLSearchParams): Record<string, unknown> {
-  const base = { kind: form.get("kind"), action: form.get("action") };
+  const limits = [...form].flatMap(([name, text]): [string, number][] =>
+    name.startsWith("limit.") && text.trim() !== "" ? [[name.slice("limit.".length), Number(text)]] : [],
+  );
+  const base = {
+    ...{ kind: form.get("kind"), action: form.get("action") },
+    ...(limits.length > 0 && { limits: Object.fromEntries(limits) }),
+  };
   if (form.get("all")) {
     // Other parameters in a list's URL only control how its rows are shown.
     const { limit, skip, sort, refresh, ...filter } = Object.fromEntries(

@@ -8,7 +8,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
-import { FUTILE } from "../failures/page.ts";
+import { isLimit } from "../failures/read-failures.ts";
 import {
   CasesFilterSchema,
   JobsFilterSchema,
@@ -16,27 +16,36 @@ import {
   toJobsListQuery,
 } from "../lists/list-query.ts";
 import type { AdminParts } from "../parts.ts";
-import type { BulkAction } from "./bulk-table.ts";
+import type { BulkAction, RaisedLimits } from "./bulk-table.ts";
 import { type BulkRequest, MOST_ENTITIES } from "./operations.ts";
 
 const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000));
+const LIMIT_FIELDS = {
+  max_cost: v.optional(v.pipe(v.number(), v.minValue(0))),
+  max_duration: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
+  max_cases: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
+};
+const LimitsSchema = v.strictObject(LIMIT_FIELDS, onlyKnown(Object.keys(LIMIT_FIELDS)));
 export const BulkBodySchema = v.strictObject(
   {
     kind: v.picklist(["jobs", "cases"]),
-    action: v.picklist(["stop", "retry", "continue", "restart", "delete"]),
+    action: v.picklist(["stop", "retry", "continue", "restart", "resume", "delete"]),
+    /** With "resume": the limits that the jobs get in place of those that ended them. */
+    limits: v.optional(LimitsSchema),
     /** The entities; or the filters of the list, all of whose matches are meant. */
     ids: v.optional(ids),
     filter: v.optional(JsonMapSchema),
     /** Says that no filter means every entity. */
     all: v.optional(v.boolean()),
   },
-  onlyKnown(["kind", "action", "ids", "filter", "all"]),
+  onlyKnown(["kind", "action", "limits", "ids", "filter", "all"]),
 );
 
 /** The entities that an action applies to. */
 export interface Selection {
   readonly kind: "jobs" | "cases";
   readonly action: BulkAction;
+  readonly limits?: RaisedLimits | undefined;
   readonly query: ListQuery;
 }
 
@@ -44,10 +53,15 @@ const PAGE = 500;
 
 /** The entities named, or all that match the filters of a list. */
 export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selection {
-  const { kind, action, ids, filter, all } = body;
+  const { kind, action, limits, ids, filter, all } = body;
   if (kind === "cases" && action !== "delete") {
     throw new ServiceError("invalid_request", `Action ${action} is not available for cases`, {
       detail: "Use it on their jobs.",
+    });
+  }
+  if ((action === "resume") !== Object.keys(limits ?? {}).length > 0) {
+    throw new ServiceError("invalid_request", "Action resume needs the raised limits, and no other has any", {
+      detail: 'For example: "action": "resume", "limits": { "max_cost": 5 }.',
     });
   }
   if (ids && (filter || all)) {
@@ -55,7 +69,7 @@ export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selecti
       detail: "Send either ids or a filter.",
     });
   }
-  if (ids) return { kind, action, query: { where: { id: ids } } };
+  if (ids) return { kind, action, limits, query: { where: { id: ids } } };
   if (!filter && !all) {
     throw new ServiceError("invalid_request", "Nothing is selected", { detail: "Send ids or a filter." });
   }
@@ -70,13 +84,13 @@ export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selecti
       detail: `Narrow it, or send "all": true to select every one.`,
     });
   }
-  return { kind, action, query: { where, search } };
+  return { kind, action, limits, query: { where, search } };
 }
 
 /** Resolves the entities at this moment; those that the action cannot apply to are skipped. */
 export async function freeze(
   parts: AdminParts,
-  { kind, action, query }: Selection,
+  { kind, action, limits, query }: Selection,
   by: Actor,
 ): Promise<BulkRequest> {
   const table = kind === "jobs" ? parts.jobs : parts.cases;
@@ -87,13 +101,24 @@ export async function freeze(
     const page = await table.list({ ...query, sort: "id", limit: PAGE, skip });
     matching = page.total;
     for (const entity of page.items) {
-      if (!applies(action, entity)) continue;
+      if (limits ? !mayBeResumed(entity, limits) : !applies(action, entity)) continue;
       ids.push(entity.id);
       cost += entity.total_cost;
     }
     if (page.items.length < PAGE) break;
   }
-  return { kind, action, ids, cost, leftOut: matching - ids.length, by };
+  return { kind, action, ...(limits && { limits }), ids, cost, leftOut: matching - ids.length, by };
+}
+
+/** Whether a limit ended a job that is raised, above what the job has used. */
+function mayBeResumed(entity: StoredJob | StoredCase, limits: RaisedLimits): boolean {
+  if (!("stop_reason" in entity) || entity.status !== "failed") return false;
+  const { stop_reason: met, job_context, total_cost, case_count } = entity;
+  if (!isLimit(met)) return false;
+  const raised = limits[met];
+  if (raised === undefined) return false;
+  const used = { max_cost: total_cost, max_cases: case_count, max_duration: 0 }[met];
+  return raised > Math.max(used, job_context.job_instructions?.[met] ?? 0);
 }
 
 function applies(action: BulkAction, entity: StoredJob | StoredCase): boolean {
@@ -101,7 +126,7 @@ function applies(action: BulkAction, entity: StoredJob | StoredCase): boolean {
   const isHeld = "held" in entity && Boolean(entity.held);
   if (action === "continue") return isHeld;
   if (action === "restart" && isHeld) return true;
-  if (action === "retry" && "stop_reason" in entity && FUTILE[entity.stop_reason ?? ""]) return false;
+  if (action === "retry" && "stop_reason" in entity && isLimit(entity.stop_reason)) return false;
   if (action === "stop") return !isTerminal(status) && status !== "cancelling";
   if (action === "delete" || status === "failed" || status === "cancelled") return true;
   return "stop_reason" in entity && isInCrashLoop(entity);

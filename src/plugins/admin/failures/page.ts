@@ -7,7 +7,7 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, formatCount, toLabel } from "../views/format.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
-import { type FailureGroup, readFailures } from "./read-failures.ts";
+import { type FailureGroup, isLimit, readFailures } from "./read-failures.ts";
 
 const DAY = 86_400_000;
 const PERIODS = [
@@ -19,12 +19,12 @@ const PERIODS = [
 
 const QuerySchema = filterQuery({ days: optionalText(v.picklist(["1", "7", "30"])) });
 
-/** Stop reasons that a retry meets again, and what helps. */
-export const FUTILE: Readonly<Record<string, string>> = {
-  max_cost: "A retry would meet the limit of cost again: raise it on the job's page.",
-  max_duration: "A retry would meet the time limit again: raise it on the job's page.",
-  max_cases: "A retry would meet the limit of cases again: raise it on the job's page.",
-};
+/** Limits that a retry meets again. */
+const LIMITS = {
+  max_cost: { text: "A retry would meet the limit of cost again.", label: "New limit of cost", step: "any" },
+  max_duration: { text: "A retry would meet the time limit again.", label: "New limit, seconds", step: "1" },
+  max_cases: { text: "A retry would meet the limit of cases again.", label: "New limit of cases", step: "1" },
+} as const;
 
 /** Failed jobs by reason: page and API. */
 export function failureRoutes(parts: AdminParts): RouteDefinition[] {
@@ -69,7 +69,7 @@ function failuresResource(parts: AdminParts, days: string | undefined): Resource
 }
 
 function toGroupView(group: FailureGroup, now: Date, since: number | undefined) {
-  const { failure, error, stop_reason, count, first_at, last_at, agents } = group;
+  const { failure, error, stop_reason, limit, count, first_at, last_at, agents } = group;
   const query = {
     status: "failed",
     failure,
@@ -87,6 +87,8 @@ function toGroupView(group: FailureGroup, now: Date, since: number | undefined) 
     })),
     href: withQuery("/admin/jobs", query),
     query: new URLSearchParams(withQuery("", query).slice(1)).toString(),
-    futile: FUTILE[stop_reason ?? ""] ?? "",
+    limit: isLimit(stop_reason)
+      ? { ...LIMITS[stop_reason], name: `limit.${stop_reason}`, value: limit === null ? "" : limit * 2 }
+      : undefined,
   };
 }

@@ -1,6 +1,6 @@
 import type { Jobs } from "../../../core/entities/jobs.ts";
 import { firstLineOf } from "../../../core/models/failure.ts";
-import type { StopReason } from "../../../core/models/job.ts";
+import type { StopReason, StoredJob } from "../../../core/models/job.ts";
 
 /** Reasons that are read; the rarest ones are only counted. */
 const SHOWN = 50;
@@ -13,6 +13,8 @@ export interface FailureGroup {
   /** First line of the error of the newest one. */
   readonly error: string;
   readonly stop_reason: StopReason | null;
+  /** Where a limit ended them: the highest of the newest ones. */
+  readonly limit: number | null;
   readonly count: number;
   /** When the first and the last of them ended, ISO 8601. */
   readonly first_at: string | null;
@@ -53,6 +55,7 @@ export async function readFailures(
         failure,
         error: firstLineOf(job.error),
         stop_reason: job.stop_reason,
+        limit: limitOf(newest.items),
         count,
         first_at: oldest.items[0]?.finished_at ?? null,
         last_at: job.finished_at,
@@ -65,4 +68,17 @@ export async function readFailures(
     total: counts.reduce((sum, [, count]) => sum + count, 0),
     reasons: counts.length,
   };
+}
+
+function limitOf(jobs: readonly StoredJob[]): number | null {
+  const met = jobs.flatMap(({ stop_reason, job_context: { job_instructions: limits } }) => {
+    const limit = stop_reason !== null && isLimit(stop_reason) ? limits?.[stop_reason] : null;
+    return limit ?? [];
+  });
+  return met.length === 0 ? null : Math.max(...met);
+}
+
+/** Whether a job ended at a limit that a retry meets again. */
+export function isLimit(reason: string | null): reason is "max_cost" | "max_duration" | "max_cases" {
+  return reason === "max_cost" || reason === "max_duration" || reason === "max_cases";
 }
