@@ -62,8 +62,8 @@ const CONFLICTS = 20;
 const PROBE = 500;
 /** Entities that are indexed again at a time. */
 const BATCH = 200;
-/** Entities that a search finds first, and a list then by their ids: with more, it walks through all in order. */
-const FEW = 1000;
+/** Entities that a search finds first, and a query then by their ids: with more, it walks through all in order. */
+const FEW = 5000;
 /** Milliseconds between two searches for entities that older code has written. */
 const RECHECK = 5000;
 
@@ -602,10 +602,11 @@ class PostgresStore implements Store, Source {
     return rows.map(({ id }) => fromColumn(id as string));
   }
 
-  async #countBy(layout: TableLayout, field: string, query: ListQuery): Promise<Record<string, number>> {
+  async #countBy(layout: TableLayout, field: string, asked: ListQuery): Promise<Record<string, number>> {
     this.#open();
     if (!layout.isFacet(field)) throw new TypeError(`Table ${layout.name} has no facet "${field}"`);
-    await this.#checkFields(layout, query);
+    await this.#checkFields(layout, asked);
+    const query = await this.#searchFirst(layout, asked);
     const parameters = new Parameters();
     const parts = { parameters, lower: this.#lower };
     const kept = layout.counted.includes(field) ? countConditionOf(layout, query, parts) : undefined;

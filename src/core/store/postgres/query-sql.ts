@@ -111,10 +111,12 @@ function anyOf(sql: FieldSql, values: readonly IndexValue[], parameters: Paramet
 }
 
 function among({ text, start }: FieldSql, texts: readonly string[], parameters: Parameters): string {
-  const exact = `${text} ${equals(texts, parameters)}`;
-  if (start === undefined || start === text) return exact;
+  if (start === undefined || start === text) return `${text} ${equals(texts, parameters)}`;
   const starts = texts.map((one) => [...one].slice(0, INDEXED_LENGTH).join(""));
-  return `${start} ${equals(starts, parameters)} and ${exact}`;
+  const found = `${start} ${equals(starts, parameters)}`;
+  // What is shorter than the start is all of it. Two conditions would seem rarer to the planner than one.
+  if (texts.every((one) => [...one].length < INDEXED_LENGTH)) return found;
+  return `${found} and ${text} ${equals(texts, parameters)}`;
 }
 
 /** One value is a comparison of its own: then an index gives the entities in its order. */

@@ -38,15 +38,17 @@ export async function readFailures(
   counts.sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
   const items = await Promise.all(
     counts.slice(0, limit).map(async ([failure, count]): Promise<FailureGroup | undefined> => {
-      const of = { ...where, failure };
-      const [newest, oldest] = await Promise.all([
-        jobs.list({ where: of, sort: "-finished_at", limit: NAMED }),
-        jobs.list({ where: of, sort: "finished_at", limit: 1 }),
-      ]);
-      const [job] = newest.items;
+      // With a time at which they ended: an index has these in order.
+      const of = { ...where, status: undefined, failure, finished_at: { gte: 0 } };
+      const read = async (sort: string, limit: number) => {
+        const ids = await jobs.ids({ where: of, sort, limit });
+        return (await Promise.all(ids.map((id) => jobs.find(id)))).filter((job) => job !== undefined);
+      };
+      const [newest, oldest] = await Promise.all([read("-finished_at", NAMED), read("finished_at", 1)]);
+      const [job] = newest;
       if (!job) return undefined;
       const agents = new Map(
-        newest.items.map(({ agent_name, agent_version }) => {
+        newest.map(({ agent_name, agent_version }) => {
           const version = agent_version ?? null;
           return [`${agent_name}\n${version}`, { agent: agent_name, version }];
         }),
@@ -55,9 +57,9 @@ export async function readFailures(
         failure,
         error: firstLineOf(job.error),
         stop_reason: job.stop_reason,
-        limit: limitOf(newest.items),
+        limit: limitOf(newest),
         count,
-        first_at: oldest.items[0]?.finished_at ?? null,
+        first_at: oldest[0]?.finished_at ?? null,
         last_at: job.finished_at,
         agents: [...agents.values()],
       };
