@@ -6,6 +6,7 @@ import type { DeployError } from "../../src/deploy/errors.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
 import { status } from "../../src/deploy/status.ts";
 import { up } from "../../src/deploy/up.ts";
+import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
 import { openSite } from "./flow/site.ts";
@@ -16,9 +17,12 @@ afterEach(() => at.close());
 const consent = async () => true;
 
 /** A command in a fresh clone: nothing is left of what earlier ones recorded on this machine. */
-async function inClone<T>(command: (deployment: Deployment) => Promise<T>): Promise<T> {
+async function inClone<T>(
+  command: (deployment: Deployment) => Promise<T>,
+  env: Readonly<Record<string, string>> = {},
+): Promise<T> {
   rmSync(join(at.cwd, ".deployment"), { recursive: true, force: true });
-  const deployment = await at.open();
+  const deployment = await at.open({}, env);
   try {
     return await command(deployment);
   } finally {
@@ -51,6 +55,47 @@ describe.each(FLOWS)("$name, each command from another checkout", (flow) => {
     expect(unknown).toContain("no such revision");
     expect(named.image).toBe(one);
     expect((await inClone(status)).live?.image).toBe(one);
+    expect(at.cloud.recorder.violations).toEqual([]);
+  }, 60_000);
+});
+
+/** Settings of everything that a platform has a setting for. */
+const NAMED: Readonly<Record<string, string>> = {
+  "cloud-run":
+    "minInstances: 1\nmaxInstances: 3\nconcurrency: 12\ncpu: '2'\nmemory: 2Gi\nprivate: true\nserviceAccount: robot@demo-project.iam.gserviceaccount.com",
+  "aws-app-runner": "minInstances: 2\nmaxInstances: 3\nconcurrency: 40\ncpu: '2048'\nmemory: '4096'",
+  "aws-ecs-express": "minInstances: 2\nmaxInstances: 3\nscaleAtCpu: 55\ncpu: '512'\nmemory: '1024'",
+  "do-app-platform": "minInstances: 2\nmaxInstances: 3\nscaleAtCpu: 70\nsize: apps-d-1vcpu-1gb",
+};
+
+describe.each(FLOWS)("$name, a fresh clone in a pipeline", (flow) => {
+  it("changes nothing that it does not name", async () => {
+    at = await openSite(flow, { real: false });
+    const values = { ERP_TOKEN: "erp-token-of-the-laptop", SERVICE_API_KEY: "key-of-the-laptop-0123456789" };
+    const keys = { ...values, SERVICE_RSA_PRIVATE_KEY: await sharedRsaKey() };
+    const common = `platform: ${flow.name}\nname: hello\n`;
+    at.write(
+      "deploy.yaml",
+      `${common}${NAMED[flow.name]}\nport: 8080\npublicUrl: https://agents.example.com\nstore: external\nvariables: { LOG_LEVEL: debug, TEAM: finance }\nsecrets: { ERP_TOKEN: }\n`,
+    );
+    const release = (env: Readonly<Record<string, string>>) =>
+      inClone((deployment) => up(deployment, consent), env);
+    const settings = () =>
+      JSON.stringify(at.cloud.settings(), null, 1)
+        .replace(/sha256:[0-9a-f]{64}|(?<=hello-dev:)[\w.-]+/g, "IMAGE")
+        .replace(/(?<="SVC_CONTEXT",\s+"value": |"SVC_CONTEXT": )"[^"]*"/, '"CONTEXT"');
+
+    const first = await release(keys);
+    const before = settings();
+    at.write("deploy.yaml", common);
+    const same = await release({});
+    at.write("src/controller.ts", "// changed");
+    const next = await release({});
+
+    expect(same.changed).toBe(false);
+    expect([next.changed, next.image === first.image]).toEqual([true, false]);
+    for (const text of ["agents.example.com", "finance", "8080", "ERP_TOKEN"]) expect(before).toContain(text);
+    expect(JSON.parse(settings())).toEqual(JSON.parse(before));
     expect(at.cloud.recorder.violations).toEqual([]);
   }, 60_000);
 });

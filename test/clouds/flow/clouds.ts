@@ -18,6 +18,8 @@ export interface FlowCloud {
   frontFor(host: string): string | undefined;
   /** Rollouts so far. */
   rollouts(): number;
+  /** All that the cloud keeps of how the service runs. */
+  settings(): unknown;
   /** Things of the same account that are not this service's; there after a removal as before. */
   plant(): void;
   foreign(): number;
@@ -47,6 +49,11 @@ export const FLOWS: readonly FlowPlatform[] = [
       return {
         ...cloud,
         rollouts: () => services.get(serviceName)?.revisions.length ?? 0,
+        settings() {
+          const { resource, policy } = services.get(serviceName)!;
+          const { template, ingress, scaling, labels, invokerIamDisabled } = resource;
+          return { template, ingress, scaling, labels, invokerIamDisabled, access: policy.bindings };
+        },
         plant: () =>
           void secrets.set(`${serviceName}-FOREIGN`, {
             resource: { name: `projects/1/secrets/${serviceName}-FOREIGN`, labels: {} },
@@ -67,6 +74,7 @@ export const FLOWS: readonly FlowPlatform[] = [
       return {
         ...cloud,
         rollouts: () => own()[0]?.deployments.length ?? 0,
+        settings: () => own()[0]?.spec,
         plant: () =>
           void apps.set("other", {
             id: "other",
@@ -101,6 +109,10 @@ async function aws(images: ImageRunner): Promise<FlowCloud> {
   return {
     ...cloud,
     rollouts: () => (live()[0]?.operations.length ?? 0) + ([...express.values()][0]?.deployments.length ?? 0),
+    settings() {
+      const { serviceRevisionArn: _, ...target } = { ...[...express.values()][0]?.deployments[0]?.target };
+      return live()[0]?.config ?? target;
+    },
     plant: () =>
       void roles.set("other", {
         name: "other",

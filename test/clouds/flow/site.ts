@@ -5,7 +5,6 @@ import type { Deployment } from "../../../src/deploy/deployment.ts";
 import { openDeployment } from "../../../src/deploy/deployment.ts";
 import type { DeployEvent } from "../../../src/deploy/events.ts";
 import type { DeployOptions } from "../../../src/deploy/options.ts";
-import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
 import type { ImageRunner } from "../instances.ts";
 import { frontFetch } from "../tools.ts";
 import { quickClock } from "./clock.ts";
@@ -65,7 +64,7 @@ export async function openSite(flow: FlowPlatform, options: SiteOptions): Promis
     open: (some = {}, more = {}, checkout = cwd) =>
       openDeployment({
         platform: flow.platform,
-        options: { ...DEFAULT_OPTIONS, name: "hello", projectId: flow.projectId, ...some },
+        options: { name: "hello", projectId: flow.projectId, ...some },
         flags: {},
         cwd: checkout,
         env: { ...env, ...more },
