@@ -17,6 +17,7 @@ export { createServer } from "./server.ts";
 
 // Agents
 
+export type { BudgetOptions } from "./core/agents/budget.ts";
 export type { ConcurrencyOptions, JobKey, RateLimit } from "./core/agents/concurrency.ts";
 export type * from "./core/agents/define-agent.ts";
 export { defineAgent } from "./core/agents/define-agent.ts";

@@ -58,9 +58,11 @@ export type { ExportLine } from "./core/models/job-export.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";
 export type { Schedule } from "./core/models/schedule.ts";
 export type { ServerInfo } from "./core/models/server-info.ts";
+export type { BudgetUse } from "./core/models/spending.ts";
 export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";
 export type { Retention } from "./core/retention/retention.ts";
+export type { Budgets } from "./core/runs/budgets.ts";
 export type { EmittedChunks, EmittingStep } from "./core/runs/emissions.ts";
 export type { NamedCall } from "./core/runs/fork/call-names.ts";
 export type {

@@ -14,6 +14,7 @@ export type {
 } from "./core/models/own-rows.ts";
 export type { EventName, EventWait, StoredEvent } from "./core/models/received-event.ts";
 export type { ScheduleState } from "./core/models/schedule.ts";
+export type { BudgetNotice, Spending } from "./core/models/spending.ts";
 export type { StoreSnapshot } from "./core/store/snapshot.ts";
 export type * from "./core/store/store.ts";
 export { FencedError, StoreConflictError, StoreMissingError } from "./core/store/store.ts";

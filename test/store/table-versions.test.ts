@@ -58,6 +58,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
     makeJob("job-1", { finished_at: "2026-01-31T09:31:00Z", deleted_at: "2026-01-31T09:32:00Z" } as object),
   ],
   DeletedCase: [makeCase("case-1", "job-1")],
+  Spending: [{ id: "clerk/2026-01/3", agent: "clerk", days: { "2026-01-31": 2 } }],
   ReceivedEvent: [
     {
       id: "payment/p-1",

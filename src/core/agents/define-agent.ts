@@ -3,6 +3,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
+import type { BudgetOptions } from "./budget.ts";
 import type { ConcurrencyOptions, RateLimit } from "./concurrency.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
 import type { IsolateOptions } from "./isolate-options.ts";
@@ -77,6 +78,11 @@ export interface AgentDefinition<
   readonly concurrency?: ConcurrencyOptions<FieldValues<Start>>;
   /** Jobs of this agent, or of one key, that start in any period, such as `{ limit: 100, period: "1h" }`. @default no limit */
   readonly rateLimit?: RateLimit<FieldValues<Start>>;
+  /**
+   * What its jobs may cost in a day or month, such as `{ month: 100 }`: at 80 % and at 100 % a warning is sent.
+   * @default no budget
+   */
+  readonly budget?: BudgetOptions;
   /**
    * Runs its handlers in a process of its own, with limits on memory and time: an endless loop, an exit or a lack of
    * memory ends its job, and touches no other. @default false: in the service's process

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
+import { problemOfBudget } from "./budget.ts";
 import { problemOfConcurrency, problemOfRate } from "./concurrency.ts";
 import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
 import { fieldsOf } from "./fields.ts";
@@ -43,6 +44,8 @@ export function validateAgent(agent: AgentDefinition): void {
   checkParameters(agent, refuse);
   checkMethods(agent, refuse);
   const names = fieldsOf(agent.methods.job_start).list.map(({ name }) => name);
+  const wrongBudget = agent.budget === undefined ? undefined : problemOfBudget(agent.budget);
+  if (wrongBudget) refuse(`budget ${wrongBudget}`);
   const wrong = agent.concurrency && problemOfConcurrency(agent.concurrency, names);
   if (wrong) refuse(`concurrency.${wrong}`);
   const wrongRate = agent.rateLimit && problemOfRate(agent.rateLimit, names);

@@ -2,6 +2,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { BudgetUse } from "../models/spending.ts";
 import type { Transaction } from "../store/store.ts";
 
 /** A stored change of a job or case: what participants add to and observers receive. */
@@ -15,6 +16,8 @@ export type Change =
   | { kind: "job:restored"; job: StoredJob; by?: string }
   /** Nothing of it is left; in the transaction of `deleted` where it cannot be restored. */
   | { kind: "job:erased"; job: StoredJob; by?: string }
+  /** A share of an agent's budget is used, such as 0.8. */
+  | ({ kind: "budget:reached"; share: number } & BudgetUse)
   | { kind: "case:opened"; case: StoredCase }
   /** `update` is the entry that the change added, if any. */
   | { kind: "case:changed"; case: StoredCase; previous: StoredCase; update?: CaseNodeUpdate; by?: string }

@@ -18,6 +18,7 @@ export interface CoreHooks {
   "job:deleted": ChangeOf<"job:deleted">;
   "job:restored": ChangeOf<"job:restored">;
   "job:erased": ChangeOf<"job:erased">;
+  "budget:reached": ChangeOf<"budget:reached">;
   "case:opened": ChangeOf<"case:opened">;
   "case:changed": ChangeOf<"case:changed">;
   "case:deleted": ChangeOf<"case:deleted">;
@@ -49,6 +50,7 @@ const CORE_HOOKS: Readonly<Record<keyof CoreHooks, true>> = {
   "job:deleted": true,
   "job:restored": true,
   "job:erased": true,
+  "budget:reached": true,
   "case:opened": true,
   "case:changed": true,
   "case:deleted": true,

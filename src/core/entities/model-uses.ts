@@ -90,7 +90,8 @@ function exact(amount: number): number {
   return Number(amount.toPrecision(14));
 }
 
-function partOf(jobId: string): number {
+/** The part of a sum that a job adds to. */
+export function partOf(jobId: string): number {
   let hash = 0;
   for (let at = 0; at < jobId.length; at++) hash = (hash * 31 + jobId.charCodeAt(at)) | 0;
   return Math.abs(hash) % PARTS;

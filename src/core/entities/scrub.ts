@@ -50,6 +50,7 @@ export class Scrub {
       const job = this.job(change.job);
       return job === change.job ? change : ({ ...change, job } as Change);
     }
+    if (change.kind === "budget:reached") return change;
     const item = this.case(change.case);
     if (change.kind !== "case:changed" || !change.update) return { ...change, case: item } as Change;
     return { ...change, case: item, update: this.update(change.update) };

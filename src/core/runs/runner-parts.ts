@@ -4,6 +4,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { ActiveRuns, ActiveRunsParts } from "./active-runs.ts";
+import type { Budgets } from "./budgets.ts";
 import type { LeaseTimes } from "./ownership/membership.ts";
 import type { ResolvedSchedule } from "./schedules/define-schedule.ts";
 
@@ -13,6 +14,8 @@ export interface RunnerParts extends ActiveRunsParts {
   readonly leaseTimes?: Partial<LeaseTimes> | undefined;
   readonly schedules: readonly ResolvedSchedule[];
   readonly maxQueuedJobs: number;
+  /** The budgets of agents; `undefined` where nobody starts jobs by requests. */
+  readonly budgets?: Budgets | undefined;
   /** Milliseconds that deleted jobs can be restored; `null` keeps them indefinitely. */
   readonly deletedKeep: number | null;
   /** Workspace of jobs whose start request names none. */

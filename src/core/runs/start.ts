@@ -68,6 +68,7 @@ export class Starts {
     try {
       refuseUndeclared(agent, sent);
       checkRequired(agent, values);
+      if (agent.definition.budget?.refuse) await this.#parts.budgets?.refuse(agent.slug);
       const { scheduler } = this.#parts.runs;
       place = scheduler.tryTake(toApplicant(input));
       if (!place) await refuseMore(this.#parts);

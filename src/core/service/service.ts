@@ -22,6 +22,7 @@ import { ServiceState, VERSION } from "../http/service-state.ts";
 import { answerInStandby } from "../http/standby-answer.ts";
 import { shortInstance } from "../models/own-rows.ts";
 import { Retention } from "../retention/retention.ts";
+import { Budgets } from "../runs/budgets.ts";
 import { openUnderWay } from "../runs/crashes/under-way.ts";
 import { Emissions } from "../runs/emissions.ts";
 import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
@@ -46,6 +47,7 @@ import {
   AGENTS,
   AUDIT,
   BACKUPS,
+  BUDGETS,
   CASES,
   CLOCK,
   HOOKS,
@@ -157,6 +159,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     scope.onClose(() => life.end());
     await scope.get(RUNNER).reconcile(life.before);
     await scope.get(RUNNER).schedules.start();
+    scope.onClose(() => scope.get(BUDGETS).close());
     scope.onClose(() => scope.get(RETENTION).close());
     scope.onClose(() => scope.get(REJECTED_KEYS).flush());
     const marked = noteKeyChange(
@@ -318,6 +321,11 @@ export function createScope(options: ResolvedOptions): Container {
   scope.factory(JOBS, () => new Jobs(scope.get(STORE), liveCosts));
   scope.class(CASES, Cases, [STORE]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
+  scope.factory(BUDGETS, () => {
+    const [store, ledger, agents] = [scope.get(STORE), scope.get(LEDGER), scope.get(AGENTS)];
+    const [hooks, log] = [scope.get(EMITTER), scope.get(LOGGER)];
+    return new Budgets({ store, ledger, agents, hooks, log, clock: options.clock });
+  });
   scope.factory(RUNNER, () => {
     const runner = createRunner({
       agents: scope.get(AGENTS),
@@ -343,6 +351,7 @@ export function createScope(options: ResolvedOptions): Container {
       maxConcurrentJobs: options.maxConcurrentJobs,
       maxQueuedJobs: options.maxQueuedJobs,
       deletedKeep: options.deletedRetention,
+      budgets: scope.get(BUDGETS),
       stopGrace: options.stopGrace,
       suspendAfter: options.suspendAfter,
       strictSteps: options.strictSteps,

@@ -19,6 +19,7 @@ import type { LiveStreams } from "../http/live-streams.ts";
 import type { Router } from "../http/route.ts";
 import type { ServiceState } from "../http/service-state.ts";
 import type { Retention } from "../retention/retention.ts";
+import type { Budgets } from "../runs/budgets.ts";
 import type { Runner } from "../runs/runner.ts";
 import type { BackupState } from "../store/backup/backups.ts";
 import type { Store } from "../store/store.ts";
@@ -48,6 +49,8 @@ export const AUDIT = createSharedToken<AuditLog>("audit log");
 export const REJECTED_KEYS = createSharedToken<RejectedKeys>("rejected keys");
 /** Removes expired jobs. */
 export const RETENTION = createSharedToken<Retention>("retention");
+/** What agents have spent of their budgets. */
+export const BUDGETS = createSharedToken<Budgets>("budgets");
 /** The backups of the store, if they are made. */
 export const BACKUPS = createSharedToken<() => BackupState | undefined>("backups");
 export const RUNNER = createSharedToken<Runner>("runner");

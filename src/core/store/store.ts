@@ -19,6 +19,7 @@ import type {
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ScheduleState } from "../models/schedule.ts";
+import type { BudgetNotice, Spending } from "../models/spending.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 
 /** The fields of every stored entity. */
@@ -74,6 +75,8 @@ export interface Tables {
   Probe: ProbeJob;
   SharedLimit: SharedLimit;
   ModelUse: ModelUse;
+  Spending: Spending;
+  BudgetNotice: BudgetNotice;
 }
 export type TableName = keyof Tables & string;
 

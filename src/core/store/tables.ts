@@ -16,6 +16,7 @@ import type {
 import { nextNotice } from "../models/question.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ScheduleState } from "../models/schedule.ts";
+import type { BudgetNotice, Spending } from "../models/spending.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
@@ -224,6 +225,24 @@ const MODEL_USE_TABLE: TableSpec<ModelUse> = {
   sorted: ["day"],
 };
 
+const SPENDING_TABLE: TableSpec<Spending> = {
+  name: "Spending",
+  version: 1,
+  entity: false,
+  index: ({ id, agent }) => ({ agent, month: id.split("/")[1] ?? "" }),
+  facets: ["agent"],
+  sorted: [],
+};
+
+const BUDGET_NOTICE_TABLE: TableSpec<BudgetNotice> = {
+  name: "BudgetNotice",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   name: "AgentSetting",
   version: 1,
@@ -262,4 +281,6 @@ export const CORE_TABLES: readonly TableSpec[] = [
   PROBE_TABLE,
   SHARED_LIMIT_TABLE,
   MODEL_USE_TABLE,
+  SPENDING_TABLE,
+  BUDGET_NOTICE_TABLE,
 ];

@@ -126,6 +126,7 @@ async function createLink(
   for (const kind of CHANGES) {
     onClose(hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)));
   }
+  onClose(hooks.on("budget:reached", () => link.wake(SERVICE_STREAM)));
   onClose(
     hooks.on("service:ready", () =>
       link.register().catch((error: unknown) => log.error("this server could not be registered", { error })),

@@ -9,6 +9,7 @@ import { jobStartConfirmationEvent } from "../../core/models/events/job-start-co
 import { jobStatusEvent } from "../../core/models/events/job-status-event.ts";
 import { isHeld, type Job, type StoredJob, toJob } from "../../core/models/job.ts";
 import type { Transaction } from "../../core/store/store.ts";
+import { SERVICE_STREAM } from "./control-link.ts";
 
 /** The event for a change, and the job in whose order it belongs. */
 export async function toEvent(
@@ -23,6 +24,12 @@ export async function toEvent(
       return { stream: change.job.id, event: jobStartConfirmationEvent(await show(change.job, tx)) };
     case "job:finished":
       return { stream: change.job.id, event: jobFinishedEvent(await show(change.job, tx)) };
+    case "budget:reached": {
+      const { kind: _, agent, ...use } = change;
+      const details = { reason: "budget", agent, ...use };
+      const about = { source: { agent }, object_type: "agent", details };
+      return { stream: SERVICE_STREAM, event: { ...about, type: "agent.anomaly" } };
+    }
     case "case:opened":
       return { stream: change.case.job_id, event: caseStartEvent(change.case) };
     case "case:changed":

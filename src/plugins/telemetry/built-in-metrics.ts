@@ -4,6 +4,7 @@ import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import type { Budgets } from "../../core/runs/budgets.ts";
 import type { BackupState } from "../../core/store/backup/backups.ts";
 import type { Store } from "../../core/store/store.ts";
 import { genAiMetrics } from "./gen-ai.ts";
@@ -17,6 +18,7 @@ export interface BuiltInParts {
   readonly store: Store;
   readonly state: ServiceState;
   readonly control: ControlSystem;
+  readonly budgets: Budgets;
   /** The backups of the store, if they are made. */
   readonly backups: () => BackupState | undefined;
   /** Dropped telemetry so far. */
@@ -123,6 +125,18 @@ export function builtInMetrics(parts: BuiltInParts): {
       const backup = parts.backups();
       return backup === undefined ? [] : one(backup.error === null ? 1 : 0);
     }),
+    new Gauge("svc_agent_budget", "Budgets of agents, by period", async () =>
+      (await parts.budgets.list()).map(({ agent, period, budget }) => ({
+        labels: { agent, period },
+        value: budget,
+      })),
+    ),
+    new Gauge("svc_agent_spent", "What agents have spent of their budgets, by period", async () =>
+      (await parts.budgets.list()).map(({ agent, period, spent }) => ({
+        labels: { agent, period },
+        value: spent,
+      })),
+    ),
     new Gauge("svc_uptime_seconds", "Time since the start", () => one(state.uptime())),
     new Gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss())),
     new Gauge(

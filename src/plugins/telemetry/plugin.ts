@@ -6,6 +6,7 @@ import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENTS,
   BACKUPS,
+  BUDGETS,
   CASES,
   CONTROL_SYSTEM,
   EVENTS,
@@ -54,6 +55,7 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
         state: context.get(SERVICE_STATE),
         control: context.get(CONTROL_SYSTEM),
         backups: context.get(BACKUPS),
+        budgets: context.get(BUDGETS),
         dropped: () => pipeline?.buffer.dropped ?? 0,
       });
       context.onClose(stop);

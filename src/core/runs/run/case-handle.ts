@@ -16,6 +16,7 @@ import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
 import { askCase, endCase, rewordCase, updateCase } from "../../entities/cases.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import { addSpending } from "../../entities/spending.ts";
 import type { Case } from "../../models/case.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
 import type { Job } from "../../models/job.ts";
@@ -125,6 +126,7 @@ export class RunCase implements CaseHandle {
       await run.write(async (unit) => {
         await updateCase(unit, this.id, stored);
         await unit.record(run.jobId, { type: "call", call: "update", ...call.fields, ...charge });
+        await addSpending(unit, { jobId: run.jobId, agent: run.parts.agent, cost });
         unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
       run.stopAt(cost > 0 ? run.limits.spend(cost, name) : undefined);
@@ -319,6 +321,7 @@ export class RunCase implements CaseHandle {
           ...(cost > 0 && { cost }),
           ...(end.error !== undefined && { error: { name: "Error", message: end.error } }),
         });
+        await addSpending(unit, { jobId: run.jobId, agent: run.parts.agent, cost });
         unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
       run.openCases.delete(this.id);

@@ -1,5 +1,6 @@
 import type { Unit } from "../../entities/ledger.ts";
 import { addModelUse } from "../../entities/model-uses.ts";
+import { addSpending } from "../../entities/spending.ts";
 import type { StepKind } from "../../models/model-use.ts";
 import type { WorkEntry } from "../../models/run-entry.ts";
 import { costOf, type StepUnderWay } from "./activity.ts";
@@ -18,12 +19,13 @@ export function workOf({ kind, reported }: StepUnderWay): WorkEntry {
   return { ...(kind && { kind }), ...(reported?.model && { model: reported.model }) };
 }
 
-/** Adds an attempt to call a model to the sums. */
+/** Adds what an attempt has cost to the sums, and what it has used of a model. */
 export async function countUse(
   unit: Unit,
   step: StepUnderWay,
   of: { readonly jobId: string; readonly agent: string; readonly isFailed: boolean },
 ): Promise<void> {
-  if (step.kind !== "model") return;
-  await addModelUse(unit, { ...of, facts: step.reported?.model, cost: costOf(step) });
+  const cost = costOf(step);
+  await addSpending(unit, { ...of, cost });
+  if (step.kind === "model") await addModelUse(unit, { ...of, facts: step.reported?.model, cost });
 }

@@ -220,6 +220,17 @@ export const DashboardSchema = v.object({
       counts: v.object({ completed: v.number(), failed: v.number(), running: v.number() }),
     }),
   ),
+  /** What agents have spent of their budgets, in this day and month, UTC. */
+  budgets: v.array(
+    v.object({
+      agent: v.string(),
+      period: v.picklist(["day", "month"]),
+      since: v.string(),
+      budget: v.number(),
+      spent: v.number(),
+      refuses: v.boolean(),
+    }),
+  ),
   /** Over the time `range`; computed at most every ten seconds, over days every minute. */
   well: v.object({
     range: v.picklist(["1h", "24h", "7d", "30d"]),

@@ -1,7 +1,7 @@
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatBytes, formatCount, formatDuration } from "../views/format.ts";
-import { statusPiece } from "../views/pieces.ts";
+import { pathTo, statusPiece } from "../views/pieces.ts";
 
 interface Fact {
   readonly name: string;
@@ -48,6 +48,12 @@ export async function readCards(parts: AdminParts): Promise<{
   if (backup?.error) {
     const text = `The store could not be backed up: ${backup.error}.`;
     alerts.push({ kind: "warn", text, href: "/admin/server", link: "Server page" });
+  }
+  for (const { agent, period, budget, spent } of await parts.budgets.list()) {
+    if (spent < budget * 0.8) continue;
+    const isOver = spent >= budget;
+    const text = `${agent} has used ${isOver ? "all" : `${Math.floor((spent / budget) * 100)} %`} of its budget of the ${period}.`;
+    alerts.push({ kind: isOver ? "bad" : "warn", text, href: pathTo("agents", agent), link: "Agent" });
   }
   const cards = [
     await storeCard(parts),

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import type { BudgetUse } from "../../../core/models/spending.ts";
 import { DashboardSchema, RecentSchema, StatsSchema } from "../answers/entities.ts";
 import type { FailureGroup } from "../failures/read-failures.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
@@ -66,11 +67,12 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
     page: "dashboard",
     fragment: "dashboard",
     json: async () => {
-      const [stats, recent, activity, well] = await Promise.all([
+      const [stats, recent, activity, well, budgets] = await Promise.all([
         readStats(parts),
         readRecent(parts),
         parts.activity.read(),
         parts.wellness.read(range),
+        parts.budgets.list(),
       ]);
       return {
         ...stats,
@@ -78,6 +80,7 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
         cost_today: activity.costToday,
         hours: activity.hours,
         well,
+        budgets,
       };
     },
     state: () => dashboardState(parts, range),
@@ -87,7 +90,7 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
 async function dashboardState(parts: AdminParts, range: RangeName): Promise<Record<string, unknown>> {
   const { jobs, options } = parts;
   const now = parts.clock();
-  const [figures, well, running, waiting, failed, recent, cards] = await Promise.all([
+  const [figures, well, running, waiting, failed, recent, cards, budgets] = await Promise.all([
     readFigures(parts),
     parts.wellness.read(range),
     jobs.list({ where: { status: ["in_progress", "cancelling"] }, sort: "-updated_at", limit: SHOWN }),
@@ -95,6 +98,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
     jobs.list({ where: failedSince(now), sort: "-finished_at", limit: SHOWN }),
     readRecent(parts),
     readCards(parts),
+    parts.budgets.list(),
   ]);
   return {
     startable: startable(parts.agents),
@@ -126,6 +130,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
     reasons: well.failures.map((group) => toReason(group, now, RANGES[range].length)),
     costs: toCosts(well, options.currency),
     costsArePartial: well.costsArePartial,
+    budgets: budgets.map((use) => toBudget(use, options.currency)),
     running: { total: formatCount(running.total), items: running.items.map((job) => toRunning(job, now)) },
     waiting: {
       total: formatCount(waiting.total),
@@ -179,6 +184,19 @@ function toCosts({ costs }: Wellbeing, currency: string) {
     each: `${formatCost(cost / jobs, currency)} a job`,
     bar: meterBar(cost / costs[0]!.cost).toString(),
   }));
+}
+
+/** What an agent has spent of a budget. */
+function toBudget({ agent, period, budget, spent, refuses }: BudgetUse, currency: string) {
+  const share = spent / budget;
+  const rest = share >= 1 && refuses ? ", starts no more jobs" : "";
+  return {
+    agent,
+    href: pathTo("agents", agent),
+    text: `${formatCost(spent, currency)} of ${formatCost(budget, currency)} this ${period} (${Math.floor(share * 100)} %)${rest}`,
+    tone: share >= 1 ? "over" : share >= 0.8 ? "high" : "",
+    bar: meterBar(share).toString(),
+  };
 }
 
 interface Figures {

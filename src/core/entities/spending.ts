@@ -1,0 +1,37 @@
+import type { Store } from "../store/store.ts";
+import type { Unit } from "./ledger.ts";
+import { partOf } from "./model-uses.ts";
+
+/** Adds what a job has spent to the sums of its agent, in the unit that records it. */
+export async function addSpending(
+  unit: Unit,
+  { agent, jobId, cost }: { readonly agent: string; readonly jobId: string; readonly cost: number },
+): Promise<void> {
+  if (cost <= 0) return;
+  const day = unit.now.slice(0, 10);
+  const id = [agent, day.slice(0, 7), partOf(jobId)].join("/");
+  if (!(await unit.tx.get("Spending", id))) await unit.tx.insert("Spending", { id, agent, days: {} });
+  await unit.tx.change("Spending", id, (row) => ({
+    ...row,
+    days: { ...row.days, [day]: exact((row.days[day] ?? 0) + cost) },
+  }));
+}
+
+/** What an agent has spent on a day, `YYYY-MM-DD`, and in its month. */
+export async function readSpending(
+  store: Store,
+  agent: string,
+  day: string,
+): Promise<{ readonly day: number; readonly month: number }> {
+  const where = { agent, month: day.slice(0, 7) };
+  const { items } = await store.table("Spending").list({ where, limit: Number.POSITIVE_INFINITY });
+  const sums = items.flatMap(({ days }) => Object.entries(days));
+  const sum = (of: readonly (readonly [string, number])[]) =>
+    exact(of.reduce((all, [, cost]) => all + cost, 0));
+  return { day: sum(sums.filter(([one]) => one === day)), month: sum(sums) };
+}
+
+/** Without the noise of adding decimal fractions. */
+function exact(amount: number): number {
+  return Number(amount.toPrecision(14));
+}
