@@ -304,6 +304,11 @@
     setTimeout(() => note.remove(), 7000);
   }
 
+  // What this tab remembers ends with the session.
+  document.addEventListener("submit", (event) => {
+    if (event.target.matches('[action="/admin/session/end"]')) sessionStorage.clear();
+  });
+
   // Keyboard
   const GO = { d: "/admin/", j: "/admin/jobs", c: "/admin/cases", i: "/admin/inbox", a: "/admin/agents", l: "/admin/console", s: "/admin/server", f: "/admin/failures" };
   let went = 0;

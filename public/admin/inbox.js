@@ -26,6 +26,7 @@
         const note = document.createElement("p");
         note.className = "soft";
         note.textContent = "Answered or ended elsewhere.";
+        forget(form);
         form.replaceWith(note);
       }
       for (const row of $$("[data-case]", inbox)) row.classList.toggle("over", isOver(row.dataset.case));
@@ -44,6 +45,40 @@
     if (target?.matches?.(".ask") && $(".pane .done")) $(".asks [aria-current]")?.closest("li").classList.add("over");
     if (target?.id === "inbox") $(".asks [aria-current]")?.scrollIntoView({ block: "nearest" });
   });
+
+  // An answer that is half typed stays in this tab until its question is answered or ends; signing out removes it.
+  const DRAFT = "svc-draft:";
+  const FORM = ".ask form[id^=form-]";
+  document.addEventListener("input", ({ target }) => {
+    const form = target.closest(FORM);
+    if (!form) return;
+    const typed = [...new FormData(form)].filter(([name]) => name !== "question_id");
+    sessionStorage.setItem(DRAFT + form.id, JSON.stringify(typed));
+  });
+
+  function restore() {
+    for (const form of $$(FORM)) {
+      const kept = sessionStorage.getItem(DRAFT + form.id);
+      if (kept !== null) fill(form, JSON.parse(kept));
+    }
+  }
+  function fill(form, typed) {
+    for (const field of form.elements) {
+      if (!field.name || field.type === "hidden") continue;
+      const values = typed.filter(([name]) => name === field.name).map(([, value]) => value);
+      if (field.type === "checkbox" || field.type === "radio") field.checked = values.includes(field.value);
+      else if (field.multiple) for (const option of field.options) option.selected = values.includes(option.value);
+      else if (values.length > 0) field.value = values[0];
+    }
+  }
+  function forget(form) {
+    if (form?.id) sessionStorage.removeItem(DRAFT + form.id);
+  }
+  document.addEventListener("htmx:afterSettle", restore);
+  document.addEventListener("htmx:beforeSwap", ({ detail: { requestConfig, xhr } }) => {
+    if (requestConfig.elt?.matches?.(FORM) && xhr.responseText.includes('class="done"')) forget(requestConfig.elt);
+  });
+  restore();
 
   document.addEventListener("svc:step", (event) => {
     event.preventDefault();

@@ -319,6 +319,52 @@ chromium.it("questions are answered one after another by keyboard, beside their 
 });
 
 chromium.it(
+  "a half-typed answer stays with its question while others are read, until it is answered or its person signs out",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });
+    for (const ref of ["one", "two"])
+      await seedCase(server.service, { job: "j", ref, question: `Pay ${ref}?` });
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/inbox?question=one`);
+    const { keyboard } = page;
+    const pane = page.getByRole("region", { name: "Question", exact: true });
+    const typed = async () => ({
+      no: await pane.getByLabel("No", { exact: true }).isChecked(),
+      message: await pane.getByLabel("Message").inputValue(),
+    });
+
+    await pane.getByLabel("No", { exact: true }).check();
+    await pane.getByLabel("Message").fill("ask the buyer");
+    await page.locator("h1").click();
+    await keyboard.press("j");
+    await pane.getByRole("heading", { name: "Pay two?" }).waitFor();
+    expect(await typed()).toEqual({ no: false, message: "" });
+    await pane.getByLabel("Message").fill("of two");
+    await page.locator("h1").click();
+    await keyboard.press("k");
+    await pane.getByRole("heading", { name: "Pay one?" }).waitFor();
+    await expect.poll(typed).toEqual({ no: true, message: "ask the buyer" });
+    await pane.getByRole("link", { name: "Case one" }).click();
+    await page.goBack();
+    await expect.poll(typed).toEqual({ no: true, message: "ask the buyer" });
+    const sent = (await (await server.request("/admin/api/cases/one")).json()) as { status: string };
+    expect(sent.status).toBe("awaiting");
+
+    await pane.getByRole("button", { name: "Answer", exact: true }).click();
+    await pane.getByText("Answered. The agent continues.").waitFor();
+    const drafts = () => page.evaluate("Object.keys(sessionStorage).filter((key) => key.includes('draft'))");
+    await expect.poll(drafts).toHaveLength(1);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    expect(await page.evaluate("Object.keys(sessionStorage)")).toEqual([]);
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+);
+
+chromium.it(
   "below 1000 pixels the inbox is a list, then the question's page, also without script",
   async () => {
     await using server = await testServer({ agents: [ticker] });
