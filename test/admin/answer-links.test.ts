@@ -15,6 +15,7 @@ const asker = defineAgent({
     job_start: {
       run: async ({ job }) => {
         const item = await job.openCase({ id: `${job.id}-case`, name: "Order 7" });
+        await item.step("find the order", () => ({ sum: "4000 <b>", lines: "x".repeat(5000) }));
         const answer = await item.ask({
           question: "Refund order <7>?",
           fields: [
@@ -59,6 +60,7 @@ async function ask(body: object = { name: "Mira" }): Promise<{ id: string; item:
   return { id, item: `${id}-case`, link: (await response.json()) as Link };
 }
 
+const headers = () => ({ "x-api-key": server.key, accept: "text/html" });
 const page = (path: string, headers = {}) =>
   fetch(server.url + path, { headers: { accept: "text/html", ...headers } });
 const tokenOf = ({ path }: Link) => new URL(path, server.url).searchParams.get("token")!;
@@ -97,6 +99,26 @@ describe("a link answers one question for one person", () => {
       expect.stringContaining("You answered it, Mira."),
     ]);
     expect(await answersOf(id)).toHaveLength(1);
+  });
+
+  it("with what the steps of the case found only if the link was made so, and not much of it", async () => {
+    const { item, link } = await ask({ name: "Mira", evidence: true });
+    const without = await ask();
+    const made = await postForm(
+      server,
+      `/admin/cases/${item}/links`,
+      { name: "Ada", evidence: "1" },
+      headers(),
+    );
+    const byForm = /value="[^"]*(\/answer[^"]+)"/.exec(await made.text())![1]!;
+
+    const texts = await Promise.all(
+      [link.path, byForm, without.link.path].map(async (path) => (await page(path)).text()),
+    );
+
+    expect(texts.map((text) => text.includes("4000 &lt;b&gt;"))).toEqual([true, true, false]);
+    expect(texts.map((text) => text.includes("find the order"))).toEqual([true, true, false]);
+    for (const text of texts) expect(text.length).toBeLessThan(10_000);
   });
 
   it("not by being opened, as scanners of mail do", async () => {

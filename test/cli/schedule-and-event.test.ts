@@ -31,6 +31,55 @@ test("svc schedule lists the schedules, pauses and resumes one, and starts its j
   expect(unknown).toMatchObject({ code: 1, text: expect.stringContaining("weekly") });
 });
 
+test("svc agent pauses and resumes an agent, as its health says", async () => {
+  await using here = await start();
+
+  const paused = await here.svc("agent", "pause", "waiter");
+  const health = (await (await here.server.request("/agents/health")).json()) as { agents: object };
+  const listed = await here.svc("agent", "list");
+  const resumed = await here.svc("agent", "resume", "waiter");
+  const after = await here.svc("agent", "list");
+  const unknown = await here.svc("agent", "pause", "nobody");
+
+  expect(paused).toEqual({ code: 0, text: "Agent waiter is paused: its new jobs wait" });
+  expect(Object.values(health.agents)).toMatchObject([{ slug: "waiter", paused: true }]);
+  expect(listed.text).toMatch(/^waiter\s+1\.0\.0\s+paused/m);
+  expect(resumed).toEqual({ code: 0, text: "Agent waiter is resumed" });
+  expect(after.text).toMatch(/^waiter\s+1\.0\.0\s+available/m);
+  expect(unknown.code).toBe(1);
+});
+
+test("svc job assigns a question, and makes a link with which one person answers it", async () => {
+  const asker = defineAgent({
+    name: "Asker",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        fields: [],
+        run: async ({ job }) => {
+          const item = await job.openCase({ id: "order", name: "Order" });
+          return item.ask({ question: "Pay?", fields: [{ name: "by", required: true }] });
+        },
+      },
+    },
+  });
+  await using here = await startServer({ agents: [asker] });
+  await here.server.request("/agents/asker/jobs", { json: { job_context: { job_id: "a" } } });
+  await expect.poll(async () => (await here.svc("job", "show", "a")).text).toContain("Pay?");
+
+  const assigned = await here.svc("job", "assign", "a", "--to", "finance");
+  const nobody = await here.svc("job", "assign", "a", "order");
+  const link = await here.svc("job", "link", "a", "--for", "Mira", "--expires-in", "3d");
+  const page = await (await fetch(link.text)).text();
+  const wrong = await here.svc("job", "link", "a", "other", "--for", "Mira");
+
+  expect(assigned).toEqual({ code: 0, text: "The question of case order is assigned to finance" });
+  expect(nobody.text).toBe("The question of case order is assigned to nobody");
+  expect(link.text).toMatch(/^http:.*\/answer\?token=/);
+  expect(page).toContain("Mira");
+  expect(wrong).toMatchObject({ code: 1, text: expect.stringContaining('has no case "other"') });
+});
+
 test("svc event sends data from the command line or a file, once for each id, and lists what was received", async () => {
   await using here = await start();
   await writeFile(join(here.server.dataDir, "paid.json"), '{ "order": 43 }');

@@ -102,6 +102,7 @@ describeServer("health", ({ start }) => {
         slug: "clerk",
         status: "degraded",
         version: "1.2.3",
+        paused: false,
         statistics: {
           total_jobs: 3,
           completed_jobs: 1,

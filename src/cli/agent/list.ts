@@ -27,7 +27,12 @@ export const list = defineCommand({
   },
 });
 
-function toRow({ slug, version, status, statistics }: AgentHealth): string[] {
+function toRow({ slug, version, status, paused, statistics }: AgentHealth): string[] {
   const { total_jobs, in_progress_jobs, failed_jobs } = statistics;
-  return [slug, version, status, ...[total_jobs, in_progress_jobs, failed_jobs].map(String)];
+  return [
+    slug,
+    version,
+    paused ? "paused" : status,
+    ...[total_jobs, in_progress_jobs, failed_jobs].map(String),
+  ];
 }

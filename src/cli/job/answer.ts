@@ -59,7 +59,8 @@ async function promptAtTerminal({ question, fields }: Question): Promise<Record<
   return promptFields(question, fields);
 }
 
-function findQuestion(
+/** The open question of a case of a job; of its only one where none is named. */
+export function findQuestion(
   cases: readonly Case[],
   jobId: string,
   caseId: string | undefined,

@@ -2,6 +2,7 @@ import type { CliContext } from "../context.ts";
 import { withPrintable } from "../printable.ts";
 import { runProgram } from "../program.ts";
 import { answer } from "./answer.ts";
+import { assign, link } from "./ask-people.ts";
 import { remove, restore } from "./delete.ts";
 import { fork } from "./fork.ts";
 import { continueHeld, move } from "./held.ts";
@@ -25,6 +26,8 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
         show,
         watch,
         answer,
+        assign,
+        link,
         stop,
         retry,
         resume,

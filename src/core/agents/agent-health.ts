@@ -9,6 +9,8 @@ export interface AgentHealth {
   slug: string;
   status: "available" | "busy" | "degraded";
   version: string;
+  /** Whether it starts no new jobs. */
+  paused: boolean;
   statistics: {
     total_jobs: number;
     completed_jobs: number;
@@ -20,7 +22,10 @@ export interface AgentHealth {
 }
 
 /** Computes an agent's job statistics. */
-export async function readAgentHealth(agent: HostedAgent, jobs: Jobs): Promise<AgentHealth> {
+export async function readAgentHealth(
+  agent: HostedAgent,
+  { jobs, pausedAgents }: { readonly jobs: Jobs; readonly pausedAgents: readonly string[] },
+): Promise<AgentHealth> {
   const count = async (status?: readonly EntityStatus[]): Promise<number> =>
     (await jobs.list({ where: { agent_name: agent.slug, status }, limit: 1 })).total;
   const [total, completed, failed, inProgress] = await Promise.all([
@@ -35,6 +40,7 @@ export async function readAgentHealth(agent: HostedAgent, jobs: Jobs): Promise<A
     slug: agent.slug,
     status: inProgress > 0 ? "busy" : failed > total / 2 ? "degraded" : "available",
     version: agent.definition.version,
+    paused: pausedAgents.includes(agent.slug),
     statistics: {
       total_jobs: total,
       completed_jobs: completed,

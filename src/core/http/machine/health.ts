@@ -42,6 +42,8 @@ export const AgentHealthSchema = v.object({
   slug: v.string(),
   status: v.picklist(["available", "busy", "degraded"]),
   version: v.string(),
+  /** Whether it starts no new jobs, because a person paused it. */
+  paused: v.boolean(),
   statistics: v.object({
     total_jobs: v.number(),
     completed_jobs: v.number(),
@@ -93,7 +95,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "key",
       summary: "Health of the agents",
       description:
-        "An agent is `busy` while a job is in progress and `degraded` when more than half of its jobs failed or were cancelled. `success_rate` is the percentage of its jobs that completed.",
+        "An agent is `busy` while a job is in progress and `degraded` when more than half of its jobs failed or were cancelled. `paused` agents start no new jobs. `success_rate` is the percentage of its jobs that completed.",
       tag,
       responses: {
         200: {
@@ -106,8 +108,11 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
         },
       },
       handler: async () => {
+        const { pausedAgents } = runner;
         const entries = await Promise.all(
-          agents.list().map(async (agent) => [agent.id, await readAgentHealth(agent, jobs)] as const),
+          agents
+            .list()
+            .map(async (agent) => [agent.id, await readAgentHealth(agent, { jobs, pausedAgents })] as const),
         );
         const { status } = serviceHealth(parts);
         const degraded = entries.some(([, agent]) => agent.status === "degraded");

@@ -48,7 +48,7 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
 async function readAgent(parts: AdminParts, agent: HostedAgent) {
   const [{ server_encrypted_parameters: _parameters, ...response }, health] = await Promise.all([
     toAgentResponse(agent, { prefix: parts.service.apiPrefix, settings: parts.settings }),
-    readAgentHealth(agent, parts.jobs),
+    readAgentHealth(agent, { jobs: parts.jobs, pausedAgents: parts.runner().pausedAgents }),
   ]);
   const paused = (await parts.settings.find(agent.slug))?.paused ?? null;
   return { ...response, status: health.status, statistics: health.statistics, paused };

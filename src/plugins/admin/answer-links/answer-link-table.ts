@@ -15,6 +15,8 @@ export interface AnswerLink {
   readonly created: number;
   /** When it expires at the latest. */
   readonly until: number;
+  /** Whether its page shows what the steps of the case found. */
+  readonly evidence?: boolean;
   /** When the person has answered. */
   readonly used?: number;
 }

@@ -10,6 +10,14 @@ interface LinkParts {
   readonly clock: () => Date;
 }
 
+interface NewAnswerLink {
+  readonly name: string;
+  readonly by: string;
+  /** Milliseconds. */
+  readonly lasts: number;
+  readonly evidence: boolean;
+}
+
 /** The links with which people answer a question without a key, stored as hashes. */
 export class AnswerLinks {
   readonly #parts: LinkParts;
@@ -18,17 +26,18 @@ export class AnswerLinks {
     this.#parts = parts;
   }
 
-  /** `lasts` in milliseconds. The token is returned only here. */
+  /** The token is returned only here. */
   async create(
     item: AskingCase,
-    { name, by, lasts }: { readonly name: string; readonly by: string; readonly lasts: number },
+    { name, by, lasts, evidence }: NewAnswerLink,
   ): Promise<{ link: AnswerLink; token: string }> {
     await this.#removeExpired();
     const token = randomBytes(24).toString("base64url");
     const created = this.#now();
     const { id: question_id, asked_at } = item.question;
     const about = { case_id: item.id, question_id, asked_at };
-    const link = { id: hash(token), name, by, ...about, created, until: created + lasts };
+    const shows = evidence ? { evidence } : {};
+    const link = { id: hash(token), name, by, ...about, ...shows, created, until: created + lasts };
     await this.#table.insert(link);
     return { link, token };
   }

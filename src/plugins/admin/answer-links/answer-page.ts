@@ -4,12 +4,13 @@ import { describeProblems, readFields as readCoreFields } from "../../../core/ag
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { WrongKeys } from "../../../core/http/wrong-keys.ts";
+import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import { agreement } from "../../../core/models/question.ts";
 import type { AskingCase } from "../../../core/runs/open-questions.ts";
 import { htmlAnswer } from "../answer.ts";
 import { readFields, renderFields } from "../forms/fields.ts";
 import { readForm } from "../forms/read-form.ts";
-import { timeoutNote } from "../inbox/ask-view.ts";
+import { isEvidence, timeoutNote } from "../inbox/ask-view.ts";
 import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText } from "../query.ts";
@@ -136,10 +137,28 @@ async function showQuestion(
     message: typed?.get("message") ?? "",
     fields: renderFields(question.fields, { id: "a", typed, problems }).toString(),
     timeoutNote: timeoutNote(question, parts.clock()).toString(),
+    evidence: link.evidence ? toFound(await parts.cases.updates(item.id, READ)) : [],
   };
   return show(parts, event, {
     status: typed ? 422 : 200,
     state: { title: question.question.slice(0, 100), ask },
+  });
+}
+
+/** Updates that are read, results that are shown, the newest first, and characters of each: the page stays small. */
+const READ = 50;
+const SHOWN = 5;
+const LONGEST = 600;
+
+/** What the steps of a case found, as text. */
+function toFound(updates: readonly CaseNodeUpdate[]) {
+  const found = updates.filter(isEvidence).slice(-SHOWN).reverse();
+  return found.map(({ name, payload, error }) => {
+    const text = error ?? JSON.stringify(payload, null, 1).replace(/^\{\n|\n\}$/g, "");
+    return {
+      name: (name ?? "Update").slice(0, 100),
+      text: text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text,
+    };
   });
 }
 

@@ -35,6 +35,8 @@ const NewLinkSchema = v.object({
     ),
     "7d",
   ),
+  /** Whether its page shows what the steps of the case found. */
+  evidence: v.optional(v.boolean(), false),
 });
 type NewLink = v.InferOutput<typeof NewLinkSchema>;
 
@@ -59,7 +61,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/cases/{id}/links",
       summary: "Create a link with which one person answers the open question without a key",
       description:
-        "It works until the question is answered or its time is over, at most for `expires_in` (default 7d). `path` holds a secret and is returned only here; `url` is the same with the service's public address, if that is known. The answer is recorded under `name`.",
+        "It works until the question is answered or its time is over, at most for `expires_in` (default 7d). `path` holds a secret and is returned only here; `url` is the same with the service's public address, if that is known. The answer is recorded under `name`. With `evidence`, its page shows the last results of the case's steps.",
       body: NewLinkSchema,
       status: 201,
       responses: { 201: { description: "The link", schema: CreatedSchema } },
@@ -127,7 +129,8 @@ async function createByForm(
   event: HttpEvent,
   { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {
-  const given = Object.fromEntries(await readForm(event));
+  const form = await readForm(event);
+  const given = { ...Object.fromEntries(form), evidence: form.get("evidence") === "1" };
   const parsed = v.safeParse(NewLinkSchema, given);
   const item = await askingCase(parts, id);
   const made = parsed.success ? await createLink(parts, id, parsed.output, caller) : undefined;
@@ -149,12 +152,12 @@ async function createByForm(
 async function createLink(parts: AdminParts, caseId: string, given: NewLink, caller: Caller) {
   const item = await askingCase(parts, caseId);
   const lasts = toMilliseconds(given.expires_in as "7d");
-  const about = { name: given.name, by: nameOf(caller), lasts };
+  const about = { name: given.name, by: nameOf(caller), lasts, evidence: given.evidence };
   await parts.audit.record({
     by: caller,
     action: "case.link",
     target: { kind: "case", id: caseId },
-    after: { for: given.name, lasts: given.expires_in },
+    after: { for: given.name, lasts: given.expires_in, ...(given.evidence && { evidence: true }) },
   });
   const { link, token } = await parts.answerLinks.create(item, about);
   return { link, path: withQuery("/answer", { token }) };

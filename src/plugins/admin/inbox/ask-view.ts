@@ -83,9 +83,16 @@ function peopleView(caseId: string, question: Question, now: Date) {
   };
 }
 
+/** Whether an update has what a step of the case found. */
+export function isEvidence(update: CaseNodeUpdate): update is CaseNodeUpdate & { payload: object } {
+  const { payload } = update;
+  return payload !== null && !NO_EVIDENCE.some((name) => name in payload);
+}
+
 /** What a step of the case found; the question itself is no evidence. */
-function toEvidence({ name, payload, error }: CaseNodeUpdate) {
-  if (!payload || NO_EVIDENCE.some((name) => name in payload)) return [];
+function toEvidence(update: CaseNodeUpdate) {
+  if (!isEvidence(update)) return [];
+  const { name, payload, error } = update;
   const answer = "usage" in payload ? readAnswer(payload) : undefined;
   const body = answer ? renderMessage(answer).toString() : renderJson(payload);
   return [{ name: name ?? "Update", body, error: error ?? "" }];
