@@ -210,6 +210,7 @@
       row.classList.add("fresh");
       old.replaceWith(row);
       htmx.process(row);
+      tell(row);
     }
   }
 
@@ -380,7 +381,29 @@
     note.textContent = `${count} selected`;
   }
 
-  // Times in the reader's own zone, kept current without asking the service.
+  // Times as the reader wants them, kept current without asking the service.
+  const { times, zone } = document.documentElement.dataset;
+  const isAbsolute = times === "absolute";
+  const format = new Intl.DateTimeFormat("en", {
+    ...{ year: "numeric", month: "2-digit", day: "2-digit", hourCycle: "h23", timeZoneName: "shortOffset" },
+    ...{ hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 },
+    timeZone: zone === "utc" ? "UTC" : undefined,
+  });
+  const local = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  function stamp(date, part) {
+    const of = Object.fromEntries(format.formatToParts(date).map(({ type, value }) => [type, value]));
+    const minute = `${of.hour}:${of.minute}`;
+    const second = `${minute}:${of.second}`;
+    if (part === "tick") return second;
+    if (part === "clock") return `${second}.${of.fractionalSecond}`;
+    if (part === "day") return `${of.month}-${of.day} ${minute}`;
+    const offset = /^GMT(\+0)?$/.test(of.timeZoneName) ? "UTC" : of.timeZoneName;
+    return `${of.year}-${of.month}-${of.day} ${part === "minute" ? minute : second} ${offset}`;
+  }
+  const LABEL = /^\d{4}-\d\d-\d\d \d\d:\d\d (?:UTC|GMT(?:[+-]\d+(?::\d+)?)?)/;
+  const write = (place, text) => {
+    if (place.textContent !== text) place.textContent = text;
+  };
   const UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
   function relative(date) {
     const distance = (date - Date.now()) / 1000;
@@ -395,20 +418,35 @@
     for (const time of $$("time[data-relative]", root)) {
       const date = new Date(time.dateTime);
       if (Number.isNaN(date.getTime())) continue;
-      time.title = date.toLocaleString();
-      const text = relative(date);
-      if (time.textContent !== text) time.textContent = text;
+      const [ago, at] = [relative(date), stamp(date)];
+      time.title = isAbsolute ? ago : at;
+      write(time, isAbsolute ? at : ago);
     }
     for (const time of $$("time[data-until]", root)) {
       const date = new Date(time.dateTime);
       const [ahead, over] = time.dataset.until.split("|");
       const left = (date - Date.now()) / 1000;
-      time.title = date.toLocaleString();
-      const text = `${left > 0 ? ahead : over} ${lasting(Math.abs(left))}`;
-      if (time.textContent !== text) time.textContent = text;
+      time.title = stamp(date);
+      write(time, `${left > 0 ? ahead : over} ${lasting(Math.abs(left))}${isAbsolute ? ` (${stamp(date)})` : ""}`);
       time.classList.toggle("late", left <= 0);
     }
+    for (const time of $$("time[data-clock]", root)) {
+      const date = new Date(time.dataset.clock);
+      if (Number.isNaN(date.getTime())) continue;
+      time.title = stamp(date);
+      write(time, stamp(date, "clock"));
+    }
+    if (isAbsolute) {
+      for (const kind of ["tick", "day"])
+        for (const text of $$(`text[data-${kind}]`, root)) write(text, stamp(new Date(text.dataset[kind]), kind));
+    }
+    for (const column of $$("[data-from]", root)) {
+      const from = stamp(new Date(column.dataset.from), "minute");
+      if (column.matches("title")) write(column, column.textContent.replace(LABEL, from));
+      else column.setAttribute("aria-label", column.getAttribute("aria-label").replace(LABEL, from));
+    }
   }
+  document.addEventListener("svc:times", ({ detail }) => tell(detail));
   // At most two units.
   function lasting(length) {
     const seconds = Math.floor(length);
@@ -432,6 +470,10 @@
   }
   document.addEventListener("htmx:load", (event) => enhance(event.detail.elt));
   enhance(document);
+  // The zone is sent with the setting: the service then knows it without this script, too.
+  const setting = $("#times");
+  if (setting) setting.elements.local.value = local;
+  if (setting && zone === "local") write($("#zone"), `Zone: ${local}`);
   for (const log of $$("[data-follow]")) toEnd(log);
   connect();
 })();

@@ -43,7 +43,7 @@
   function append(line) {
     const row = document.createElement("p");
     const time = document.createElement("time");
-    time.dateTime = line.time;
+    time.dataset.clock = line.time;
     time.textContent = line.clock;
     const level = document.createElement("span");
     level.className = `lv lv-${line.level}`;
@@ -57,6 +57,7 @@
     message.append(fields);
     row.append(time, level, message);
     log.append(row);
+    document.dispatchEvent(new CustomEvent("svc:times", { detail: row }));
     while (log.childElementCount > most) log.firstElementChild.remove();
     if (follow.checked) log.scrollTop = log.scrollHeight;
   }

@@ -258,6 +258,48 @@ chromium.it("lines of the timeline are under the labels of the axis", async () =
   await context.close();
 });
 
+chromium.it(
+  "times are shown as a person chooses: relative or absolute, local or UTC, with and without script",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await startTicker(server, "job");
+    const view = { timezoneId: "Asia/Tokyo" };
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP, view);
+    const created = async (on: Page) => {
+      await on.goto(`${server.url}/admin/jobs`);
+      const time = on.locator("#row-job td time").last();
+      return [await time.textContent(), await time.getAttribute("title")];
+    };
+    const absolute = (zone: string) =>
+      expect.stringMatching(new RegExp(`^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d ${zone}$`));
+    await signIn(page, server.url, server.key);
+
+    expect(await created(page)).toEqual([expect.stringMatching(/ago|now/), absolute("GMT\\+9")]);
+    await page.getByRole("button", { name: "Times: relative" }).click();
+    await page.getByRole("button", { name: "Times: absolute" }).waitFor();
+    expect(await created(page)).toEqual([absolute("GMT\\+9"), expect.stringMatching(/ago|now/)]);
+    const quiet = await browser.newContext({
+      javaScriptEnabled: false,
+      storageState: await context.storageState(),
+    });
+    const still = await quiet.newPage();
+    expect(await created(still)).toEqual([absolute("GMT\\+9"), expect.stringMatching(/ago|now/)]);
+    await still.getByRole("button", { name: "Zone: Asia/Tokyo" }).click();
+    expect(await created(still)).toEqual([absolute("UTC"), expect.stringMatching(/ago|now/)]);
+    await page.getByRole("button", { name: "Zone: Asia/Tokyo" }).click();
+    await page.getByRole("button", { name: "Zone: UTC" }).waitFor();
+    await page.goto(`${server.url}/admin/jobs/job`);
+    await waitForTicks(page, 1);
+    const utc = await page.evaluate("new Date().toISOString().slice(11, 14)");
+    expect(await page.locator(".ticks text").first().textContent()).toMatch(/^\d\d:\d\d:\d\d$/);
+    expect(await page.locator(".ticks text").first().textContent()).toContain(String(utc).slice(0, 1));
+
+    expect(complaints).toEqual([]);
+    await quiet.close();
+    await context.close();
+  },
+);
+
 chromium.it("after an answer the keyboard focus stays where the question was", async () => {
   await using server = await testServer({ agents: [ticker] });
   await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });

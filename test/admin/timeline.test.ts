@@ -307,7 +307,7 @@ it("a long wait between two moments of work is folded, and says how long it was"
   expect(fall.folded).toBe("50 min");
   expect(fall.folds).toEqual([{ x: "47%", width: "6%", title: "50 min of waiting, folded" }]);
   expect(one.shapes).toContain('x="0%" y="2" width="47%"');
-  expect(fall.ticks.at(-1)).toEqual({ x: "53%", label: "50 min 2 s" });
+  expect(fall.ticks.at(-1)).toMatchObject({ x: "53%", label: "50 min 2 s" });
 });
 
 it("a retry after the end is another run, with its own part of the log", () => {

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import type { AgentMethodField } from "../../src/core/models/agent-method-field.ts";
 import { readFields, renderFields } from "../../src/plugins/admin/forms/fields.ts";
 import { negotiate } from "../../src/plugins/admin/negotiate.ts";
+import { toTimeSetting, withTimes, writeTimes } from "../../src/plugins/admin/times.ts";
 import { niceTop, renderChart } from "../../src/plugins/admin/views/chart.ts";
 import {
   formatBytes,
@@ -37,6 +38,43 @@ it.each([
   [Number.NaN, "$0"],
 ])("a cost of %d reads %s", (cost, text) => {
   expect(formatCost(cost, "$")).toBe(text);
+});
+
+it("a page has its times as its reader wants them, and no other text changes", () => {
+  const page =
+    '<time datetime="2026-07-01T22:30:00.000Z" title="2026-07-01 22:30:00 UTC" data-relative>1 h ago</time>' +
+    '<time class="due" datetime="2026-07-01T22:30:00.000Z" title="2026-07-01 22:30:00 UTC" data-until="due in|late">due in 3 h</time>' +
+    '<time data-clock="2026-07-01T22:30:00.123Z">22:30:00.123</time><text x="1" data-tick="2026-07-01T22:30:00.000Z">0</text>' +
+    '<title data-from="2026-07-01T22:00:00.000Z">2026-07-01 22:00 UTC: 3</title><p>2026-07-01 22:30:00 UTC, &lt;time</p>';
+  const shown = (form: "relative" | "absolute", zone: "local" | "utc", local = "") =>
+    withTimes(page, { form, zone, local });
+
+  expect(shown("relative", "utc")).toBe(page);
+  expect(shown("relative", "local")).toBe(page);
+  expect(shown("relative", "local", "Europe/Berlin")).toBe(
+    '<time datetime="2026-07-01T22:30:00.000Z" title="2026-07-02 00:30:00 GMT+2" data-relative>1 h ago</time>' +
+      '<time class="due" datetime="2026-07-01T22:30:00.000Z" title="2026-07-02 00:30:00 GMT+2" data-until="due in|late">due in 3 h</time>' +
+      '<time data-clock="2026-07-01T22:30:00.123Z">00:30:00.123</time><text x="1" data-tick="2026-07-01T22:30:00.000Z">0</text>' +
+      '<title data-from="2026-07-01T22:00:00.000Z">2026-07-02 00:00 GMT+2: 3</title><p>2026-07-01 22:30:00 UTC, &lt;time</p>',
+  );
+  expect(shown("absolute", "utc", "Europe/Berlin")).toBe(
+    '<time datetime="2026-07-01T22:30:00.000Z" title="1 h ago" data-relative>2026-07-01 22:30:00 UTC</time>' +
+      '<time class="due" datetime="2026-07-01T22:30:00.000Z" title="2026-07-01 22:30:00 UTC" data-until="due in|late">due in 3 h (2026-07-01 22:30:00 UTC)</time>' +
+      '<time data-clock="2026-07-01T22:30:00.123Z">22:30:00.123</time><text x="1" data-tick="2026-07-01T22:30:00.000Z">22:30:00</text>' +
+      '<title data-from="2026-07-01T22:00:00.000Z">2026-07-01 22:00 UTC: 3</title><p>2026-07-01 22:30:00 UTC, &lt;time</p>',
+  );
+});
+
+it("a setting of times that nobody can have made is ignored", () => {
+  const evil = toTimeSetting({ form: "x", zone: "utc", local: "Europe/Berlin; Path=/" });
+
+  expect(writeTimes(evil)).toBe("relative.utc.");
+  expect(toTimeSetting({ form: null, zone: null, local: "Nowhere/Land" }).local).toBe("");
+  expect(toTimeSetting({ form: "absolute", zone: null, local: "Asia/Kolkata" })).toEqual({
+    form: "absolute",
+    zone: "local",
+    local: "Asia/Kolkata",
+  });
 });
 
 it("times are shown relative to now", () => {

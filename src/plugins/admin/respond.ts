@@ -5,6 +5,7 @@ import { FLASH_COOKIE, readFlash } from "./flash.ts";
 import { negotiate } from "./negotiate.ts";
 import type { AdminParts } from "./parts.ts";
 import { createShell } from "./shell.ts";
+import { readTimes, withTimes } from "./times.ts";
 
 type State = Record<string, unknown>;
 type Made<T> = () => T | Promise<T>;
@@ -45,7 +46,7 @@ export async function renderPage(
   const flash = readFlash(event, parts);
   const shell = await createShell(parts, event, flash);
   const text = await parts.renderer.render(`pages/${template}`, { shell, ...state });
-  const response = await htmlAnswer(event, text, {
+  const response = await htmlAnswer(event, withTimes(text, readTimes(event, parts)), {
     ...answer,
     headers: { ...refreshHeader(event), ...answer.headers },
   });
@@ -63,7 +64,8 @@ export async function renderFragment(
   { template, state }: { template: string; state: State },
   answer: HtmlAnswer = {},
 ): Promise<Response> {
-  return htmlAnswer(event, await parts.renderer.render(`fragments/${template}`, state), answer);
+  const text = await parts.renderer.render(`fragments/${template}`, state);
+  return htmlAnswer(event, withTimes(text, readTimes(event, parts)), answer);
 }
 
 /** `?refresh=10` reloads a page by itself: live pages for browsers that run no script. */

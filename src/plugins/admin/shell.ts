@@ -5,6 +5,7 @@ import type { Flash } from "./flash.ts";
 import type { AdminParts } from "./parts.ts";
 import type { OwnAddress } from "./same-origin.ts";
 import { SESSION_COOKIE } from "./sessions.ts";
+import { readTimes, type TimeSetting, zoneOf } from "./times.ts";
 import { html } from "./views/html.ts";
 
 export const THEME_COOKIE = "svc-theme";
@@ -18,6 +19,12 @@ export interface Shell {
   readonly theme: string;
   readonly otherTheme: string;
   readonly otherThemeLabel: string;
+  readonly times: TimeSetting;
+  /** What the buttons that change it show and send. */
+  readonly timesLabel: string;
+  readonly otherTimes: TimeSetting["form"];
+  readonly zoneLabel: string;
+  readonly otherZone: TimeSetting["zone"];
   readonly signedIn: boolean;
   readonly tick: number;
   readonly assets: AdminParts["assets"]["urls"];
@@ -56,6 +63,7 @@ const THEME_LABELS = { "": "Theme: system", dark: "Theme: dark", light: "Theme: 
 export async function createShell(parts: AdminParts, event: HttpEvent, flash?: Flash): Promise<Shell> {
   const path = event.url.pathname;
   const theme = readTheme(event, parts);
+  const times = readTimes(event, parts);
   const waiting = (await parts.cases.countBy("status")).awaiting ?? 0;
   return {
     title: parts.options.title,
@@ -65,6 +73,11 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
     theme,
     otherTheme: NEXT_THEME[theme],
     otherThemeLabel: THEME_LABELS[theme],
+    times,
+    timesLabel: `Times: ${times.form}`,
+    otherTimes: times.form === "relative" ? "absolute" : "relative",
+    zoneLabel: `Zone: ${zoneOf(times)}`,
+    otherZone: times.zone === "local" ? "utc" : "local",
     signedIn: readCookie(event, parts, SESSION_COOKIE) !== undefined,
     tick: parts.hub.tick,
     assets: parts.assets.urls,

@@ -138,7 +138,7 @@ function pageState(
     last: buffer.last,
     most: Math.min(buffer.most, 2000),
     download,
-    summary: `The last ${formatCount(buffer.most)} lines of ${instance === undefined ? "this process" : `instance ${shortInstance(instance)} on ${hostname()}; the others have their own`}. Times are UTC.`,
+    summary: `The last ${formatCount(buffer.most)} lines of ${instance === undefined ? "this process" : `instance ${shortInstance(instance)} on ${hostname()}; the others have their own`}.`,
     filter: {
       search: search ?? "",
       job: job ?? "",

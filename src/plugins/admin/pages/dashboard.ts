@@ -12,7 +12,7 @@ import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts"
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { renderChart } from "../views/chart.ts";
-import { elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
+import { elapsed, formatCost, formatCount, formatDuration, stampsIn, toLabel } from "../views/format.ts";
 import { duePiece, meterBar, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readCards } from "./cards.ts";
 import { readRecent, toRecentLine } from "./recent.ts";
@@ -100,13 +100,15 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
     readCards(parts),
     parts.budgets.list(),
   ]);
+  const stamp = stampsIn("UTC");
   return {
     startable: startable(parts.agents),
     alerts: cards.alerts,
     figures: toFigures(figures, options.currency),
     chart: renderChart(
       well.columns.map(({ from, counts }) => ({
-        label: `${new Date(from).toISOString().slice(0, 16).replace("T", " ")} UTC`,
+        label: stamp(from, "minute"),
+        from: new Date(from).toISOString(),
         href: withQuery("/admin/jobs", {
           since: new Date(from).toISOString(),
           until: new Date(from + RANGES[range].step).toISOString(),

@@ -10,6 +10,7 @@ import { optionalText } from "../query.ts";
 import { assertSameOrigin } from "../same-origin.ts";
 import { SESSION_COOKIE } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
+import { readTimes, TIMES_COOKIE, toTimeSetting, writeTimes } from "../times.ts";
 import { endSession } from "./list.ts";
 import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
@@ -103,6 +104,21 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
         const theme = form.get("theme") ?? "";
         const value = theme === "dark" || theme === "light" ? theme : "";
         const cookie = { name: THEME_COOKIE, value, maxAge: value === "" ? 0 : YEAR };
+        return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
+      },
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/times",
+      auth: "session",
+      summary: "Choose how times are shown",
+      responses: { 303: { description: "Back" } },
+      handler: async ({ event }) => {
+        const form = await readForm(event);
+        const given = { form: form.get("form"), zone: form.get("zone"), local: form.get("local") };
+        const value = writeTimes(toTimeSetting(given, readTimes(event, parts)));
+        const cookie = { name: TIMES_COOKIE, value, maxAge: YEAR };
         return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
       },
     }),

@@ -4,6 +4,8 @@ import { countOf } from "./format.ts";
 /** One column of the chart, its parts from the bottom up. */
 export interface ChartColumn {
   readonly label: string;
+  /** ISO 8601: the label starts with this time, in UTC. */
+  readonly from?: string;
   /** Where a click on it leads. */
   readonly href?: string;
   readonly parts: readonly { readonly name: string; readonly count: number }[];
@@ -59,9 +61,10 @@ function drawColumn(
     y -= size;
     return `<rect class="c-${escapeHtml(part.name)}" x="${x}" y="${round(y)}" width="${width}" height="${round(size)}"/>`;
   });
-  const drawn = `<g><title>${escapeHtml(title)}</title><rect class="c-hit" x="${round(at.x)}" y="0" width="${round(at.slot)}" height="${at.height}"/>${parts.join("")}</g>`;
+  const from = column.from === undefined ? "" : ` data-from="${escapeHtml(column.from)}"`;
+  const drawn = `<g><title${from}>${escapeHtml(title)}</title><rect class="c-hit" x="${round(at.x)}" y="0" width="${round(at.slot)}" height="${at.height}"/>${parts.join("")}</g>`;
   return isLinked(column)
-    ? `<a href="${escapeHtml(column.href!)}" aria-label="${escapeHtml(title)}">${drawn}</a>`
+    ? `<a href="${escapeHtml(column.href!)}"${from} aria-label="${escapeHtml(title)}">${drawn}</a>`
     : drawn;
 }
 

@@ -72,6 +72,31 @@ export function formatCost(amount: number, currency: string): string {
   return `${amount < 0 ? "−" : ""}${currency}${text}`;
 }
 
+/** What is shown of a time: all to the second or the minute with the zone, or only a clock or the day with it. */
+export type TimePart = "all" | "minute" | "clock" | "second" | "day";
+
+/** Writes times of a zone: `"2026-01-31 09:30:00 GMT+1"`; `"09:30:00.000"` as `clock`, `"09:30:00"` as `second`. */
+export function stampsIn(zone: string): (timestamp: string | number, part?: TimePart) => string {
+  const format = new Intl.DateTimeFormat("en", { ...STAMP, timeZone: zone });
+  return (timestamp, part = "all") => {
+    const date = new Date(timestamp);
+    if (Number.isNaN(date.getTime())) return "–";
+    const of = Object.fromEntries(format.formatToParts(date).map(({ type, value }) => [type, value]));
+    const minute = `${of.hour}:${of.minute}`;
+    const second = `${minute}:${of.second}`;
+    if (part === "second") return second;
+    if (part === "clock") return `${second}.${of.fractionalSecond}`;
+    if (part === "day") return `${of.month}-${of.day} ${minute}`;
+    const offset = /^GMT(\+0)?$/.test(of.timeZoneName ?? "") ? "UTC" : of.timeZoneName;
+    return `${of.year}-${of.month}-${of.day} ${part === "minute" ? minute : second} ${offset}`;
+  };
+}
+
+const STAMP: Intl.DateTimeFormatOptions = {
+  ...{ year: "numeric", month: "2-digit", day: "2-digit", hourCycle: "h23", timeZoneName: "shortOffset" },
+  ...{ hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 },
+};
+
 /** `"1,234,567"`. */
 export function formatCount(count: number): string {
   return withCommas(String(count));

@@ -53,7 +53,7 @@ export interface WaterfallPart {
 
 export interface WaterfallView {
   readonly parts: readonly WaterfallPart[];
-  readonly ticks: readonly { readonly x: string; readonly label: string }[];
+  readonly ticks: readonly Tick[];
   /** Places of waits that are narrower than they are long. */
   readonly folds: readonly { readonly x: string; readonly width: string; readonly title: string }[];
   readonly duration: string;
@@ -70,6 +70,16 @@ export interface WaterfallView {
     readonly next: string;
     readonly all: string;
   };
+}
+
+/** A label of the axis: the time since its start, or on a clock, where a reader wants absolute times. */
+interface Tick {
+  readonly x: string;
+  readonly label: string;
+  /** ISO 8601. */
+  readonly at: string;
+  /** Whether a clock says enough. */
+  readonly kind: "tick" | "day";
 }
 
 /** What a page shows of a timeline, as its address says. */
@@ -318,7 +328,7 @@ function moments(row: TimelineRow, scale: Scale): string {
 }
 
 /** Four to seven round marks on the axis; after a fold only where it ends. */
-function toTicks({ from, to }: Timeline, scale: Scale): { x: string; label: string }[] {
+function toTicks({ from, to }: Timeline, scale: Scale): Tick[] {
   const [first] = scale.folds;
   const length = (first?.from ?? to) - from;
   const share = scale.at(first?.from ?? to) / 100;
@@ -330,7 +340,13 @@ function toTicks({ from, to }: Timeline, scale: Scale): { x: string; label: stri
   for (const fold of scale.folds) ticks.push({ at: fold.to - from, x: scale.at(fold.to) });
   // The last part is left free: a label there would overflow the edge.
   const shown = ticks.filter(({ x }, at) => x < 93 && x - (ticks[at - 1]?.x ?? -100) > 5);
-  return shown.map(({ at, x }) => ({ x: percent(x), label: at === 0 ? "0" : formatDuration(at) }));
+  const kind = to - from < 86_400_000 ? "tick" : "day";
+  return shown.map(({ at, x }) => ({
+    x: percent(x),
+    label: at === 0 ? "0" : formatDuration(at),
+    at: new Date(from + at).toISOString(),
+    kind,
+  }));
 }
 
 const STEPS = [
