@@ -313,7 +313,21 @@
   // Keyboard
   const GO = { d: "/admin/", j: "/admin/jobs", c: "/admin/cases", i: "/admin/inbox", a: "/admin/agents", l: "/admin/console", s: "/admin/server", f: "/admin/failures" };
   let went = 0;
+  const finder = $(".foot .find");
+  finder?.addEventListener("click", () => {
+    if (!finder.dataset.script) return;
+    const script = document.createElement("script");
+    script.src = finder.dataset.script;
+    delete finder.dataset.script;
+    document.head.append(script);
+  });
   document.addEventListener("keydown", (event) => {
+    const isFind = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";
+    if (isFind && finder) {
+      event.preventDefault();
+      if (!dialog.open) finder.click();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const typing = event.target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
     if (event.key === "Escape" && event.target.id === "search") return event.target.blur();

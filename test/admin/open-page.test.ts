@@ -54,6 +54,8 @@ async function waitForTicks(page: Page, more: number): Promise<void> {
   await expect.poll(last).toBeGreaterThanOrEqual(before + more);
 }
 
+const hasFocus = (element: object) =>
+  (element as { ownerDocument: { activeElement: unknown } }).ownerDocument.activeElement === element;
 const selected = (page: Page) => page.evaluate("getSelection().toString()");
 const focused = (page: Page) => page.evaluate("document.activeElement.textContent.trim()");
 
@@ -294,6 +296,64 @@ chromium.it(
     expect(await page.locator(".ticks text").first().textContent()).toMatch(/^\d\d:\d\d:\d\d$/);
     expect(await page.locator(".ticks text").first().textContent()).toContain(String(utc).slice(0, 1));
 
+    expect(complaints).toEqual([]);
+    await quiet.close();
+    await context.close();
+  },
+);
+
+chromium.it(
+  "Ctrl-K finds pages, agents, jobs, questions, saved views and actions by keyboard; without script it is a page",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await seedJob(server.service, { id: "j-7", name: "Refunds <b>of October</b>", status: "in_progress" });
+    await seedCase(server.service, { job: "j-7", ref: "c-7", name: "Order 7", question: "Pay the plumber?" });
+    await server.request("/admin/api/views", { json: { name: "Dear ones", query: "min_cost=5" } });
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+    const { keyboard } = page;
+    await signIn(page, server.url, server.key);
+    const input = page.getByRole("combobox", { name: /^Page, agent, job/ });
+    const chosen = page.getByRole("dialog").getByRole("option", { selected: true });
+    const goTo = async (text: string, option: RegExp, address: RegExp) => {
+      await keyboard.press("Control+k");
+      await input.waitFor();
+      await keyboard.type(text);
+      await chosen.filter({ hasText: option }).waitFor();
+      expect(await input.getAttribute("aria-activedescendant")).toBe(await chosen.getAttribute("id"));
+      await keyboard.press("Enter");
+      await page.waitForURL(address);
+      await page.waitForLoadState("load");
+    };
+
+    await goTo("audit", /^Page Audit log/, /\/admin\/audit$/);
+    await goTo("tick", /^Agent Ticker/, /\/admin\/agents\/ticker$/);
+    await goTo("pause", /^Action Pause/, /\/admin\/agents\/ticker$/);
+    await page.getByText("Paused by").first().waitFor();
+    await goTo("j-7", /^Job Refunds <b>of October<\/b> j-7 · Waiting/, /\/admin\/jobs\/j-7$/);
+    await goTo("plumb", /^Question Pay the plumber\?/, /\/admin\/inbox\?question=c-7$/);
+    await goTo("dear", /^Saved view Dear ones/, /\/admin\/jobs\?min_cost=5$/);
+    await page.getByRole("link", { name: "Find…" }).click();
+    await keyboard.type("c-7");
+    await chosen.filter({ hasText: "Question" }).waitFor();
+    await keyboard.press("ArrowDown");
+    await chosen.filter({ hasText: /^Case Order 7/ }).waitFor();
+    await keyboard.press("ArrowDown");
+    await chosen.filter({ hasText: "Question" }).waitFor();
+    await keyboard.press("Escape");
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    expect(await page.getByRole("link", { name: "Find…" }).evaluate(hasFocus)).toBe(true);
+
+    const quiet = await browser.newContext({
+      javaScriptEnabled: false,
+      storageState: await context.storageState(),
+    });
+    const still = await quiet.newPage();
+    await still.goto(`${server.url}/admin/`);
+    await still.getByRole("link", { name: "Find…" }).click();
+    await still.getByRole("textbox", { name: /^Page, agent, job/ }).fill("plumber");
+    await still.getByRole("button", { name: "Find" }).click();
+    await still.getByRole("link", { name: "Pay the plumber?" }).click();
+    await still.getByRole("heading", { name: "Pay the plumber?" }).waitFor();
     expect(complaints).toEqual([]);
     await quiet.close();
     await context.close();

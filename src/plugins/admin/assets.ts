@@ -11,6 +11,7 @@ const FILES = {
   morph: { file: "idiomorph-ext.min.js", type: "text/javascript; charset=utf-8" },
   console: { file: "console.js", type: "text/javascript; charset=utf-8" },
   answer: { file: "answer.css", type: "text/css; charset=utf-8" },
+  find: { file: "find.js", type: "text/javascript; charset=utf-8" },
   inbox: { file: "inbox.js", type: "text/javascript; charset=utf-8" },
   icons: { file: "icons.svg", type: "image/svg+xml" },
   mark: { file: "mark.svg", type: "image/svg+xml" },

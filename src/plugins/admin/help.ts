@@ -4,6 +4,7 @@ import { resourceRoutes } from "./resource-routes.ts";
 import { html } from "./views/html.ts";
 
 const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
+  [["Ctrl K", "⌘ K"], "Find a page, agent, job, case, question, saved view or action"],
   [["/"], "Search"],
   [["j", "k"], "Next and previous row"],
   [["Enter"], "Open the row"],

@@ -19,6 +19,7 @@ import { deletedRoutes } from "./deleted/routes.ts";
 import { deliveryRoutes } from "./deliveries/routes.ts";
 import { eventRoutes } from "./events/routes.ts";
 import { failureRoutes } from "./failures/page.ts";
+import { findRoutes } from "./find/page.ts";
 import { helpRoutes } from "./help.ts";
 import { inboxRoutes } from "./inbox/routes.ts";
 import { jobRoutes } from "./job/page.ts";
@@ -73,6 +74,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...pluginPageRoutes(parts),
     ...sessionRoutes(parts),
     ...sessionListRoutes(parts),
+    ...findRoutes(parts),
     ...helpRoutes(parts),
     ...assetRoutes(parts.assets),
   ];

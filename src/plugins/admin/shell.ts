@@ -41,7 +41,8 @@ interface NavItem {
   readonly rule?: boolean;
 }
 
-const PAGES = [
+/** Pages of the navigation. */
+export const PAGES = [
   ["/admin/", "Dashboard", "dashboard"],
   ["/admin/jobs", "Jobs", "jobs"],
   ["/admin/cases", "Cases", "cases"],

@@ -1,0 +1,102 @@
+import { readInbox } from "../inbox/read-inbox.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { PAGES } from "../shell.ts";
+import { labelOf, pathTo } from "../views/pieces.ts";
+
+/** Where a search leads to. */
+export interface Found {
+  readonly kind: "Page" | "Agent" | "Saved view" | "Job" | "Question" | "Case";
+  readonly label: string;
+  /** What tells it apart from others of the same name; may be empty. */
+  readonly about: string;
+  readonly href: string;
+}
+
+/** Of each kind that are found. */
+const MOST = 6;
+/** Open questions whose text is searched: the most urgent ones. */
+const SEARCHED = 100;
+
+const OTHER_PAGES = [
+  ["/admin/failures", "Failures by reason"],
+  ["/admin/deleted", "Deleted jobs"],
+  ["/admin/sessions", "Sessions"],
+  ["/admin/help", "Keyboard"],
+] as const;
+
+/** Pages, agents, saved views, jobs, questions and cases whose name or id has the text in it; without text, pages. */
+export async function find(parts: AdminParts, text: string): Promise<Found[]> {
+  const search = text.trim();
+  const pages = pagesOf(parts).filter(({ label }) => has(label, search));
+  if (search === "") return pages;
+  const [views, jobs, questions, cases] = await Promise.all([
+    parts.views.list(),
+    parts.jobs.list({ search, sort: "-created_at", limit: MOST }),
+    readInbox(parts, { limit: SEARCHED, skip: 0 }),
+    parts.cases.list({ search, sort: "-created_at", limit: MOST }),
+  ]);
+  const agents = parts.agents.list().map(({ slug, definition }) => ({ slug, name: definition.name }));
+  return [
+    ...pages.slice(0, MOST),
+    ...agents
+      .filter(({ slug, name }) => has(name, search) || has(slug, search))
+      .slice(0, MOST)
+      .map(
+        ({ slug, name }) =>
+          ({ kind: "Agent", label: name, about: slug, href: pathTo("agents", slug) }) as const,
+      ),
+    ...views
+      .filter(({ name }) => has(name, search))
+      .slice(0, MOST)
+      .map(
+        ({ name, query }) =>
+          ({ kind: "Saved view", label: name, about: "", href: `/admin/jobs?${query}` }) as const,
+      ),
+    ...jobs.items.map(
+      ({ id, name, status }) =>
+        ({
+          kind: "Job",
+          label: name,
+          about: `${id} · ${labelOf(status)}`,
+          href: pathTo("jobs", id),
+        }) as const,
+    ),
+    ...questions.items
+      .filter(({ id, name, question }) =>
+        [id, name, question?.question ?? ""].some((one) => has(one, search)),
+      )
+      .slice(0, MOST)
+      .map(
+        ({ id, name, question }) =>
+          ({
+            kind: "Question",
+            label: question?.question ?? name,
+            about: name,
+            href: withQuery("/admin/inbox", { question: id }),
+          }) as const,
+      ),
+    ...cases.items.map(
+      ({ id, name, status }) =>
+        ({
+          kind: "Case",
+          label: name,
+          about: `${id} · ${labelOf(status)}`,
+          href: pathTo("cases", id),
+        }) as const,
+    ),
+  ];
+}
+
+function pagesOf({ extensions }: AdminParts): Found[] {
+  const own = [...PAGES, ...OTHER_PAGES].map(([href, label]) => ({ label, href }));
+  const others = [...extensions.pages.values()].map(({ path, title }) => ({
+    label: title,
+    href: `/admin/x/${path}`,
+  }));
+  return [...own, ...others].map((page) => ({ kind: "Page", about: "", ...page }));
+}
+
+function has(text: string, search: string): boolean {
+  return text.toLowerCase().includes(search.toLowerCase());
+}

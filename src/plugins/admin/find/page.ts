@@ -1,0 +1,39 @@
+import * as v from "valibot";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import type { AdminParts } from "../parts.ts";
+import { filterQuery, optionalText } from "../query.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import { countOf } from "../views/format.ts";
+import { find } from "./find.ts";
+
+const QuerySchema = filterQuery({ q: optionalText(v.pipe(v.string(), v.maxLength(200))) });
+const FoundSchema = v.object({
+  kind: v.picklist(["Page", "Agent", "Saved view", "Job", "Question", "Case"]),
+  label: v.string(),
+  about: v.string(),
+  href: v.string(),
+});
+
+/** Leads from a few typed letters to a page, an agent, a saved view, a job, a question or a case. */
+export function findRoutes(parts: AdminParts): RouteDefinition[] {
+  return resourceRoutes(parts, {
+    page: ["/admin/find", "Find page"],
+    api: [
+      "/admin/api/find",
+      "Find pages, agents, saved views, jobs, questions and cases",
+      "Up to 6 of each kind whose name or id has `q` in it, jobs also by the first line of their error; without `q`, the pages.",
+    ],
+    query: QuerySchema,
+    answer: "What was found",
+    schema: v.object({ items: v.array(FoundSchema) }),
+    resource: ({ query: { q = "" } }) => ({
+      page: "find",
+      fragment: "find",
+      json: async () => ({ items: await find(parts, q) }),
+      state: async () => {
+        const found = await find(parts, q);
+        return { q, found, summary: countOf(found.length, "result") };
+      },
+    }),
+  });
+}
