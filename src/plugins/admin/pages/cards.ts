@@ -49,12 +49,6 @@ export async function readCards(parts: AdminParts): Promise<{
     const text = `The store could not be backed up: ${backup.error}.`;
     alerts.push({ kind: "warn", text, href: "/admin/server", link: "Server page" });
   }
-  for (const { agent, period, budget, spent } of await parts.budgets.list()) {
-    if (spent < budget * 0.8) continue;
-    const isOver = spent >= budget;
-    const text = `${agent} has used ${isOver ? "all" : `${Math.floor((spent / budget) * 100)} %`} of its budget of the ${period}.`;
-    alerts.push({ kind: isOver ? "bad" : "warn", text, href: pathTo("agents", agent), link: "Agent" });
-  }
   const cards = [
     await storeCard(parts),
     queueCard(parts),
@@ -69,7 +63,15 @@ export async function readCards(parts: AdminParts): Promise<{
         ]
       : []),
   ];
-  return { alerts, health: toHealth(parts, alerts.length, cards), cards: await pluginCards(parts) };
+  const view = toHealth(parts, alerts.length, cards);
+  // What is spent does not concern the health of the service.
+  for (const { agent, period, budget, spent } of await parts.budgets.list()) {
+    if (spent < budget * 0.8) continue;
+    const isOver = spent >= budget;
+    const text = `${agent} has used ${isOver ? "all" : `${Math.floor((spent / budget) * 100)} %`} of its budget of the ${period}.`;
+    alerts.push({ kind: isOver ? "bad" : "warn", text, href: pathTo("agents", agent), link: "Agent" });
+  }
+  return { alerts, health: view, cards: await pluginCards(parts) };
 }
 
 /** The health of the service in one line; the cards are behind it, and open where something is wrong. */

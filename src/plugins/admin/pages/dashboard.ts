@@ -191,11 +191,11 @@ function toCosts({ costs }: Wellbeing, currency: string) {
 /** What an agent has spent of a budget. */
 function toBudget({ agent, period, budget, spent, refuses }: BudgetUse, currency: string) {
   const share = spent / budget;
-  const rest = share >= 1 && refuses ? ", starts no more jobs" : "";
+  const rest = share >= 1 && refuses ? ", no more jobs" : "";
   return {
     agent,
     href: pathTo("agents", agent),
-    text: `${formatCost(spent, currency)} of ${formatCost(budget, currency)} this ${period} (${Math.floor(share * 100)} %)${rest}`,
+    text: `${formatCost(spent, currency)} of ${formatCost(budget, currency)} ${period === "day" ? "today" : "this month"}${rest}`,
     tone: share >= 1 ? "over" : share >= 0.8 ? "high" : "",
     bar: meterBar(share).toString(),
   };
