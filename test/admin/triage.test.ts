@@ -216,9 +216,9 @@ it("a deleted job is restored, or deleted permanently, by the page's forms", asy
 
 it("a bulk deletion is undone on its page: what it deleted is restored, and only that", async () => {
   const cookie = await signIn(server, "Ada");
-  for (const id of ["bulk-1", "bulk-2", "bulk-3"])
+  for (const id of ["bulk-1", "bulk-2", "bulk-0"])
     await seedJob(server.service, { id, status: "completed", agent: "bulk" });
-  await server.request("/admin/api/jobs/bulk-3", { method: "DELETE" });
+  await server.request("/admin/api/jobs/bulk-0", { method: "DELETE" });
   const order = new URLSearchParams({ kind: "jobs", action: "delete", all: "1", query: "agent_name=bulk" });
   const send = async (path: string, form: object = {}) =>
     (await postForm(server, path, form as Record<string, string>, { cookie })).headers.get("location")!;
@@ -237,7 +237,7 @@ it("a bulk deletion is undone on its page: what it deleted is restored, and only
   expect(preview).toContain("They can be restored for 30 days.");
   expect(early.status).toBe(409);
   expect(await ids("agent_name=bulk")).toEqual(["bulk-1", "bulk-2"]);
-  await server.request("/admin/api/jobs/bulk-3?permanent=true", { method: "DELETE" });
+  await server.request("/admin/api/jobs/bulk-0?permanent=true", { method: "DELETE" });
 });
 
 it("jobs that ended at a limit are resumed together with a raised one, except those that it would end again", async () => {
