@@ -92,12 +92,14 @@ it("a job is refused once the budget is used up, until the next day; others are 
   await spend(server, "a", 10);
 
   const refused = await start(server, "b", 1);
+  const fork = await server.request("/jobs/a/fork", { json: { from: "start" } });
   const repeated = await start(server, "a", 10);
   const other = await start(server, "c", 1, "free");
   const text = JSON.stringify(await refused.json());
   ahead += 12 * HOUR;
   const tomorrow = await start(server, "b", 1);
 
+  expect([refused.status, fork.status]).toEqual([429, 429]);
   expect([refused.status, repeated.status, other.status, tomorrow.status]).toEqual([429, 202, 202, 202]);
   const seconds = Number(refused.headers.get("retry-after"));
   expect([seconds > 11.9 * 3600, seconds <= 12 * 3600]).toEqual([true, true]);

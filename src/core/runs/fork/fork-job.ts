@@ -38,6 +38,7 @@ export async function forkJob(
   if (earlier) return { job: same(earlier), created: false };
   const agent = agents.of(original) ?? agents.get(original.agent_name);
   await refuseWhenFull(parts, agent.slug);
+  await parts.budgets?.refuse(agent.slug);
   const entries = (await jobs.log(jobId)).map(({ entry }) => entry);
   const copied = copyRecord(entries, (record) => findCall(record, request.from));
   const then: CaseThen[] = [];
