@@ -69,12 +69,11 @@ export async function signIn(page: Page, url: string, key: string): Promise<void
 
 interface Finding {
   readonly id: string;
-  readonly impact: string | null;
   readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary?: string }[];
 }
 
 /**
- * Relevant findings of axe-core, as text; colors in light and dark. It runs in an isolated world, so that the
+ * All findings of axe-core, as text; colors in light and dark. It runs in an isolated world, so that the
  * page's policy is unchanged.
  */
 export async function findings(page: Page, source: string, view: View): Promise<string[]> {
@@ -94,10 +93,8 @@ export async function findings(page: Page, source: string, view: View): Promise<
   found.push(...(await run("{ runOnly: ['color-contrast'], resultTypes: ['violations'] }")));
   await page.emulateMedia({ colorScheme: view.colorScheme });
   await client.detach();
-  return found
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(
-      ({ id, nodes }) =>
-        `${id}: ${nodes.map((node) => `${node.target.join(" ")} ${node.failureSummary ?? ""}`).join("; ")}`,
-    );
+  return found.map(
+    ({ id, nodes }) =>
+      `${id}: ${nodes.map((node) => `${node.target.join(" ")} ${node.failureSummary ?? ""}`).join("; ")}`,
+  );
 }

@@ -1,0 +1,167 @@
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { defineAgent } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, expect, vi } from "vitest";
+import { requirement } from "../_require.ts";
+import { shareOf } from "../_share.ts";
+import { findings, launch, signIn, type View, visit } from "./_browser.ts";
+import { seedCase, seedJob } from "./_seed.ts";
+
+const ARABIC = "استرداد طلب أكتوبر";
+const UNBROKEN = `erp-export_${"x".repeat(90)}`;
+
+const worker = defineAgent({
+  name: "Worker",
+  version: "1.0.0",
+  description: `Works. ${ARABIC}`,
+  parameters: [{ name: "TOKEN", is_secret: true }],
+  methods: {
+    job_start: {
+      fields: [
+        { name: "order", required: true },
+        { name: "kind", field_type: "ChoiceField", choices: ["new", "old"] },
+        { name: "note", field_type: "CharField", widget: "textarea" },
+      ],
+      async run({ job, fields, log }) {
+        log.info("order received", { order: String(fields.order) });
+        const said = { choices: [{ message: { role: "assistant", content: ARABIC } }] };
+        const input = { messages: [{ role: "user", content: UNBROKEN }] };
+        await job.step("classify", () => said, { kind: "model", input, cost: 2 });
+        const item = await job.openCase({ id: `${job.id}-case`, name: ARABIC, description: UNBROKEN });
+        await item.step(UNBROKEN, () => ({ text: UNBROKEN, list: [1, 2, { deep: true }] }));
+        if (fields.order === "lost") throw new Error(`connect ECONNREFUSED ${UNBROKEN}`);
+        await item.close({ text: ARABIC });
+        return { message: ARABIC, details: { text: UNBROKEN } };
+      },
+    },
+  },
+});
+
+/** Pages and states: 200 % zoom of 1360 pixels is a window of 680. */
+const PAGES: Readonly<Record<string, string>> = {
+  ...{ dashboard: "", week: "?range=7d", jobs: "jobs", "no-jobs": "jobs?search=nothing", cases: "cases" },
+  ...{ filtered: "jobs?status=failed&min_cost=1&since=2026-01-01", failures: "failures", deleted: "deleted" },
+  ...{ failed: "jobs/lost", completed: "jobs/done", step: "jobs/done?step=0", waiting: "jobs/open" },
+  ...{ queued: "jobs/queued", cancelled: "jobs/cancelled", compare: "jobs/lost/compare?with=done" },
+  ...{ "compare-with": "jobs/lost/compare", "delete-job": "jobs/lost/delete", case: "cases/lost-case" },
+  ...{
+    "case-asks": "cases/asks",
+    inbox: "inbox",
+    question: "inbox?question=asks",
+    alike: "cases/asks/alike",
+  },
+  ...{
+    gone: "inbox?question=lost-case",
+    agents: "agents",
+    agent: "agents/worker",
+    start: "agents/worker/start",
+  },
+  ...{ models: "models", schedules: "schedules", events: "events", "events-waiting": "events?waiting=1" },
+  ...{ console: "console", deliveries: "deliveries", audit: "audit", server: "server", sessions: "sessions" },
+  ...{ help: "help", find: "find", "nothing-found": "find?q=nothing+at+all", missing: "jobs/none" },
+};
+
+const VIEWS: readonly View[] = [360, 390, 680, 768, 1360, 2560].map((width, at) => ({
+  ...{ name: String(width), width, height: 900, colorScheme: at % 2 === 0 ? "light" : "dark" },
+}));
+
+const chromium = requirement("chromium");
+let browser: Browser;
+let server: TestServer;
+let axe: string;
+
+beforeAll(async () => {
+  if (!chromium.met) return;
+  [browser, server, axe] = await Promise.all([
+    launch(),
+    testServer({ agents: [worker] }),
+    readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"),
+  ]);
+  for (const [id, order, status] of [
+    ["lost", "lost", "failed"],
+    ["done", "fine", "completed"],
+  ]) {
+    const job_context = { job_id: id, mission_name: `${ARABIC} ${UNBROKEN}` };
+    await server.request("/agents/worker/jobs", { json: { job_context, job_fields: { order } } });
+    await vi.waitFor(
+      async () =>
+        expect(await (await server.request(`/admin/api/jobs/${id}`)).json()).toMatchObject({ status }),
+      { timeout: 60_000 },
+    );
+  }
+  await seedJob(server.service, { id: "open", name: ARABIC, agent: "worker", status: "in_progress" });
+  await seedJob(server.service, { id: "cancelled", agent: "worker", status: "cancelled" });
+  await seedJob(server.service, { id: "queued", agent: "gone-agent" });
+  const deadline = new Date(Date.now() + 3_600_000).toISOString();
+  for (const ref of ["asks", "asks-too"])
+    await seedCase(server.service, {
+      ...{ job: "open", ref, name: ARABIC, deadline, payload: { text: UNBROKEN } },
+      question: `${ARABIC}? ${UNBROKEN}`,
+    });
+  await seedJob(server.service, { id: "old", agent: "worker", status: "completed" });
+  await server.request("/admin/api/jobs/old", { method: "DELETE" });
+});
+afterAll(async () => {
+  await browser?.close();
+  await server?.[Symbol.asyncDispose]();
+});
+
+for (const view of shareOf(VIEWS, VIEWS.length)) {
+  chromium.it(
+    `every page at ${view.width} pixels: nothing for axe to find, in both themes, and none wider than its window`,
+    async () => {
+      const { page, context, complaints } = await visit(browser, server.url, view, {
+        reducedMotion: "reduce",
+      });
+      const look = async (name: string) => {
+        const wide = await page.evaluate<number>(
+          "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+        );
+        if (wide > 0) complaints.push(`${name}: ${wide} px too wide`);
+        complaints.push(...(await findings(page, axe, view)).map((finding) => `${name}: ${finding}`));
+        const folder = process.env.SVC_SHOTS;
+        if (folder)
+          await page.screenshot({
+            path: `${folder}/${name}-${view.name}-${view.colorScheme}.png`,
+            caret: "initial",
+          });
+      };
+      const { url } = server;
+      await page.goto(`${url}/admin/`);
+      await look("sign-in");
+      await signIn(page, url, server.key);
+
+      for (const [name, path] of Object.entries(PAGES)) {
+        const response = await page.goto(`${url}/admin/${path}`);
+        if (name !== "missing" && !response?.ok()) complaints.push(`${name}: ${response?.status()}`);
+        await look(name);
+      }
+      await page.goto(`${url}/admin/jobs`);
+      await page.keyboard.press("Control+k");
+      await page.getByRole("option", { name: /Dashboard/ }).waitFor();
+      await look("palette");
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("?");
+      await page.getByText("Next and previous row").waitFor();
+      await look("keyboard");
+      await page.keyboard.press("Escape");
+      await page.locator("input[name=id]").first().check();
+      await page.getByRole("button", { name: "Delete…" }).click();
+      await page.getByRole("heading", { name: /^Delete 1 job/ }).waitFor();
+      await look("bulk");
+      await page.goto(`${url}/admin/`);
+      await page.getByRole("button", { name: /^Times: relative/ }).click();
+      await page.getByRole("button", { name: /^Times: absolute/ }).waitFor();
+      for (const name of ["jobs", "inbox", "failed", "dashboard", "deleted"]) {
+        await page.goto(`${url}/admin/${PAGES[name]}`);
+        await look(`${name}-absolute`);
+      }
+
+      expect(complaints.filter((one) => !/status of 404/.test(one))).toEqual([]);
+      await context.close();
+    },
+    240_000,
+  );
+}
