@@ -58,7 +58,7 @@ const PAGES: Readonly<Record<string, string>> = {
     agent: "agents/worker",
     start: "agents/worker/start",
   },
-  ...{ models: "models", schedules: "schedules", events: "events", "events-waiting": "events?waiting=1" },
+  ...{ models: "models", schedules: "schedules", events: "events", "events-waiting": "events/waiting" },
   ...{ console: "console", deliveries: "deliveries", audit: "audit", server: "server", sessions: "sessions" },
   ...{ help: "help", find: "find", "nothing-found": "find?q=nothing+at+all", missing: "jobs/none" },
 };
@@ -134,7 +134,7 @@ for (const view of shareOf(VIEWS, VIEWS.length)) {
       await signIn(page, url, server.key);
 
       for (const [name, path] of Object.entries(PAGES)) {
-        const response = await page.goto(`${url}/admin/${path}`);
+        const response = await page.goto(`${url}/admin/${path}`, { timeout: 30_000 });
         if (name !== "missing" && !response?.ok()) complaints.push(`${name}: ${response?.status()}`);
         await look(name);
       }
@@ -142,11 +142,11 @@ for (const view of shareOf(VIEWS, VIEWS.length)) {
       await page.keyboard.press("Control+k");
       await page.getByRole("option", { name: /Dashboard/ }).waitFor();
       await look("palette");
-      await page.keyboard.press("Escape");
+      await page.goto(`${url}/admin/jobs`);
       await page.keyboard.press("?");
-      await page.getByText("Next and previous row").waitFor();
+      await page.getByRole("dialog").getByText("Next and previous row").waitFor();
       await look("keyboard");
-      await page.keyboard.press("Escape");
+      await page.goto(`${url}/admin/jobs`);
       await page.locator("input[name=id]").first().check();
       await page.getByRole("button", { name: "Delete…" }).click();
       await page.getByRole("heading", { name: /^Delete 1 job/ }).waitFor();
