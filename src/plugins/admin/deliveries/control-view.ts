@@ -17,7 +17,7 @@ function toView(status: ControlStatus, counts: ControlCounts): ControlSystemView
       : undefined;
   return {
     status: status.mode === "local" ? "local" : troubled.length > 0 || dead ? "degraded" : "healthy",
-    label: status.mode === "local" ? "Local mode" : undefined,
+    label: status.mode === "local" ? "Not connected" : undefined,
     alert: dead,
     facts: [
       {
