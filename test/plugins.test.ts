@@ -71,7 +71,7 @@ describe("plugins", () => {
 
     expect(methods(server.service.get(JOBS))).toEqual(
       [
-        ...["constructor", "countBy", "damaged", "find", "get", "ids", "list", "log", "logEnds"],
+        ...["constructor", "countBy", "damaged", "deleted", "find", "get", "ids", "list", "log", "logEnds"],
         ...["openChildren", "peek", "show"],
       ].sort(),
     );
