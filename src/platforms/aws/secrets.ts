@@ -118,7 +118,9 @@ async function putSecret(
   if (found.DeletedDate !== undefined) await restore(context, name, found);
   else if (tagMap(found.Tags)[HASH] === hash)
     return { name, ref: toSecretRef(found.ARN ?? "", currentVersion(found)) };
-  const version = await putValue(context, name, found, value, hash);
+  // A run that was killed, here or elsewhere, may have stored this very value and not its hash.
+  const isStored = (await readSecret(context, name)) === value;
+  const version = isStored ? currentVersion(found) : await putValue(context, name, found, value, hash);
   await tagHash(context, name, found, hash);
   return { name, ref: toSecretRef(found.ARN ?? "", version) };
 }

@@ -34,17 +34,21 @@ export async function listSecrets(context: Context): Promise<StoredSecret[]> {
 
 /** The value of a secret of this target, if the deploying user may read it. */
 export async function readSecret(context: Context, name: string): Promise<string | undefined> {
+  const stored = (await listSecrets(context)).find((secret) => secret.name === name);
+  return stored && readVersion(context, stored.ref);
+}
+
+async function readVersion(context: Context, version: string): Promise<string | undefined> {
   try {
-    const stored = (await listSecrets(context)).find((secret) => secret.name === name);
-    if (stored === undefined) return undefined;
     const google = await context.google();
     const found = await google.find<{ payload?: { data?: string } }>(
       "secretmanager",
-      `/v1/${stored.ref}:access`,
+      `/v1/${version}:access`,
     );
     return found?.payload?.data && Buffer.from(found.payload.data, "base64").toString("utf8");
   } catch (error) {
-    if (isCloudError(error) && error.status === 403) return undefined;
+    // Values may be hidden from this login, and a version may be disabled.
+    if (isCloudError(error) && (error.status === 403 || error.status === 400)) return undefined;
     throw error;
   }
 }
@@ -105,7 +109,7 @@ async function putSecret(context: Context, name: string, { value, hash }: Secret
   const held = secret.annotations?.[HASH] === hash ? secret.annotations[VERSION] : undefined;
   const version =
     held ??
-    (await adoptVersion(context, secret, name, hash)) ??
+    (await adoptVersion(context, secret, name, { value, hash })) ??
     (await addVersion(context, id, name, value, hash));
   if (held === undefined) await annotate(context, secret, name, version, hash);
   return { name, ref: `${pathOf(context, id)}/versions/${version}` };
@@ -148,16 +152,18 @@ async function grantAccess(context: Context, id: string, name: string): Promise<
   });
 }
 
-/** The version that a killed run added for exactly this value, before it could record its number. */
+/** The version that a killed run added for exactly this value, here or elsewhere, before it could record its number. */
 async function adoptVersion(
   context: Context,
   secret: Secret,
   name: string,
-  hash: string,
+  { value, hash }: SecretValue,
 ): Promise<string | undefined> {
-  if (context.tools.recall(`secret.version ${name}`)?.hash !== hash) return undefined;
   const newest = await newestVersion(context, idOf(secret));
-  return newest > Number(secret.annotations?.[VERSION] ?? 0) ? String(newest) : undefined;
+  if (newest <= Number(secret.annotations?.[VERSION] ?? 0)) return undefined;
+  if (context.tools.recall(`secret.version ${name}`)?.hash === hash) return String(newest);
+  const stored = await readVersion(context, `${pathOf(context, idOf(secret))}/versions/${newest}`);
+  return stored === value ? String(newest) : undefined;
 }
 
 async function addVersion(

@@ -15,6 +15,7 @@ export interface Command {
   readonly env: Readonly<Record<string, string>>;
   readonly projectId?: string | undefined;
   readonly flags: Readonly<Record<string, unknown>>;
+  readonly acceptDataLoss?: boolean;
 }
 
 export interface Surroundings {
@@ -24,10 +25,10 @@ export interface Surroundings {
 
 /** Runs a deploy command to its end; resolves with "done" or the exit code and code of its failure. */
 export async function runCommand(command: Command, { platform, frontFor }: Surroundings): Promise<string> {
-  const { name, cwd, env, projectId, flags } = command;
+  const { name, cwd, env, projectId, flags, acceptDataLoss = false } = command;
   const deployment = await openDeployment({
     platform,
-    options: { ...DEFAULT_OPTIONS, name: "hello", projectId },
+    options: { ...DEFAULT_OPTIONS, name: "hello", projectId, acceptDataLoss },
     flags,
     cwd,
     env,

@@ -18,6 +18,11 @@ export function describeWorld(state: CloudState, cwd: string, platform: string):
   return withoutIds(text);
 }
 
+/** The part of a description that is about the cloud. */
+export function cloudIn(description: string): string {
+  return description.split('\n "state":')[0]!;
+}
+
 function cloudOf(state: CloudState): unknown {
   if ("express" in state) return awsOf(state);
   return "registries" in state ? digitalOceanOf(state) : googleOf(state);
