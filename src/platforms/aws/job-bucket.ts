@@ -65,9 +65,15 @@ export async function planStorage(
 /** Creates the bucket unless it exists, and lets the role use it. */
 export async function ensureStorage(context: AwsContext, role: WantedRole, url: string): Promise<void> {
   if ((await findBucket(context, url)) === undefined) await createBucket(context, url);
-  // A run that was killed in between has created it.
-  else if (context.tools.recall("storage.create")) await blockPublicAccess(context, url);
+  else if (await isHalfMade(context, role, url)) await blockPublicAccess(context, url);
   await ensureRole(context, { ...role, inline: { name: POLICY, document: policyFor(context, url) } });
+}
+
+/** Whether a run, here or elsewhere, was killed after it had created the bucket: the role gets its policy last. */
+async function isHalfMade(context: AwsContext, role: WantedRole, url: string): Promise<boolean> {
+  if (context.tools.recall("storage.create")) return true;
+  if (url !== storageUrl(context)) return false;
+  return !isDeepStrictEqual(await readInline(context, role.name, POLICY), policyFor(context, url));
 }
 
 async function createBucket(context: AwsContext, url: string): Promise<void> {
