@@ -139,8 +139,8 @@ async function liveKilled(
       if (kill && signal !== "SIGKILL") return `${where}: the child was not killed (${signal})`;
       if (kill?.moment === "long after") await settle(at.cloud.state);
       if (kill && elsewhere) forget(at.cwd);
-      // A service that is half removed does not say whether it has jobs.
-      const repeated = { ...command, acceptDataLoss: elsewhere && step.command === "down" };
+      // A service that is half made or half removed does not say whether it has jobs.
+      const repeated = { ...command, acceptDataLoss: elsewhere };
       const ended = await runCommand(repeated, { ...flow, ...at.cloud }).catch(String);
       if (ended !== step.outcome) return `${where}: ended as ${ended}, not ${step.outcome}`;
       const left = describeWorld(at.cloud.state, at.cwd, flow.name);
