@@ -45,6 +45,8 @@ export interface DeployConfig {
     readonly value: string | undefined;
     /** Where its value would be: a variable or a file. @default the variable of its name */
     readonly source?: string;
+    /** The secret in the platform's vault that it is: its value is not known here. */
+    readonly ref?: string;
   }[];
   /** As written; what counts besides it is whether there is a database. */
   readonly store: "file" | "external" | undefined;

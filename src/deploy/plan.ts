@@ -93,6 +93,7 @@ export async function prepare(
 
   return step(emit, "plan", async ({ note }) => {
     const details = detailsOf(state);
+    const referred = await referredSecrets(deployment, config);
     const secrets = await planSecrets({
       config,
       keep: config.keptSecrets,
@@ -100,6 +101,7 @@ export async function prepare(
       tools,
       target: `${platform.name}/${serviceName}`,
       stored,
+      referred,
       lastHashes: { ...details.secret_hashes, ...rememberedHashes(deployment) },
       generateApiKey: options.generateApiKey,
       generateRsa: options.generateRsa,
@@ -329,7 +331,26 @@ function rememberedHashes({ journal }: Deployment): Record<string, string> {
 
 function secretNames(secrets: SecretPlan): string[] {
   const kept = secrets.kept.map((secret) => secret.name);
-  return [...Object.keys(secrets.values), ...kept, ...secrets.unlisted].sort();
+  const referred = secrets.referred.map((secret) => secret.name);
+  return [...Object.keys(secrets.values), ...kept, ...secrets.unlisted, ...referred].sort();
+}
+
+/** The secrets of the vault that the configuration refers to; rejects where the platform cannot give them to the service. */
+async function referredSecrets(
+  { session, platform }: Deployment,
+  { secrets }: EffectiveConfig,
+): Promise<SecretRef[]> {
+  const found: SecretRef[] = [];
+  for (const { name, ref } of secrets) {
+    if (ref === undefined) continue;
+    if (!session.referTo)
+      throw new DeployError("bad_config", `Secret ${name}: ${platform.name} has no vault to refer to`, {
+        outcome: "Nothing was changed",
+        fix: `Give its value: ${name}: { env: ${name} }`,
+      });
+    found.push({ name, ref: await session.referTo(ref) });
+  }
+  return found;
 }
 
 function plannedSecrets(
@@ -338,7 +359,8 @@ function plannedSecrets(
 ): Record<string, SecretRef | undefined> {
   const refs: Record<string, SecretRef | undefined> = {};
   for (const name of secretNames(secrets)) {
-    const there = stored.find((secret) => secret.name === name);
+    const referred = secrets.referred.find((secret) => secret.name === name);
+    const there = referred ?? stored.find((secret) => secret.name === name);
     refs[name] = there === undefined || secrets.changed.includes(name) ? undefined : { name, ref: there.ref };
   }
   return refs;
@@ -366,8 +388,9 @@ function imageActions(
 }
 
 function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): ResourceAction[] {
-  const { changed, generated } = secrets;
+  const { changed, generated, referred } = secrets;
   return secretNames(secrets).map((name) => {
+    const ref = referred.find((secret) => secret.name === name)?.ref;
     const there = stored.some((secret) => secret.name === name);
     const isChanged = changed.includes(name);
     const state = isChanged ? "changed" : "unchanged";
@@ -375,11 +398,13 @@ function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): Resou
       resource_type: "secret" as const,
       action_type: !isChanged ? ("noop" as const) : there ? ("update" as const) : ("create" as const),
       resource_name: name,
-      description: generated.includes(name)
-        ? "generated for this deployment"
-        : isChanged
-          ? "new value"
-          : "unchanged",
+      description: ref
+        ? `is ${ref}`
+        : generated.includes(name)
+          ? "generated for this deployment"
+          : isChanged
+            ? "new value"
+            : "unchanged",
       cost_estimate: null,
       metadata: { changes: isChanged ? [{ field: name, from: there ? "set" : null, to: state }] : [] },
     };

@@ -257,6 +257,11 @@ export interface PlatformSession {
   dropSecrets(names: readonly string[]): Promise<void>;
   /** The value of a secret that the platform stores, if the deploying user may read it; else undefined. */
   readSecret?(name: string): Promise<string | undefined>;
+  /**
+   * The reference to a secret that others keep in the platform's vault, as `release` takes it; its value is not read.
+   * Rejects where there is none of this name. Missing where the platform has no vault.
+   */
+  referTo?(name: string): Promise<string>;
   /** The command by which a person reads a secret from the platform's vault. */
   secretCommand?(name: string): string | undefined;
   logs?(options: { readonly since: Date; readonly follow: boolean }): AsyncIterable<string>;

@@ -3,7 +3,7 @@ import { passwordIn } from "../core/base/redactor.ts";
 import type { DeployConfig } from "./config.ts";
 import { DATABASE_URL, SERVICE_SECRETS } from "./config.ts";
 import { DeployError } from "./errors.ts";
-import type { SecretValue, StoredSecret } from "./platform.ts";
+import type { SecretRef, SecretValue, StoredSecret } from "./platform.ts";
 import { hashSecret } from "./secret-hash.ts";
 import type { DeployTools } from "./tools.ts";
 
@@ -21,6 +21,8 @@ export interface SecretPlan {
   readonly unused: readonly StoredSecret[];
   /** Keys generated for this deployment. */
   readonly generated: readonly string[];
+  /** Secrets in the vault that others manage. */
+  readonly referred: readonly SecretRef[];
 }
 
 export interface SecretOptions {
@@ -32,6 +34,8 @@ export interface SecretOptions {
   readonly tools: DeployTools;
   readonly target: string;
   readonly stored: readonly StoredSecret[];
+  /** Where the configuration refers to secrets of the vault. */
+  readonly referred: readonly SecretRef[];
   /** Hashes of the last deployment, for platforms that store none. */
   readonly lastHashes: Readonly<Record<string, string>>;
   readonly generateApiKey: boolean;
@@ -44,12 +48,15 @@ export interface SecretOptions {
  * Collects the secrets: from the config, from the environment, or newly generated if requested and missing.
  */
 export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
-  const { config, tools, target, stored, lastHashes, keep, hasDatabase, readOnly } = options;
+  const { config, tools, target, lastHashes, keep, hasDatabase, readOnly, referred } = options;
+  const isReferred = (name: string) => referred.some((secret) => secret.name === name);
+  const stored = options.stored.filter(({ name }) => !isReferred(name));
   const texts = new Map<string, string>();
   const own = hasDatabase ? [...SERVICE_SECRETS, DATABASE_URL] : SERVICE_SECRETS;
   const wanted = new Set<string>([...own, ...keep]);
   for (const { name, value, source = name } of config.secrets) {
     wanted.add(name);
+    if (isReferred(name)) continue;
     const found = value ?? (source === name ? tools.env[name] : undefined);
     if (found !== undefined && found !== "") texts.set(name, found);
     else if (![...stored.map((secret) => secret.name), ...keep].includes(name)) {
@@ -68,7 +75,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   }
   for (const name of own) {
     const found = tools.env[name];
-    if (found !== undefined && found !== "" && !texts.has(name)) texts.set(name, found);
+    if (found !== undefined && found !== "" && !texts.has(name) && !isReferred(name)) texts.set(name, found);
   }
   const generated = generateMissing(options, texts);
   for (const text of texts.values()) tools.redact(text);
@@ -88,10 +95,12 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     changed: changed.sort(),
     kept: stored.filter((secret) => wanted.has(secret.name) && values[secret.name] === undefined),
     unlisted: keep.filter(
-      (name) => values[name] === undefined && !stored.some((secret) => secret.name === name),
+      (name) =>
+        values[name] === undefined && !isReferred(name) && !stored.some((secret) => secret.name === name),
     ),
     unused: stored.filter((secret) => !wanted.has(secret.name)),
     generated,
+    referred,
   };
 }
 
@@ -115,8 +124,9 @@ export function newRsaKey(): string {
 }
 
 function generateMissing(options: SecretOptions, texts: Map<string, string>): string[] {
-  const { stored, generateApiKey, generateRsa } = options;
-  const missing = (name: string) => !texts.has(name) && !stored.some((secret) => secret.name === name);
+  const { stored, referred, generateApiKey, generateRsa } = options;
+  const missing = (name: string) =>
+    !texts.has(name) && ![...stored, ...referred].some((secret) => secret.name === name);
   const generated: string[] = [];
   const make = (name: string, asked: boolean, value: () => string) => {
     if (!asked || !missing(name)) return;

@@ -199,13 +199,13 @@ async function toConfig(
       );
     environment[name] = value;
   }
-  const known: { name: string; value: string | undefined; source: string }[] = [];
+  const known: DeployConfig["secrets"][number][] = [];
   for (const [name, source] of Object.entries(secrets)) {
     const path = ["secrets", name];
     if (SET_BY_OPTIONS.includes(name)) throw failAt(path, describeSetting(name));
-    const { env: variable, file, remove } = source ?? {};
-    if ([variable, file, remove].filter((one) => one !== undefined).length > 1)
-      throw failAt(path, 'must have only one of "env", "file" and "remove"');
+    const { env: variable, file, ref, remove } = source ?? {};
+    if ([variable, file, ref, remove].filter((one) => one !== undefined).length > 1)
+      throw failAt(path, 'must have only one of "env", "file", "ref" and "remove"');
     if (remove) {
       removed.push(name);
       continue;
@@ -222,6 +222,7 @@ async function toConfig(
         // A secret without a source is read from the environment later, where all commands look for it.
         value: variable === undefined ? undefined : env[variable] || undefined,
         source: variable ?? name,
+        ...(ref === undefined ? {} : { ref }),
       });
   }
   const store = settings.store as DeployConfig["store"];
@@ -294,7 +295,7 @@ function complaint(issue: v.BaseIssue<unknown>): string {
   if (issue.type === "strict_object" && issue.expected === "never")
     return issue.path?.[0]?.key === "hooks"
       ? "is unknown here; hooks are beforeBuild and afterRelease"
-      : "is unknown here; a secret has env, file, remove and description";
+      : "is unknown here; a secret has env, file, ref, remove and description";
   return describeIssue(issue);
 }
 

@@ -86,6 +86,13 @@ const SecretSchema = v.strictObject({
   file: v.optional(
     v.pipe(v.string("must be text"), v.description("file that has the value, relative to deploy.yaml")),
   ),
+  ref: v.optional(
+    v.pipe(
+      v.string("must be text"),
+      v.nonEmpty("must not be empty"),
+      v.description("secret that the platform's vault has already, by its name there"),
+    ),
+  ),
   remove: v.optional(
     v.pipe(v.literal(true, "must be true"), v.description("the service no longer receives it")),
   ),
@@ -119,7 +126,7 @@ export const CONTENTS = {
     v.pipe(
       v.nullable(v.record(VariableNameSchema, v.nullable(SecretSchema))),
       v.description(
-        "secrets by name: nothing (the environment variable of that name), { env: NAME }, { file: path } or { remove: true }",
+        "secrets by name: nothing (the environment variable of that name), { env: NAME }, { file: path }, { ref: name in the vault } or { remove: true }",
       ),
     ),
   ),

@@ -5,7 +5,7 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
-import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
 import type { Context } from "./context.ts";
 import { expectedUrl, taskRole } from "./context.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
@@ -64,6 +64,7 @@ export async function openSession(
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
+    referTo: (name) => referTo(context, name),
     exports: {
       terraform: (spec) => exportTerraform(context, spec),
       cloudformation: (spec) => exportCloudFormation(context, spec),

@@ -69,6 +69,17 @@ export async function readSecret(context: AwsContext, name: string): Promise<str
   }
 }
 
+/** A secret of the account by its name or ARN; services get its newest value when they start. */
+export async function referTo({ aws }: AwsContext, name: string): Promise<string> {
+  const found = await aws.find<Secret>("secrets-manager", "DescribeSecret", { SecretId: name }, MISSING);
+  if (found?.ARN !== undefined && found.DeletedDate === undefined) return toSecretRef(found.ARN, "");
+  throw new DeployError("bad_config", `There is no secret "${name}" in this account and region`, {
+    ...(found?.DeletedDate === undefined ? {} : { detail: "It is scheduled for deletion" }),
+    outcome: "Nothing was changed",
+    fix: "Name a secret of AWS Secrets Manager, or its ARN: aws secretsmanager list-secrets shows them",
+  });
+}
+
 /** Writes the given values, except those that are already stored. */
 export async function putSecrets(
   context: AwsContext,

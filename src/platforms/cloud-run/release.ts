@@ -7,7 +7,7 @@ import { ensureAccess, mayDisableInvokerCheck } from "./access.ts";
 import { isSameTemplate } from "./changes.ts";
 import type { Context } from "./context.ts";
 import { newestRelease } from "./release-of.ts";
-import { letRead } from "./secrets.ts";
+import { letRead, ofOthers } from "./secrets.ts";
 import type { ServiceChange } from "./service.ts";
 import { changeService, finishRollout, isRevisionReady, rolloutError, settledService } from "./service.ts";
 import type { Operation, Service } from "./service-types.ts";
@@ -21,8 +21,8 @@ import { allToLatest, candidateUrl, heldBack, isAllOnLatest, servingRevision, sh
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
   const live = await settledService(context);
   const { serviceAccount } = context.target.flags;
-  if (live && serviceAccount && serviceAccount !== live.template?.serviceAccount)
-    await letRead(context, spec.secrets);
+  const isNewAccount = serviceAccount !== undefined && serviceAccount !== live?.template?.serviceAccount;
+  await letRead(context, live && isNewAccount ? spec.secrets : ofOthers(context, spec.secrets));
   const service =
     live === undefined ? await createService(context, spec) : await updateService(context, spec, live);
   await ensureAccess(context, service, isMade(context, live));

@@ -38,6 +38,25 @@ export async function readSecret(context: Context, name: string): Promise<string
   return stored && readVersion(context, stored.ref);
 }
 
+const FULL_NAME = /^(?:projects\/([^/]+)\/secrets\/)?([\w-]{1,255})(?:\/versions\/(latest|\d+))?$/;
+
+/** A secret of the project by its name, `projects/p/secrets/name` or `…/versions/3`; without a version, the newest. */
+export async function referTo(context: Context, name: string): Promise<string> {
+  const [, project = context.project, id, version = "latest"] = FULL_NAME.exec(name) ?? [];
+  if (id === undefined || project !== context.project)
+    throw new DeployError("bad_config", `"${name}" is not a secret of the project ${context.project}`, {
+      outcome: "Nothing was changed",
+      fix: "Name one of its secrets in Secret Manager, such as erp-token or erp-token/versions/3",
+    });
+  const google = await context.google();
+  const path = pathOf(context, id);
+  if ((await google.find("secretmanager", `/v1/${path}`)) !== undefined) return `${path}/versions/${version}`;
+  throw new DeployError("bad_config", `There is no secret "${id}" in the project ${context.project}`, {
+    outcome: "Nothing was changed",
+    fix: `Create it: gcloud secrets create ${id} --project ${context.project} --data-file=-`,
+  });
+}
+
 async function readVersion(context: Context, version: string): Promise<string | undefined> {
   try {
     const google = await context.google();
@@ -85,6 +104,13 @@ export async function dropSecrets(context: Context, names: readonly string[]): P
 export async function letRead(context: Context, secrets: ReleaseSpec["secrets"]): Promise<void> {
   for (const [name, secret] of Object.entries(secrets))
     if (secret) await grantAccess(context, parseSecretRef(secret.ref).id, name);
+}
+
+/** Those that this target did not store. */
+export function ofOthers({ target }: Context, secrets: ReleaseSpec["secrets"]): ReleaseSpec["secrets"] {
+  const isOther = ([name, secret]: [string, SecretRef | undefined]) =>
+    secret !== undefined && parseSecretRef(secret.ref).id !== `${target.serviceName}-${name}`;
+  return Object.fromEntries(Object.entries(secrets).filter(isOther));
 }
 
 /** The account that revisions run as: the requested one, else the service's current one. */
