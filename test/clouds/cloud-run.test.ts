@@ -340,6 +340,49 @@ describe("secrets", () => {
     expect(at.emulator.recorder.changes).toHaveLength(before);
   });
 
+  describe("that a run from another folder stored just before it was killed", () => {
+    const versions = () => at.emulator.state.secrets.get("hello-dev-KEY")?.versions.length;
+    /** Added, and not yet recorded; nothing of it is in the journal here. */
+    async function killed(value: string): Promise<void> {
+      await (await at.connect()).putSecrets({ KEY: secret("first-value-1") });
+      at.emulator.state.secrets.get("hello-dev-KEY")!.versions.push({
+        data: Buffer.from(value).toString("base64"),
+      });
+    }
+    const put = async (value: string) =>
+      (await (await at.connect()).putSecrets({ KEY: secret(value) })).KEY?.ref.split("/").at(-1);
+
+    it("are not stored a second time, and from then on count as recorded", async () => {
+      await killed("second-value-2");
+
+      const resumed = await put("second-value-2");
+      const before = at.emulator.recorder.changes.length;
+      const again = await put("second-value-2");
+
+      expect([resumed, again, versions()]).toEqual(["2", "2", 2]);
+      expect(at.emulator.recorder.changes).toHaveLength(before);
+    });
+
+    it("are stored if the newest version has another value", async () => {
+      await killed("value-of-somebody-else");
+
+      expect([await put("second-value-2"), versions()]).toEqual(["3", 3]);
+    });
+
+    it.each([
+      [403, "PERMISSION_DENIED"],
+      [400, "FAILED_PRECONDITION"],
+    ])("are stored again where the newest version cannot be read: %i %s", async (code, status) => {
+      await killed("second-value-2");
+      at.emulator.recorder.fail(/:access$/, {
+        status: code,
+        body: { error: { code, message: "not readable", status } },
+      });
+
+      expect([await put("second-value-2"), versions()]).toEqual(["3", 3]);
+    });
+  });
+
   it("other secrets of the same account are kept", async () => {
     const session = await at.connect();
     await session.putSecrets({ KEY: secret("mine") });
