@@ -210,7 +210,8 @@ function install(): Promise<string> {
   return once("installed", async (folder) => {
     await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }');
     const options = ["--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"];
-    await run("npm", ["install", packed.tarball, ...options], { cwd: folder });
+    // A package that does not support this Node fails the installation.
+    await run("npm", ["install", "--engine-strict", packed.tarball, ...options], { cwd: folder });
   });
 }
 
