@@ -15,18 +15,39 @@ export const check = defineCommand({
         v.metadata({ value: "folder" }),
       ),
     ),
+    code: v.optional(
+      v.pipe(v.boolean(), v.description("check only that the code can be loaded, and read no jobs")),
+      false,
+    ),
+    secret: v.optional(
+      v.pipe(
+        v.array(v.string()),
+        v.description("with --code: a secret that may be missing here; may be repeated"),
+        v.metadata({ value: "name" }),
+      ),
+      [],
+    ),
     ...CONNECTION_FLAGS,
   }),
   examples: [
     "svc check",
+    "svc check --code",
     "svc check --data backups/monday",
     "svc check src/controller.ts --url https://agents.example.com",
   ],
   async run({ args, flags, context }) {
+    const file = findController(args[0], context.cwd);
     // Loaded only here, as it loads much of the service.
+    if (flags.code) {
+      const { checkCode, describeCode } = await import("./check/load-code.ts");
+      const found = await checkCode(file, context.cwd, flags.secret);
+      if (flags.json) context.print(JSON.stringify(found, null, 2));
+      else for (const line of describeCode(found)) context.print(line);
+      return 0;
+    }
     const { checkOpenJobs } = await import("./check/check-open-jobs.ts");
     const { describeReport } = await import("./check/report.ts");
-    const report = await checkOpenJobs(findController(args[0], context.cwd), flags, context);
+    const report = await checkOpenJobs(file, flags, context);
     if (flags.json) context.print(JSON.stringify(report, null, 2));
     else for (const line of describeReport(report)) context.print(line);
     return report.problems.length > 0 ? 1 : 0;

@@ -20,6 +20,7 @@ const EXIT_OF = {
   not_deployed: EXIT.failed,
   usage: EXIT.usage,
   bad_config: EXIT.usage,
+  bad_code: EXIT.usage,
   declined: EXIT.failed,
   rolled_back: EXIT.rolledBack,
   timed_out: EXIT.timedOut,

@@ -7,6 +7,7 @@ export const STEPS = {
   plan: "Plan",
   beforeBuild: "Run hooks.beforeBuild",
   afterRelease: "Run hooks.afterRelease",
+  code: "Check that the code can be loaded",
   files: "Write deployment files",
   prepare: "Prepare the platform",
   storage: "Prepare the bucket",

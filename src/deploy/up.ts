@@ -1,4 +1,5 @@
 import type { DeploymentPlan, DeploymentResult, HealthCheckResult } from "../core/models/deployment.ts";
+import { guardCode } from "./check-code.ts";
 import { CONTEXT } from "./config.ts";
 import { type ContinuedJobs, continuedJobs, jobsBefore } from "./continued.ts";
 import type { Deployment } from "./deployment.ts";
@@ -39,11 +40,15 @@ export interface UpOutcome {
 /** Resolves with whether to continue; called once, with the plan. */
 export type Consent = (plan: DeploymentPlan) => Promise<boolean>;
 
-/** Deploys: from the preflight to the recorded state. A killed run resumes where it stopped. */
+/**
+ * Deploys: from the preflight to the recorded state. A killed run resumes where it stopped. With `self`, the program and
+ * arguments that run svc again, code that cannot be loaded ends it before the build.
+ */
 export async function up(
   deployment: Deployment,
   consent: Consent,
   checkJobs?: CheckJobs,
+  self?: readonly string[],
 ): Promise<UpOutcome> {
   const { journal, emit, tools } = deployment;
   const begun = tools.now();
@@ -68,6 +73,12 @@ export async function up(
   });
   const prepared = await prepare(deployment);
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
+  if (!prepared.imageCurrent)
+    await guardCode(deployment, {
+      ...{ self, cwd: deployment.target.cwd, file: prepared.project.controller },
+      ...{ variables: prepared.spec.env, secrets: Object.keys(prepared.spec.secrets) },
+      outcome: resumed ? standing(journal) : "Nothing was built or released",
+    });
   // Reported before consent: a build that cannot work here must not fail only after it.
   if (!prepared.imageCurrent && !deployment.session.build) await findBuilder(deployment);
   guard(deployment, prepared, prepared.openWork);

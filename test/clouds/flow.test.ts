@@ -100,11 +100,11 @@ describe.concurrent.each(shareOf(FLOWS, 4))("$name, as the user of a new project
     user.write("src/controller.ts", `throw new Error("crash at start");\n${controller}`);
     await commit(user.cwd, "a controller that throws");
     const watch = watching(() => visit(`${url}/.well-known/health`));
-    const left = await asked("up", "--no-rollback");
+    const left = await asked("up", "--no-rollback", "--no-check");
     expect(left).toMatchObject({ code: flow.rollsBackItself ? 3 : 1, success: false });
     if (!flow.rollsBackItself)
       expect(left.error_details.outcome).toMatch(/is still serving; the failed .* is kept/);
-    const broken = await deploy("up", "--yes");
+    const broken = await deploy("up", "--yes", "--no-check");
     expect(broken.code).toBe(3);
     expect(broken.stderr).toContain(
       flow.rollsBackItself ? "The previous version is serving" : "Rolled back: revision",

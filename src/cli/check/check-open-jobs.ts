@@ -1,15 +1,13 @@
-import { AgentRegistry } from "../../core/agents/registry.ts";
 import { type CheckedJob, checkJob, type OpenJob } from "../../core/runs/check-job.ts";
 import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
 import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
 import { readOpenJobs } from "../../core/runs/open-jobs.ts";
-import { fingerprintOfProject } from "../../core/service/project-code.ts";
 import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";
-import { loadController } from "../load-controller.ts";
 import { databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
 import { readCopy, readCopyOf } from "./folder-copy.ts";
+import { loadRegistry } from "./load-code.ts";
 import type { CheckReport } from "./report.ts";
 
 interface Source {
@@ -31,8 +29,7 @@ export async function checkOpenJobs(file: string, source: Source, context: CliCo
   const begun = performance.now();
   // Before the service is created, which removes it from the environment.
   const databaseUrl = databaseUrlOf({ dataDir: source.data }, context);
-  const { agents, build } = (await loadController(file, context.cwd)).options;
-  const registry = new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd)));
+  const registry = await loadRegistry(file, context.cwd);
   // All of them first: then there is no network.
   const open: string[] = [];
   for await (const job of readSource({ ...source, databaseUrl }, context)) open.push(job);

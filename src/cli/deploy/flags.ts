@@ -88,6 +88,13 @@ export const ROLLBACK = {
   ),
 };
 
+export const CHECK = {
+  check: v.optional(
+    v.pipe(v.boolean(), v.description("deploy code that cannot be loaded on this machine")),
+    true,
+  ),
+};
+
 /** The common options, for commands that do not use them: one line of options serves all commands of a script. */
 export const COMMON = hidden({
   ...TARGET_FLAGS,

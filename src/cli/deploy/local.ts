@@ -39,6 +39,7 @@ export const localCommand = defineCommand({
     ...flags.SOURCE_FLAGS,
     ...flags.IMAGE_FLAGS,
     stop: flags.switchOff("remove the test's containers, data, images and keys"),
+    ...flags.CHECK,
     ...flags.OVERWRITE,
     ...flags.ACCEPT_DATA_LOSS,
     trustFiles: flags.switchOff(
@@ -76,7 +77,7 @@ export const localCommand = defineCommand({
         else shell.print(removed.length === 0 ? "Nothing to remove." : `Removed: ${removed.join(", ")}.`);
         return EXIT.done;
       }
-      const outcome = await localUp(run);
+      const outcome = await localUp(run, given.check === false ? undefined : context.self);
       shell.progress.clear();
       if (shell.json) shell.document({ success: true, files: outcome.files, service: toDocument(outcome) });
       else report(shell, outcome);

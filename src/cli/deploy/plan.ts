@@ -1,3 +1,4 @@
+import { guardCode } from "../../deploy/check-code.ts";
 import { putComment } from "../../deploy/ci/comment.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
@@ -23,6 +24,7 @@ export const planCommand = platformCommand({
     ),
     readOnly: flags.switchOff("warn of rights that only a deployment needs: for a login that may only read"),
     detailedExitcode: flags.switchOff("exit with 2 if there are changes, with 0 if there are none"),
+    ...flags.CHECK,
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,
   },
@@ -31,9 +33,16 @@ export const planCommand = platformCommand({
     "svc deploy plan --platform cloud-run --env prod --detailed-exitcode",
   ],
   run: async ({ shell, deployment, given }) => {
-    const { plan, changes, drift, findings, openWork } = await prepare(deployment, {
-      readOnly: given.readOnly === true,
-    });
+    const prepared = await prepare(deployment, { readOnly: given.readOnly === true });
+    const { plan, changes, drift, findings, openWork } = prepared;
+    if (!prepared.imageCurrent)
+      await guardCode(deployment, {
+        ...{ self: given.check === false ? undefined : shell.context.self, cwd: deployment.target.cwd },
+        ...{ file: prepared.project.controller, variables: prepared.spec.env },
+        ...{ secrets: Object.keys(prepared.spec.secrets), outcome: "Nothing was changed" },
+        // The hook, which `plan` does not run, may write a part of the code.
+        onlyWarn: deployment.config.hooks?.beforeBuild !== undefined,
+      });
     if (mayLose(openWork))
       shell.emit({
         type: "notice",

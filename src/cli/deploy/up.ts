@@ -29,6 +29,7 @@ export const upCommand = platformCommand({
       ),
       "stop",
     ),
+    ...flags.CHECK,
     ...flags.OVERWRITE,
     ...flags.BREAK_LOCK,
     ...flags.YES,
@@ -49,7 +50,9 @@ export const upCommand = platformCommand({
       shell.print("");
       return shell.ask(`Deploy ${plan.service_name}?`);
     };
-    const outcome = await up(deployment, consent, checkJobsWith(shell.context, deployment.options));
+    const { context } = shell;
+    const self = given.check === false ? undefined : context.self;
+    const outcome = await up(deployment, consent, checkJobsWith(context, deployment.options), self);
     shell.progress.clear();
     if (shell.json) shell.document(toDocument(outcome));
     else report(shell, deployment, outcome, given.showApiKey === true);

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { packContext } from "../build-context.ts";
+import { guardCode } from "../check-code.ts";
 import { checkContext, sizeOf } from "../context-findings.ts";
 import type { Docker } from "../docker.ts";
 import { buildImage, findDocker } from "../docker.ts";
@@ -49,8 +50,11 @@ const BUILD_TIMEOUT = 900;
 const CONTEXT = "agent-control-service.context";
 const LOG_LINES = "25";
 
-/** Builds the service and runs it in containers on this machine; a repeated call updates the running one. */
-export async function localUp(run: LocalRun): Promise<LocalOutcome> {
+/**
+ * Builds the service and runs it in containers on this machine; a repeated call updates the running one. With `self`, the
+ * program and arguments that run svc again, code that cannot be loaded ends it before the build.
+ */
+export async function localUp(run: LocalRun, self?: readonly string[]): Promise<LocalOutcome> {
   const { options, emit, tools, limits } = run;
   const project = await readProject(run.cwd, options);
   const docker = options.filesOnly
@@ -61,6 +65,12 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
   const database = await findDatabase(run);
   if (database) checkDatabasePackage(project);
   const secretNames = await localSecretNames(run, database);
+  const variables = localEnv(run, database);
+  if (!options.filesOnly)
+    await guardCode(run, {
+      ...{ self, cwd: run.cwd, file: project.controller, variables, secrets: secretNames },
+      outcome: "Nothing was built or started",
+    });
   const files = await renderTemplates({
     project,
     name: run.name,
@@ -68,7 +78,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     port: options.port,
     localImage: run.image,
     imageTag: "local-test",
-    env: localEnv(run, database),
+    env: variables,
     secretNames,
     database,
     apt: options.apt,

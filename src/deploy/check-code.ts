@@ -1,0 +1,78 @@
+import { SECRETS_ONLY, SERVICE_SECRETS } from "./config.ts";
+import type { Deployment } from "./deployment.ts";
+import { DeployError } from "./errors.ts";
+import { step } from "./events.ts";
+
+/** The code to be deployed, and what it will find where it runs. */
+export interface CodeToCheck {
+  /** Program and arguments that run svc again. @default the code is not checked */
+  readonly self: readonly string[] | undefined;
+  readonly cwd: string;
+  /** The controller, relative to `cwd`. */
+  readonly file: string;
+  /** Plain variables of the service. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Names of its secrets: their values need not be here. */
+  readonly secrets: readonly string[];
+  /** The current state, as text. */
+  readonly outcome: string;
+  /** Whether code that cannot be loaded is only reported. @default false */
+  readonly onlyWarn?: boolean;
+}
+
+/** Seconds for a start of the process and the imports of the code. */
+const PATIENCE = 120;
+
+/** Loads the code in a process of its own, by `svc check --code`. Rejects if it cannot be loaded. */
+export async function guardCode(
+  { config, emit, tools, limits }: Pick<Deployment, "config" | "emit" | "tools" | "limits">,
+  { self = [], cwd, file, variables, secrets, outcome, onlyWarn = false }: CodeToCheck,
+): Promise<void> {
+  const [program, ...args] = self;
+  if (program === undefined) return;
+  for (const { value } of config.secrets) if (value) tools.redact(value);
+  for (const name of [...SECRETS_ONLY, ...secrets]) if (tools.env[name]) tools.redact(tools.env[name]);
+  // The service makes or takes these by itself: code can be loaded without them.
+  const own: readonly string[] = SERVICE_SECRETS;
+  const lacking = secrets.filter((name) => !own.includes(name)).flatMap((name) => ["--secret", name]);
+  const whenOver = () => refusal(file, outcome, [`it was not loaded within ${PATIENCE} s`]);
+  await step(emit, "code", async ({ note }) => {
+    const { code, stdout, stderr } = await limits.within(PATIENCE, whenOver, () =>
+      tools.exec(program, [...args, "check", file, "--code", "--json", ...lacking], { cwd, env: variables }),
+    );
+    const found = readReport(stdout);
+    if (code === 0 && found?.agents) return note(`${found.agents.length} agents in ${file}`);
+    const warn = (message: string) => emit({ type: "notice", level: "warning", message });
+    if (code === 0 && found?.needs)
+      return warn(
+        `${file} was not checked: it reads ${found.needs.join(", ")}, not set here, and failed with: ${found.error?.split("\n")[0]}`,
+      );
+    const lines = stderr.split("\n").filter((line) => line.trim() !== "");
+    if (onlyWarn) return warn(`${file} cannot be loaded before hooks.beforeBuild: ${lines[0] ?? ""}`);
+    throw refusal(file, outcome, lines.slice(-20));
+  });
+}
+
+interface Report {
+  readonly agents?: readonly string[] | null;
+  readonly needs?: readonly string[];
+  readonly error?: string | null;
+}
+
+/** The document that `--json` prints last: the code itself may print before it. */
+function readReport(text: string): Report | undefined {
+  const start = text.lastIndexOf("\n{\n") + 1;
+  try {
+    return JSON.parse(text.slice(start)) as Report;
+  } catch {
+    return undefined;
+  }
+}
+
+function refusal(file: string, outcome: string, lines: readonly string[]): DeployError {
+  return new DeployError("bad_code", `svc check rejects ${file}: it cannot be loaded`, {
+    detail: lines.join("\n"),
+    outcome,
+    fix: "Fix it, or install what it needs here (svc check --code shows the same). If it can only be loaded where it will run, add --no-check",
+  });
+}
