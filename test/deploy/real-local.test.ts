@@ -71,6 +71,8 @@ async function lifeOf(
     "deploy",
     "local",
     "--yes",
+    // Its packages are installed in the image only.
+    "--no-check",
     "--generate-api-key",
     "--generate-rsa",
     "--timeout",
@@ -106,7 +108,7 @@ async function surviveAKill({ cwd, name, target, reach }: Running): Promise<void
   };
 
   const started = await svc(cwd, [
-    ...["deploy", "local", "--yes", "--timeout", "90", "--instances", "3"],
+    ...["deploy", "local", "--yes", "--no-check", "--timeout", "90", "--instances", "3"],
     ...["--postgres-image", postgresImage(), ...target],
   ]);
   expect(started).toMatch(/Running in 3 containers behind a proxy/);
@@ -136,7 +138,7 @@ async function surviveAKill({ cwd, name, target, reach }: Running): Promise<void
   expect([1, 2, 3].filter((at) => container(`service-${at}`) !== "")).toHaveLength(2);
 
   // What was started last stays: the instances come back, over the same data.
-  const again = await svc(cwd, ["deploy", "local", "--yes", "--timeout", "90", ...target]);
+  const again = await svc(cwd, ["deploy", "local", "--yes", "--no-check", "--timeout", "90", ...target]);
   expect(again).toMatch(/Running in 3 containers behind a proxy/);
   expect(await ask(`/jobs/${job.id}`)).toMatchObject({ message: "0 words" });
 }
