@@ -32,13 +32,21 @@ export async function guardCode(
   if (program === undefined) return;
   for (const { value } of config.secrets) if (value) tools.redact(value);
   for (const name of [...SECRETS_ONLY, ...secrets]) if (tools.env[name]) tools.redact(tools.env[name]);
+  // A platform may fill in references, such as ${APP_URL}: their values exist only there.
+  const isReference = (value: string) => value.includes("${");
+  const known = Object.entries(variables).filter(([, value]) => !isReference(value));
+  const references = Object.keys(variables).filter((name) => isReference(variables[name] ?? ""));
   // The service makes or takes these by itself: code can be loaded without them.
-  const own: readonly string[] = SERVICE_SECRETS;
-  const lacking = secrets.filter((name) => !own.includes(name)).flatMap((name) => ["--secret", name]);
+  const own: readonly string[] = [...SERVICE_SECRETS, "SERVICE_PUBLIC_URL"];
+  const lacking = [...secrets, ...references]
+    .filter((name) => !own.includes(name))
+    .flatMap((name) => ["--secret", name]);
   const whenOver = () => refusal(file, outcome, [`it was not loaded within ${PATIENCE} s`]);
   await step(emit, "code", async ({ note }) => {
     const { code, stdout, stderr } = await limits.within(PATIENCE, whenOver, () =>
-      tools.exec(program, [...args, "check", file, "--code", "--json", ...lacking], { cwd, env: variables }),
+      tools.exec(program, [...args, "check", file, "--code", "--json", ...lacking], {
+        ...{ cwd, env: Object.fromEntries(known) },
+      }),
     );
     const found = readReport(stdout);
     if (code === 0 && found?.agents) return note(`${found.agents.length} agents in ${file}`);
