@@ -33,7 +33,7 @@ export async function guardCode(
   for (const { value } of config.secrets) if (value) tools.redact(value);
   for (const name of [...SECRETS_ONLY, ...secrets]) if (tools.env[name]) tools.redact(tools.env[name]);
   // A platform may fill in references, such as ${APP_URL}: their values exist only there.
-  const isReference = (value: string) => value.includes("${");
+  const isReference = (value: string) => /\$\{/.test(value);
   const known = Object.entries(variables).filter(([, value]) => !isReference(value));
   const references = Object.keys(variables).filter((name) => isReference(variables[name] ?? ""));
   // The service makes or takes these by itself: code can be loaded without them.

@@ -69,9 +69,7 @@ describe("code to be deployed", { timeout: 120_000 }, () => {
   it("gets the plain variables; one that fails without a secret is reported, by its name, and deployed", async () => {
     const needy = `if (process.env.GREETING !== "hi") throw new Error("no greeting");
 if (!process.env.PAY_TOKEN) throw new Error("no token");${GOOD}`;
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: a platform fills it in
-    const config =
-      "environment:\n  GREETING: hi\n  SERVICE_PUBLIC_URL: ${APP_URL}\nsecrets:\n  - { name: PAY_TOKEN, value: s3cret-of-pay }\n";
+    const config = `environment:\n  GREETING: hi\n  SERVICE_PUBLIC_URL: ${"$"}{APP_URL}\nsecrets:\n  - { name: PAY_TOKEN, value: s3cret-of-pay }\n`;
     const at = await projectWith(needy, { [CONFIG]: config });
 
     const { code, err } = await svc(at, "up --yes");
