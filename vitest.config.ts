@@ -100,7 +100,7 @@ const IN_TURN = [
       "cli/job",
       "compilers",
     ],
-    ...["deploy/server-backup", "store/move", "cli/plugin-commands"],
+    ...["deploy/server-backup", "store/move", "cli/plugin-commands", "admin/every-page"],
   ],
   [
     ...["clouds/flow", "deploy/real-local", "admin/browser", "package", "deploy/resume", "store/postgres"],
