@@ -100,7 +100,7 @@ const IN_TURN = [
       "cli/job",
       "compilers",
     ],
-    ...["deploy/server-backup", "store/move", "cli/plugin-commands", "admin/every-page"],
+    ...["deploy/server-backup", "store/move", "cli/plugin-commands"],
   ],
   [
     ...["clouds/flow", "deploy/real-local", "admin/browser", "package", "deploy/resume", "store/postgres"],
@@ -113,13 +113,14 @@ const IN_TURN = [
       "clouds/exports",
       "clouds/checkouts",
       "clouds/environments",
+      "clouds/bucket-store",
     ],
   ],
   [
     ...["clouds/killed", "deploy/server", "deploy/ssh-docker", "deploy/server-killed", "cli/instances"],
     ...["deploy/server-contract", "runs/isolated-rehearsals", "events/outage", "cli/start", "cli/dev"],
     ...["clouds/independent-clients", "cli/move", "testing/crash-test", "clouds/pipeline"],
-    "deploy/server-engine",
+    ...["deploy/server-engine", "admin/every-page", "deploy/storage"],
   ],
 ];
 const turn = process.env.SVC_TURN;

@@ -333,6 +333,7 @@ chromium.it(
     await goTo("plumb", /^Question Pay the plumber\?/, /\/admin\/inbox\?question=c-7$/);
     await goTo("dear", /^Saved view Dear ones/, /\/admin\/jobs\?min_cost=5$/);
     await page.getByRole("link", { name: "Find…" }).click();
+    await input.waitFor();
     await keyboard.type("c-7");
     await chosen.filter({ hasText: "Question" }).waitFor();
     await keyboard.press("ArrowDown");

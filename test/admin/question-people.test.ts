@@ -95,7 +95,7 @@ it("the first of two answers is shown with its person, and the second one ends t
     status: "awaiting",
     message: expect.stringContaining("1 of 2 people agree"),
   });
-  expect(shown).toMatch(/api-key<\/bdi><\/b> answered <b>Approved: Yes<\/b>/);
+  expect(shown).toMatch(/api-key<\/bdi><\/b> answered <b><bdi>Approved: Yes<\/bdi><\/b>/);
   expect(again.status).toBe(409);
   expect(await second.text()).toContain("Your answer was recorded.");
   await expect.poll(() => open("")).toEqual(["j-1"]);
