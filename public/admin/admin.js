@@ -159,6 +159,8 @@
   }
 
   // A refresh changes what differs and leaves the rest in place: selection, focus and the button under the finger stay.
+  // A form that can be seen is sent by htmx, also in the first moment.
+  if (window.htmx) htmx.config.defaultSettleDelay = 0;
   if (window.Idiomorph) {
     const { callbacks } = Idiomorph.defaults;
     Idiomorph.defaults.ignoreActiveValue = true;

@@ -48,8 +48,10 @@ export async function visit(browser: Browser, url: string, view: View, options: 
   });
   const page = await context.newPage();
   page.on("console", (message) => {
-    // The sign-in page is a 401 answer: a browser notes that, as it should.
-    if (message.type() !== "error" || /status of 401/.test(message.text())) return;
+    // The sign-in page is a 401 answer: a browser notes that, as it should. Containers of other tests come and go, and
+    // with them networks of this machine.
+    const expected = /status of 401|ERR_NETWORK_CHANGED/;
+    if (message.type() !== "error" || expected.test(message.text())) return;
     complaints.push(message.text());
   });
   page.on("pageerror", (error) => complaints.push(error.message));

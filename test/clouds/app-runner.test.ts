@@ -18,6 +18,20 @@ afterEach(async () => {
   expect(at.cloud.recorder.violations).toEqual([]);
 });
 
+const CONNECTOR = "arn:aws:apprunner:us-east-1:123456789012:vpcconnector/mine/1/abc";
+
+/** A role of the account that svc did not make; it may read every secret. */
+function giveRole(name: string): string {
+  const arn = `arn:aws:iam::123456789012:role/${name}`;
+  const policy = { Action: "secretsmanager:GetSecretValue", Resource: "*" };
+  const inline = new Map([["own", JSON.stringify(policy)]]);
+  at.cloud.state.roles.set(name, {
+    ...{ name, arn, inline, principal: "tasks.apprunner.amazonaws.com" },
+    ...{ tags: [], attached: new Set<string>(), notReady: 0 },
+  });
+  return arn;
+}
+
 const connect = async (flags: AppRunnerFlags = {}, region?: string) =>
   appRunnerPlatform.connect(at.target(flags, region), at.tools());
 const service = () => at.cloud.state.services.find(({ status }) => status !== "DELETED");
@@ -39,6 +53,8 @@ platformContract("aws-app-runner", {
       { concurrency: 40 },
       { cpu: "2048" },
       { memory: "4096" },
+      { instanceRole: giveRole("runner") },
+      { vpcConnector: CONNECTOR },
     ],
     images: [ONE, TWO],
     changes: () => at.cloud.recorder.changes.length,
@@ -227,4 +243,77 @@ it("a minimum of zero instances is refused with the reason", () => {
   const { issues } = v.safeParse(appRunnerPlatform.flags, { minInstances: 0 });
 
   expect(issues?.[0]?.message).toContain("must be at least 1: App Runner always keeps an instance ready");
+});
+
+describe("roles and networks", () => {
+  const changed = async (session: Awaited<ReturnType<typeof connect>>) =>
+    (await session.plan(specOf(ONE), await session.inspect())).filter(
+      ({ action_type }) => action_type !== "noop",
+    );
+  const role = () => (service()!.config.InstanceConfiguration as { InstanceRoleArn: string }).InstanceRoleArn;
+
+  it("that were set elsewhere stay, also in an export, and are no change", async () => {
+    const session = await connect();
+    await session.prepare?.();
+    await deploy(session, specOf(ONE));
+    const { config } = service()!;
+    (config.InstanceConfiguration as Record<string, unknown>).InstanceRoleArn = giveRole("agent");
+    config.NetworkConfiguration = {
+      EgressConfiguration: { EgressType: "VPC", VpcConnectorArn: CONNECTOR },
+      IngressConfiguration: { IsPubliclyAccessible: true },
+    };
+
+    const planned = await changed(session);
+    await deploy(session, specOf(TWO));
+
+    expect(planned).toEqual([]);
+    expect(role()).toMatch(/role\/agent$/);
+    expect(config.NetworkConfiguration).toMatchObject({
+      EgressConfiguration: { VpcConnectorArn: CONNECTOR },
+    });
+    for (const format of ["cloudformation", "terraform"] as const) {
+      const text = await session.exports?.[format]?.(specOf(TWO));
+      expect(text).toContain("role/agent");
+      expect(text).toContain(CONNECTOR);
+      expect(text).toMatch(/(IsPubliclyAccessible: |is_publicly_accessible = )true/);
+    }
+  });
+
+  it("of an option take the place of what runs, are planned as such, and are left alone by down", async () => {
+    const session = await connect();
+    await session.prepare?.();
+    await deploy(session, specOf(ONE));
+    const own = role();
+    const named = await connect({ instanceRole: giveRole("agent"), vpcConnector: CONNECTOR });
+
+    const planned = JSON.stringify(await changed(named));
+    await deploy(named, specOf(ONE));
+    const kept = service()?.config.NetworkConfiguration;
+    const open = await connect({ vpcConnector: "public" });
+    await deploy(open, specOf(ONE));
+    const findings = await named.preflight();
+    await open.remove();
+
+    expect(planned).toContain(own);
+    expect(planned).toContain(CONNECTOR);
+    expect(kept).toEqual({
+      EgressConfiguration: { EgressType: "VPC", VpcConnectorArn: CONNECTOR },
+      IngressConfiguration: { IsPubliclyAccessible: true },
+    });
+    expect(findings.filter(({ subject }) => subject === "role").map(({ level }) => level)).toEqual(["ok"]);
+    expect([...at.cloud.state.roles.keys()]).toEqual(["agent"]);
+  });
+
+  it("a service that has to be created again keeps its network", async () => {
+    at.cloud.state.switches.refuseRepair = true;
+    const named = await connect({ vpcConnector: CONNECTOR });
+    await named.prepare?.();
+    await named.release(specOf(BROKEN)).catch(() => undefined);
+
+    await deploy(await connect(), specOf(ONE));
+
+    expect(service()?.config.NetworkConfiguration).toMatchObject({
+      EgressConfiguration: { VpcConnectorArn: CONNECTOR },
+    });
+  });
 });

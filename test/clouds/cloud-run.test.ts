@@ -39,6 +39,11 @@ platformContract("cloud-run", {
       { cpu: "2" },
       { memory: "1Gi" },
       { serviceAccount: "runner@demo-project.iam.gserviceaccount.com" },
+      { requestTimeout: 600 },
+      { network: "agents" },
+      { subnet: "agents-1" },
+      { vpcEgress: "all-traffic" as const },
+      { ingress: "internal-and-cloud-load-balancing" as const },
     ],
     ways: ["useCloudBuild"],
     images: [ONE, TWO],
@@ -106,10 +111,10 @@ describe("an export", () => {
     const secrets = await session.putSecrets({ TOKEN: secret("planted-value") });
     await deploy(session, specOf(ONE, { secrets }));
 
-    const template = service()?.resource.template as { vpcAccess?: unknown; annotations?: unknown };
+    const template = service()?.resource.template as { encryptionKey?: unknown; annotations?: unknown };
     template.annotations = { team: "billing" };
     const { text, body } = await exported({}, specOf(TWO, { secrets }));
-    template.vpcAccess = { connector: "projects/demo-project/locations/us-central1/connectors/one" };
+    template.encryptionKey = "projects/demo-project/locations/us-central1/keyRings/one/cryptoKeys/one";
 
     expect(body).toMatchObject({
       metadata: {
@@ -129,7 +134,7 @@ describe("an export", () => {
     expect(text).toContain('key: "1"');
     expect(text).not.toContain("planted-value");
     await expect(exported({}, specOf(TWO, { secrets }))).rejects.toMatchObject({
-      message: expect.stringContaining("vpcAccess"),
+      message: expect.stringContaining("encryptionKey"),
     });
   });
 });
@@ -591,6 +596,92 @@ it("a changed secret is readable for the account that the service runs as", asyn
   const release = await deploy(session, specOf(TWO, { secrets }));
 
   expect(release?.secretNames).toEqual(["KEY"]);
+});
+
+it("a private service is checked with an access token of a service account that may issue identity tokens", async () => {
+  at.emulator.state.account = "deployer@demo-project.iam.gserviceaccount.com";
+  const session = await at.connect({ private: true });
+  const release = await deploy(session, specOf(ONE));
+
+  const headers = await session.probeHeaders?.();
+  const front = at.emulator.frontFor("x.run.app");
+  const host = new URL(release?.url ?? "").host;
+  const statusWith = async (more: Record<string, string> = {}) =>
+    (await fetch(`${front}/`, { headers: { "x-forwarded-host": host, ...more } })).status;
+
+  expect(await session.probeBlocked?.()).toBeUndefined();
+  expect([await statusWith(), await statusWith(headers)]).toEqual([403, 200]);
+});
+
+describe("the network", () => {
+  const template = () => service()!.resource.template as Template;
+
+  it("requests of a new service may last an hour, and those of one that runs as long as before", async () => {
+    await deploy(await at.connect(), specOf(ONE));
+    const made = template().timeout;
+    service()!.resource.template = { ...template(), timeout: "300s" };
+
+    await deploy(await at.connect(), specOf(TWO));
+
+    expect([made, template().timeout]).toEqual(["3600s", "300s"]);
+  });
+
+  it("that was set elsewhere stays, is in every export, and gives way to the one of an option, as planned", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+    const connector = "projects/p/locations/r/connectors/c";
+    service()!.resource.template = { ...template(), vpcAccess: { connector, egress: "ALL_TRAFFIC" } };
+    await deploy(session, specOf(TWO));
+    const kept = template().vpcAccess;
+    const yaml = parse((await session.exports?.["cloud-run"]?.(specOf(TWO))) ?? "");
+    const terraform = await session.exports?.terraform?.(specOf(TWO));
+
+    const named = await at.connect({ network: "agents", subnet: "agents-1" });
+    const planned = JSON.stringify(await named.plan(specOf(TWO), await named.inspect()));
+    await deploy(named, specOf(TWO));
+    const moved = template().vpcAccess;
+    const afterwards = parse((await session.exports?.["cloud-run"]?.(specOf(TWO))) ?? "");
+    await deploy(await at.connect({ network: "none" }), specOf(TWO));
+
+    expect(kept).toEqual({ connector, egress: "ALL_TRAFFIC" });
+    expect(yaml.spec.template.metadata.annotations).toMatchObject({
+      "run.googleapis.com/vpc-access-connector": connector,
+      "run.googleapis.com/vpc-access-egress": "all-traffic",
+    });
+    expect(terraform).toContain(`connector = "${connector}"`);
+    expect(planned).toContain('"from":"c, ALL_TRAFFIC","to":"agents/agents-1, ALL_TRAFFIC"');
+    expect(moved).toEqual({
+      egress: "ALL_TRAFFIC",
+      networkInterfaces: [{ network: "agents", subnetwork: "agents-1" }],
+    });
+    expect(
+      JSON.parse(afterwards.spec.template.metadata.annotations["run.googleapis.com/network-interfaces"]),
+    ).toEqual([{ network: "agents", subnetwork: "agents-1" }]);
+    expect(template().vpcAccess).toBeUndefined();
+  });
+
+  it("a service that takes requests from inside only is not checked from outside, whoever set that", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+    const before = await session.probeBlocked?.();
+    service()!.resource.ingress = "INGRESS_TRAFFIC_INTERNAL_ONLY";
+
+    expect(before).toBeUndefined();
+    expect(await session.probeBlocked?.()).toMatch(/takes requests from inside only/);
+    await deploy(await at.connect({ ingress: "all" }), specOf(ONE));
+    expect(await session.probeBlocked?.()).toBeUndefined();
+  });
+
+  it.each([
+    ["ingress INGRESS_TRAFFIC_NONE", () => (service()!.resource.ingress = "INGRESS_TRAFFIC_NONE")],
+    ["timeout 3.5s", () => (service()!.resource.template = { ...template(), timeout: "3.5s" })],
+  ])("an export for gcloud refuses %s, which it has no word for", async (text, set) => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+    set();
+
+    await expect(session.exports?.["cloud-run"]?.(specOf(ONE))).rejects.toThrow(text);
+  });
 });
 
 it("a private service that these credentials cannot call is reported, with the check that counts", async () => {

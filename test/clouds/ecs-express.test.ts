@@ -17,6 +17,21 @@ afterEach(async () => {
   expect(at.cloud.recorder.violations).toEqual([]);
 });
 
+const PRINCIPAL = "ecs-tasks.amazonaws.com";
+const SECRETS = "secretsmanager:GetSecretValue";
+
+/** A role of the account that svc did not make; by default it may read every secret. */
+function giveRole(name: string, { principal = PRINCIPAL, reads = true } = {}): string {
+  const arn = `arn:aws:iam::123456789012:role/${name}`;
+  const policy = { Action: SECRETS, Resource: "*" };
+  const inline = new Map(reads ? [["own", JSON.stringify(policy)]] : []);
+  const role = { name, arn, principal, tags: [], attached: new Set<string>(), notReady: 0, inline };
+  at.cloud.state.roles.set(name, role);
+  return arn;
+}
+
+const express = () => [...at.cloud.state.express.values()][0]!;
+
 const connect = async (flags: EcsExpressFlags = {}) =>
   ecsExpressPlatform.connect(at.target(flags), at.tools());
 
@@ -34,8 +49,12 @@ platformContract("aws-ecs-express", {
       { scaleAtCpu: 50 },
       { cpu: "512" },
       { memory: "1024" },
+      { subnets: "subnet-2,subnet-3" },
+      { securityGroups: "sg-1" },
+      { taskRole: giveRole("runner") },
+      { executionRole: giveRole("starter") },
     ],
-    ways: ["cluster", "subnets"],
+    ways: ["cluster"],
     images: [ONE, TWO],
     changes: () => at.cloud.recorder.changes.length,
   }),
@@ -163,4 +182,87 @@ it("down waits until the service is drained, and removes its roles", async () =>
   expect([...at.cloud.state.express.values()].map(({ status }) => status)).toEqual(["INACTIVE"]);
   expect([...at.cloud.state.roles.keys()]).toEqual(["other"]);
   expect(at.cloud.state.repositories.size).toBe(1);
+});
+
+describe("roles and networks", () => {
+  const changed = async (session: Awaited<ReturnType<typeof connect>>) =>
+    (await session.plan(specOf(ONE), await session.inspect())).filter(
+      ({ action_type }) => action_type !== "noop",
+    );
+
+  it("that were set elsewhere stay, also in an export, and are no change", async () => {
+    const session = await connect();
+    await session.prepare?.();
+    await deploy(session, specOf(ONE));
+    const active = express().active as Record<string, unknown>;
+    active.executionRoleArn = giveRole("theirs");
+    active.taskRoleArn = giveRole("agent");
+    active.networkConfiguration = { subnets: ["subnet-7"], securityGroups: ["sg-7"] };
+
+    const planned = await changed(session);
+    await deploy(session, specOf(TWO));
+    const template = await session.exports?.cloudformation?.(specOf(TWO));
+
+    expect(planned).toEqual([]);
+    expect(express().active).toMatchObject({
+      executionRoleArn: expect.stringMatching(/theirs$/),
+      taskRoleArn: expect.stringMatching(/agent$/),
+      networkConfiguration: { subnets: ["subnet-7"], securityGroups: ["sg-7"] },
+    });
+    for (const kept of ["role/theirs", "role/agent", "subnet-7", "sg-7"]) expect(template).toContain(kept);
+  });
+
+  it("of an option arrive on a service that runs, and the rest of its network stays", async () => {
+    const session = await connect({ securityGroups: "sg-1, sg-2" });
+    await session.prepare?.();
+    await deploy(session, specOf(ONE));
+
+    const moved = await connect({ subnets: "subnet-2, subnet-3" });
+    const planned = await changed(moved);
+    await deploy(moved, specOf(ONE));
+    const fewer = await connect({ securityGroups: "sg-1" });
+    const plannedFewer = await changed(fewer);
+    await deploy(fewer, specOf(ONE));
+
+    expect(JSON.stringify(planned)).toContain("subnet-2, subnet-3, sg-1, sg-2");
+    expect(plannedFewer).not.toEqual([]);
+    expect(express().active?.networkConfiguration).toEqual({
+      subnets: ["subnet-2", "subnet-3"],
+      securityGroups: ["sg-1"],
+    });
+    expect(await changed(fewer)).toEqual([]);
+  });
+
+  it("a role that an option names starts tasks in place of svc's own, and is neither changed nor removed", async () => {
+    const first = await connect();
+    await first.prepare?.();
+    const secrets = await first.putSecrets({ KEY: secret("value-one-1") });
+    const executionRole = giveRole("starter");
+    const taskRole = giveRole("agent");
+    const before = structuredClone(at.cloud.state.roles.get("starter"));
+    const session = await connect({ executionRole, taskRole });
+
+    await deploy(session, specOf(ONE, { secrets }));
+    const seen = await served();
+    await (await connect()).remove();
+
+    expect(seen).toContain("value-one-1");
+    expect(at.cloud.state.roles.get("starter")).toEqual(before);
+    expect([...at.cloud.state.roles.keys()]).toEqual(["starter", "agent"]);
+  });
+
+  it.each([
+    ["starter-not-there", {}, /does not exist/, "error"],
+    ["wrong", { principal: "lambda.amazonaws.com" }, /cannot be assumed by ecs-tasks/, "error"],
+    ["blind", { reads: false }, /may not secretsmanager:GetSecretValue/, "warning"],
+    ["reader", {}, /role\/reader$/, "ok"],
+  ])("the named role %s is checked before anything is built", async (name, given, message, level) => {
+    const arn = `arn:aws:iam::123456789012:role/${name}`;
+    if (name !== "starter-not-there") giveRole(name, given);
+    const session = await connect({ executionRole: arn });
+
+    const found = (await session.preflight()).filter(({ subject }) => subject === "role");
+
+    expect(found).toEqual([expect.objectContaining({ level, message: expect.stringMatching(message) })]);
+  });
 });

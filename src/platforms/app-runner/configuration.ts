@@ -1,13 +1,15 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec, SecretRef } from "../../deploy/platform.ts";
-import { roleArn } from "../aws/roles.ts";
-import { parseSecretRef } from "../aws/secret-policy.ts";
-import { accessRole, type Context, instanceRoleArn } from "./context.ts";
+import { usesBucket } from "../aws/job-bucket.ts";
+import { roleArn, type WantedRole } from "../aws/roles.ts";
+import { parseSecretRef, secretPolicy } from "../aws/secret-policy.ts";
+import { accessRole, type Context, instanceRole } from "./context.ts";
 import type {
   HealthCheck,
   ImageConfiguration,
   InstanceConfiguration,
+  NetworkConfiguration,
   Service,
   SourceConfiguration,
 } from "./service-types.ts";
@@ -15,26 +17,33 @@ import type {
 /** Secrets are read when a deployment starts, so a new value must change the deployed configuration. */
 const VERSIONS = "SVC_SECRET_VERSIONS";
 
-/** Everything about a service that a release determines. */
+/** Outgoing requests that go through no VPC. */
+const PUBLIC = "public";
+
+/** Everything about a service that a release determines. Networks only where an option names them. */
 export interface Configuration {
   readonly SourceConfiguration: SourceConfiguration;
   readonly InstanceConfiguration: InstanceConfiguration;
   readonly HealthCheckConfiguration: HealthCheck;
+  readonly NetworkConfiguration?: NetworkConfiguration;
 }
 
 export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: Service): Configuration {
+  const network = wantedNetwork(context, live?.NetworkConfiguration);
+  const source = {
+    image: spec.image,
+    port: String(spec.port),
+    env: { ...spec.env, ...versionsOf(spec.secrets) },
+    secrets: secretArns(spec, live),
+  };
   return {
-    SourceConfiguration: toSource(context, {
-      image: spec.image,
-      port: String(spec.port),
-      env: { ...spec.env, ...versionsOf(spec.secrets) },
-      secrets: secretArns(spec, live),
-    }),
+    SourceConfiguration: toSource(wantedAccessRole(context, live), source),
     InstanceConfiguration: {
       Cpu: toUnits(context.target.flags.cpu) ?? live?.InstanceConfiguration?.Cpu ?? "1024",
       Memory: toUnits(context.target.flags.memory) ?? live?.InstanceConfiguration?.Memory ?? "2048",
-      InstanceRoleArn: instanceRoleArn(context),
+      InstanceRoleArn: wantedInstanceRole(context, spec, live),
     },
+    ...(network === undefined ? {} : { NetworkConfiguration: network }),
     HealthCheckConfiguration:
       live?.HealthCheckConfiguration?.Path === spec.healthPath
         ? live.HealthCheckConfiguration
@@ -56,7 +65,32 @@ export interface Source {
   readonly secrets: Readonly<Record<string, string>>;
 }
 
-export function toSource(context: Context, { image, port, env, secrets }: Source): SourceConfiguration {
+/** The role that fetches images: what was set elsewhere, else the one that svc creates. */
+export function wantedAccessRole(context: Context, live: Service | undefined): string {
+  const kept = live?.SourceConfiguration?.AuthenticationConfiguration?.AccessRoleArn;
+  return kept ?? roleArn(context, accessRole(context).name);
+}
+
+/** The roles that this release needs svc to create. */
+export function ownRoles(context: Context, spec: ReleaseSpec, live: Service | undefined): WantedRole[] {
+  const access = accessRole(context);
+  const instance = instanceRole(context, secretPolicy(spec.secrets));
+  return [
+    ...(wantedAccessRole(context, live) === roleArn(context, access.name) ? [access] : []),
+    ...(wantedInstanceRole(context, spec, live) === roleArn(context, instance.name) ? [instance] : []),
+  ];
+}
+
+/**
+ * The role that a service runs with: what an option names, what was set elsewhere, else the one that svc creates. Only
+ * that one gets access to a bucket.
+ */
+export function wantedInstanceRole(context: Context, spec: ReleaseSpec, live: Service | undefined): string {
+  const kept = usesBucket(spec) ? undefined : live?.InstanceConfiguration?.InstanceRoleArn;
+  return context.target.flags.instanceRole ?? kept ?? roleArn(context, instanceRole(context).name);
+}
+
+export function toSource(accessRoleArn: string, { image, port, env, secrets }: Source): SourceConfiguration {
   return {
     ImageRepository: {
       ImageIdentifier: image,
@@ -67,7 +101,7 @@ export function toSource(context: Context, { image, port, env, secrets }: Source
         RuntimeEnvironmentSecrets: secrets,
       },
     },
-    AuthenticationConfiguration: { AccessRoleArn: roleArn(context, accessRole(context).name) },
+    AuthenticationConfiguration: { AccessRoleArn: accessRoleArn },
     // If omitted, App Runner would automatically deploy whatever is pushed.
     AutoDeploymentsEnabled: false,
   };
@@ -78,8 +112,14 @@ export function isSameConfiguration(live: Service, wanted: Configuration): boole
   return (
     isSameSource(live.SourceConfiguration, wanted.SourceConfiguration) &&
     isDeepStrictEqual(instanceOf(live.InstanceConfiguration), instanceOf(wanted.InstanceConfiguration)) &&
-    live.HealthCheckConfiguration?.Path === wanted.HealthCheckConfiguration.Path
+    live.HealthCheckConfiguration?.Path === wanted.HealthCheckConfiguration.Path &&
+    egressOf(live.NetworkConfiguration) === egressOf(wanted.NetworkConfiguration ?? live.NetworkConfiguration)
   );
+}
+
+/** What outgoing requests go through: the connector's full name, or "public". */
+export function egressOf(network: NetworkConfiguration | undefined): string {
+  return network?.EgressConfiguration?.VpcConnectorArn ?? PUBLIC;
 }
 
 export function isSameSource(live: SourceConfiguration | undefined, wanted: SourceConfiguration): boolean {
@@ -99,6 +139,18 @@ export function plainEnv(service: Service): Record<string, string> {
 export function toUnits(text: string | undefined): string | undefined {
   const match = /^([\d.]+) (vCPU|GB)$/.exec(text ?? "");
   return match?.[1] === undefined ? text : String(Number(match[1]) * 1024);
+}
+
+/** An update replaces the whole network, so that the rest is sent as it is. */
+function wantedNetwork(
+  { target }: Context,
+  live: NetworkConfiguration = {},
+): NetworkConfiguration | undefined {
+  const connector = target.flags.vpcConnector;
+  if (connector === undefined) return undefined;
+  const egress =
+    connector === PUBLIC ? { EgressType: "DEFAULT" } : { EgressType: "VPC", VpcConnectorArn: connector };
+  return { ...live, EgressConfiguration: egress };
 }
 
 function sourceParts(source: SourceConfiguration | undefined) {

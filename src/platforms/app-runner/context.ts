@@ -1,6 +1,5 @@
 import type { AwsContext } from "../aws/aws-context.ts";
 import type { WantedRole } from "../aws/roles.ts";
-import { roleArn } from "../aws/roles.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 
 export type Context = AwsContext<AppRunnerFlags>;
@@ -14,6 +13,11 @@ export function accessRole({ target }: Context): WantedRole {
   };
 }
 
+/** The role that gets access to a bucket; undefined where an option names another. */
+export function bucketRole(context: Context): WantedRole | undefined {
+  return context.target.flags.instanceRole === undefined ? instanceRole(context) : undefined;
+}
+
 /** The role that the service itself runs with. */
 export function instanceRole({ target }: Context, secrets?: object): WantedRole {
   return {
@@ -22,8 +26,4 @@ export function instanceRole({ target }: Context, secrets?: object): WantedRole 
     managed: [],
     inline: { name: "secrets", document: secrets },
   };
-}
-
-export function instanceRoleArn(context: Context): string {
-  return roleArn(context, instanceRole(context).name);
 }

@@ -1,9 +1,10 @@
 import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { cloudFormation, withStoredSecrets } from "../aws/export.ts";
 import { tagsOf } from "../aws/tags.ts";
-import { hcl, requiredProvider } from "../cloud/hcl.ts";
+import { type HclBlock, hcl, requiredProvider } from "../cloud/hcl.ts";
 import { wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
+import type { NetworkConfiguration } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
 
 /** The service that a release leads to, with what the running one keeps. */
@@ -12,7 +13,10 @@ async function describeService(context: Context, spec: ReleaseSpec) {
   const wanted = wantedConfiguration(context, await withStoredSecrets(context, spec), live);
   const { ImageRepository: repository = {}, AuthenticationConfiguration: login } = wanted.SourceConfiguration;
   return {
+    NetworkConfiguration: live?.NetworkConfiguration,
     ...wanted,
+    encryption: live?.EncryptionConfiguration,
+    observability: live?.ObservabilityConfiguration,
     repository,
     image: repository.ImageConfiguration ?? {},
     accessRole: login?.AccessRoleArn,
@@ -43,6 +47,9 @@ export async function exportCloudFormation(context: Context, spec: ReleaseSpec):
     },
     InstanceConfiguration: found.InstanceConfiguration,
     HealthCheckConfiguration: found.HealthCheckConfiguration,
+    ...(found.NetworkConfiguration && { NetworkConfiguration: found.NetworkConfiguration }),
+    ...(found.encryption && { EncryptionConfiguration: found.encryption }),
+    ...(found.observability && { ObservabilityConfiguration: found.observability }),
     ...(found.scaling === undefined ? {} : { AutoScalingConfigurationArn: found.scaling }),
     Tags: found.tags,
   });
@@ -106,7 +113,38 @@ export async function exportTerraform(context: Context, spec: ReleaseSpec): Prom
             unhealthy_threshold: health.UnhealthyThreshold,
           },
         },
+        network(found.NetworkConfiguration),
+        found.encryption && {
+          type: "encryption_configuration",
+          attributes: { kms_key: found.encryption.KmsKey },
+        },
+        found.observability && {
+          type: "observability_configuration",
+          attributes: {
+            observability_enabled: found.observability.ObservabilityEnabled,
+            observability_configuration_arn: found.observability.ObservabilityConfigurationArn,
+          },
+        },
       ],
     },
   ]);
+}
+
+function network(found: NetworkConfiguration | undefined): HclBlock | undefined {
+  if (found === undefined) return undefined;
+  const { EgressConfiguration: egress, IngressConfiguration: ingress, IpAddressType: addresses } = found;
+  return {
+    type: "network_configuration",
+    attributes: { ip_address_type: addresses },
+    blocks: [
+      egress && {
+        type: "egress_configuration",
+        attributes: { egress_type: egress.EgressType, vpc_connector_arn: egress.VpcConnectorArn },
+      },
+      ingress && {
+        type: "ingress_configuration",
+        attributes: { is_publicly_accessible: ingress.IsPubliclyAccessible },
+      },
+    ],
+  };
 }

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { RoleArnSchema } from "../aws/role-arn.ts";
 
 const instances = (least: string) =>
   v.pipe(
@@ -46,6 +47,24 @@ export const AppRunnerFlagsSchema = v.object({
         'must be one of 512 to 12288 or "2 GB"',
       ),
       v.description("Memory of an instance, such as 2048 (new service: 2048)"),
+    ),
+  ),
+  instanceRole: v.optional(
+    v.pipe(
+      RoleArnSchema,
+      v.description(
+        "ARN of the role that the service runs with and reads secrets (default: svc creates one)",
+      ),
+    ),
+  ),
+  vpcConnector: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^(public$|arn:[\w-]+:apprunner:[\w-]+:\d{12}:vpcconnector\/.)/,
+        'must be the ARN of a VPC connector, or "public"',
+      ),
+      v.description('ARN of the VPC connector that outgoing requests go through; "public" for none'),
     ),
   ),
 });

@@ -4,7 +4,7 @@ import type { Release } from "../../deploy/platform.ts";
 import { isDenied } from "../aws/denied.ts";
 import type { AwsTag } from "../aws/tags.ts";
 import type { Source } from "./configuration.ts";
-import { toSource } from "./configuration.ts";
+import { toSource, wantedAccessRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { releaseOf, sourceOf, toRelease } from "./release-of.ts";
 import type { Service } from "./service-types.ts";
@@ -72,7 +72,10 @@ export async function releaseHistory(context: Context): Promise<Release[]> {
   return [...kept.slice(at + 1), ...kept.slice(0, Math.max(at, 0))]
     .filter((release) => !isLive(release))
     .map(({ revision, ...source }) =>
-      releaseOf({ ...service, SourceConfiguration: toSource(context, source) }, revision),
+      releaseOf(
+        { ...service, SourceConfiguration: toSource(wantedAccessRole(context, service), source) },
+        revision,
+      ),
     );
 }
 

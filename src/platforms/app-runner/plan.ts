@@ -6,9 +6,9 @@ import { planStorage } from "../aws/job-bucket.ts";
 import { findRole } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
-import { toUnits, wantedConfiguration } from "./configuration.ts";
+import { egressOf, ownRoles, toUnits, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { accessRole, instanceRole } from "./context.ts";
+import { bucketRole } from "./context.ts";
 import { hasWantedScaling, rangeText, wantedRange } from "./scaling.ts";
 import type { Service } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
@@ -24,15 +24,15 @@ export async function planRelease(
   for (const { name, hash } of await listSecrets(context)) if (hash !== undefined) liveHashes[name] = hash;
   const changes = service === undefined ? [] : settingChanges(context, spec, service);
   const { serviceName } = context.target;
-  const roles = [accessRole(context).name, instanceRole(context).name];
+  const own = ownRoles(context, spec, service);
   return [
     resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
     ...(await Promise.all(
-      roles.map(async (name) =>
+      own.map(async ({ name }) =>
         resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for App Runner"),
       ),
     )),
-    ...(await planStorage(context, instanceRole(context), spec, live)),
+    ...(await planStorage(context, bucketRole(context), spec, live)),
     ...releaseActions({ serviceName, spec, live, liveHashes, changes }),
   ];
 }
@@ -46,6 +46,16 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Service): Fie
     ["port", source?.ImageRepository?.ImageConfiguration?.Port, String(spec.port)],
     ["cpu", toUnits(live.InstanceConfiguration?.Cpu), wanted.InstanceConfiguration.Cpu],
     ["memory", toUnits(live.InstanceConfiguration?.Memory), wanted.InstanceConfiguration.Memory],
+    [
+      "instance_role",
+      live.InstanceConfiguration?.InstanceRoleArn,
+      wanted.InstanceConfiguration.InstanceRoleArn,
+    ],
+    [
+      "vpc_connector",
+      egressOf(live.NetworkConfiguration),
+      egressOf(wanted.NetworkConfiguration ?? live.NetworkConfiguration),
+    ],
     ["health_path", live.HealthCheckConfiguration?.Path, spec.healthPath],
     ["auto_deployments", String(source?.AutoDeploymentsEnabled), "false"],
     ["paused", String(live.Status === "PAUSED"), "false"],

@@ -3,6 +3,7 @@ import { isDenied } from "../aws/aws.ts";
 import { awsDefaults, credentialsSource } from "../aws/aws-config.ts";
 import { BUCKET_ACTIONS, wantsBucket } from "../aws/job-bucket.ts";
 import { COMMON_ACTIONS, permissionFindings } from "../aws/permissions.ts";
+import { roleFindings } from "../aws/role-findings.ts";
 import type { Context } from "./context.ts";
 import { findService, isOwnService } from "./services.ts";
 
@@ -60,9 +61,22 @@ export async function preflight(context: Context): Promise<Finding[]> {
     subject: "region",
     message: `${target.region}, from ${region?.value === target.region ? region.source : "--region or the default"}`,
   });
+  const { instanceRole } = target.flags;
+  const named =
+    instanceRole === undefined
+      ? []
+      : [
+          {
+            arn: instanceRole,
+            option: "--instance-role",
+            principal: "tasks.apprunner.amazonaws.com",
+            needs: ["secrets", "bucket"] as const,
+          },
+        ];
   return [
     ...found,
     ...rangeFindings(context),
+    ...(await roleFindings(context, named)),
     ...(await accessFindings(context)),
     ...(await permissionFindings(context, [...ACTIONS, ...(wantsBucket(target) ? BUCKET_ACTIONS : [])])),
   ];

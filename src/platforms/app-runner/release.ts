@@ -1,14 +1,13 @@
 import { DeployError } from "../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { ensureRole } from "../aws/roles.ts";
-import { secretPolicy } from "../aws/secret-policy.ts";
 import { tagsOf } from "../aws/tags.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import type { Configuration } from "./configuration.ts";
-import { isSameConfiguration, wantedConfiguration } from "./configuration.ts";
+import { isSameConfiguration, ownRoles, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { accessRole, instanceRole } from "./context.ts";
+import { accessRole } from "./context.ts";
 import { keepRelease } from "./kept-releases.ts";
 import { failureLog } from "./logs.ts";
 import { toRelease } from "./release-of.ts";
@@ -36,9 +35,8 @@ export async function prepareRoles(context: Context): Promise<void> {
 
 /** Rolls out the spec, as a new service or as an update of the existing one. */
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
-  await ensureRole(context, accessRole(context));
-  await ensureRole(context, instanceRole(context, secretPolicy(spec.secrets)));
   const live = await settledService(context);
+  for (const role of ownRoles(context, spec, live)) await ensureRole(context, role);
   const scaling = await ensureScaling(
     context,
     live?.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn,
@@ -56,6 +54,7 @@ async function createService(
   context: Context,
   spec: ReleaseSpec,
   scaling: string | undefined,
+  before?: Service,
 ): Promise<void> {
   const { aws, target, tools } = context;
   const started = await tools.journal(
@@ -66,7 +65,8 @@ async function createService(
         "CreateService",
         {
           ServiceName: target.serviceName,
-          ...wantedConfiguration(context, spec),
+          ...(before?.NetworkConfiguration && { NetworkConfiguration: before.NetworkConfiguration }),
+          ...wantedConfiguration(context, spec, before),
           ...(scaling === undefined ? {} : { AutoScalingConfigurationArn: scaling }),
           Tags: tagsOf(target),
         },
@@ -145,7 +145,7 @@ async function repairService(
     if (!(error instanceof CloudError) || error.status !== 400) throw error;
     context.tools.report("the service that failed to start cannot be repaired; it will be recreated");
     await deleteService(context);
-    await createService(context, spec, scaling);
+    await createService(context, spec, scaling, live);
   }
 }
 

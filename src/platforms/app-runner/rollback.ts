@@ -1,7 +1,7 @@
 import { DeployError } from "../../deploy/errors.ts";
 import type { Release } from "../../deploy/platform.ts";
 import type { Source } from "./configuration.ts";
-import { isSameSource, toSource } from "./configuration.ts";
+import { isSameSource, toSource, wantedAccessRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { putConfiguration } from "./release.ts";
 import { toRelease } from "./release-of.ts";
@@ -23,7 +23,7 @@ export async function rollbackService(context: Context, to: Release): Promise<Re
         fix: "Deploy its image again: svc deploy up --image TAG",
       },
     );
-  const source = toSource(context, to.data as unknown as Source);
+  const source = toSource(wantedAccessRole(context, service), to.data as unknown as Source);
   if (!isSameSource(service.SourceConfiguration, source))
     await putConfiguration(context, "service.rollback", service, { SourceConfiguration: source });
   return toRelease(context, (await settledService(context)) ?? service);

@@ -9,7 +9,19 @@ export interface Service {
   readonly SourceConfiguration?: SourceConfiguration;
   readonly InstanceConfiguration?: InstanceConfiguration;
   readonly HealthCheckConfiguration?: HealthCheck;
+  readonly NetworkConfiguration?: NetworkConfiguration;
+  readonly EncryptionConfiguration?: { readonly KmsKey?: string };
+  readonly ObservabilityConfiguration?: {
+    readonly ObservabilityEnabled?: boolean;
+    readonly ObservabilityConfigurationArn?: string;
+  };
   readonly AutoScalingConfigurationSummary?: { readonly AutoScalingConfigurationArn?: string };
+}
+
+export interface NetworkConfiguration {
+  readonly EgressConfiguration?: { readonly EgressType?: string; readonly VpcConnectorArn?: string };
+  readonly IngressConfiguration?: { readonly IsPubliclyAccessible?: boolean };
+  readonly IpAddressType?: string;
 }
 
 export interface SourceConfiguration {

@@ -6,7 +6,7 @@ import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
-import { type Context, instanceRole } from "./context.ts";
+import { bucketRole, type Context } from "./context.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 import { releaseHistory } from "./kept-releases.ts";
@@ -46,7 +46,7 @@ export async function openSession(
     },
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isS3,
-    ensureStorage: (url) => ensureStorage(context, instanceRole(context), url),
+    ensureStorage: (url) => ensureStorage(context, bucketRole(context), url),
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     imageDigest: (tag) => imageDigest(context, tag),

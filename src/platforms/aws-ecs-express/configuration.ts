@@ -4,12 +4,13 @@ import { usesBucket } from "../aws/job-bucket.ts";
 import { roleArn } from "../aws/roles.ts";
 import type { Context } from "./context.ts";
 import { executionRole, taskRole } from "./context.ts";
-import type { Configuration, PrimaryContainer, ScalingTarget } from "./service-types.ts";
+import type { Configuration, Network, PrimaryContainer, ScalingTarget } from "./service-types.ts";
 
-/** Everything about a service that a release determines, except networks: ECS adds its own security group. */
+/** Everything about a service that a release determines. Networks only where an option names them. */
 export interface Wanted {
   readonly executionRoleArn: string;
   readonly taskRoleArn?: string;
+  readonly networkConfiguration?: Network;
   readonly primaryContainer: PrimaryContainer;
   readonly healthCheckPath: string;
   readonly cpu: string;
@@ -21,9 +22,13 @@ export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: 
   const { flags } = context.target;
   const range = wantedRange(context, live);
   const logs = live?.primaryContainer?.awsLogsConfiguration;
+  const task = flags.taskRole ?? (usesBucket(spec) ? roleArn(context, taskRole(context).name) : undefined);
+  const taskRoleArn = task ?? live?.taskRoleArn;
+  const network = wantedNetwork(context, live?.networkConfiguration);
   return {
-    executionRoleArn: roleArn(context, executionRole(context).name),
-    ...(usesBucket(spec) ? { taskRoleArn: roleArn(context, taskRole(context).name) } : {}),
+    executionRoleArn: wantedExecutionRole(context, live),
+    ...(taskRoleArn === undefined ? {} : { taskRoleArn }),
+    ...(network === undefined ? {} : { networkConfiguration: network }),
     primaryContainer: {
       image: spec.image,
       containerPort: spec.port,
@@ -50,8 +55,29 @@ export function isSameConfiguration(live: Configuration | undefined, wanted: Wan
     live.memory === wanted.memory &&
     live.healthCheckPath === wanted.healthCheckPath &&
     live.executionRoleArn === wanted.executionRoleArn &&
-    live.taskRoleArn === (wanted.taskRoleArn ?? live.taskRoleArn) &&
+    live.taskRoleArn === wanted.taskRoleArn &&
+    isSameNetwork(live.networkConfiguration, wanted.networkConfiguration) &&
     isSameRange(live, wanted)
+  );
+}
+
+/** The role that starts tasks: what an option names, what was set elsewhere, else the one that svc creates. */
+export function wantedExecutionRole(context: Context, live: Configuration | undefined): string {
+  return (
+    context.target.flags.executionRole ??
+    live?.executionRoleArn ??
+    roleArn(context, executionRole(context).name)
+  );
+}
+
+/** ECS adds one security group of its own to those that were asked for. */
+export function isSameNetwork(live: Network | undefined, wanted: Network | undefined): boolean {
+  const { subnets = [], securityGroups = [] } = live ?? {};
+  const groups = wanted?.securityGroups ?? securityGroups;
+  return (
+    isDeepStrictEqual(new Set(subnets), new Set(wanted?.subnets ?? subnets)) &&
+    groups.every((group) => securityGroups.includes(group)) &&
+    securityGroups.length <= groups.length + 1
   );
 }
 
@@ -76,6 +102,17 @@ function partsOf(container: PrimaryContainer = {}) {
     env: plainEnv(container),
     secrets: Object.fromEntries((container.secrets ?? []).map(({ name, valueFrom }) => [name, valueFrom])),
   };
+}
+
+/** An update replaces the whole network, so that what is not named is sent as it is. */
+function wantedNetwork({ target }: Context, live: Network = {}): Network | undefined {
+  const [subnets, securityGroups] = [target.flags.subnets, target.flags.securityGroups].map(namesIn);
+  if (subnets === undefined && securityGroups === undefined) return undefined;
+  return { ...live, ...(subnets && { subnets }), ...(securityGroups && { securityGroups }) };
+}
+
+function namesIn(list: string | undefined): readonly string[] | undefined {
+  return list?.split(",").map((name) => name.trim());
 }
 
 function wantedRange({ target }: Context, live: Configuration | undefined): Wanted["scalingTarget"] {

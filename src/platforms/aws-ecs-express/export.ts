@@ -12,22 +12,22 @@ async function describeService(context: Context, spec: ReleaseSpec) {
   const { target } = context;
   const live = await findOwnService(context);
   const known = await withStoredSecrets(context, spec);
+  const active = live?.activeConfigurations?.[0];
   return {
     serviceName: target.serviceName,
     cluster: clusterOf(target.flags),
     infrastructureRoleArn: roleArn(context, infrastructureRole(context).name),
-    ...wantedConfiguration(context, known, live?.activeConfigurations?.[0]),
-    subnets: target.flags.subnets?.split(",").map((subnet) => subnet.trim()),
+    networkConfiguration: active?.networkConfiguration,
+    ...wantedConfiguration(context, known, active),
     tags: tagsOf(target),
   };
 }
 
 /** As AWS CloudFormation reads it. */
 export async function exportCloudFormation(context: Context, spec: ReleaseSpec): Promise<string> {
-  const { subnets, tags, ...service } = await describeService(context, spec);
+  const { tags, ...service } = await describeService(context, spec);
   return cloudFormation("AWS::ECS::ExpressGatewayService", {
     ...(capitalized(service) as object),
-    ...(subnets ? { NetworkConfiguration: { Subnets: subnets } } : {}),
     Tags: tags,
   });
 }
@@ -35,7 +35,7 @@ export async function exportCloudFormation(context: Context, spec: ReleaseSpec):
 /** As Terraform's provider for AWS reads it. */
 export async function exportTerraform(context: Context, spec: ReleaseSpec): Promise<string> {
   const found = await describeService(context, spec);
-  const { primaryContainer: container, scalingTarget: range, subnets } = found;
+  const { primaryContainer: container, scalingTarget: range, networkConfiguration: network } = found;
   const logs = container.awsLogsConfiguration;
   return hcl([
     requiredProvider("aws", "hashicorp/aws", ">= 6.23"),
@@ -78,7 +78,10 @@ export async function exportTerraform(context: Context, spec: ReleaseSpec): Prom
             auto_scaling_target_value: range.autoScalingTargetValue,
           },
         },
-        subnets && { type: "network_configuration", attributes: { subnets } },
+        network && {
+          type: "network_configuration",
+          attributes: { subnets: network.subnets, security_groups: network.securityGroups },
+        },
       ],
     },
   ]);

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { RoleArnSchema } from "../aws/role-arn.ts";
 
 const tasks = v.pipe(
   v.number(),
@@ -36,7 +37,27 @@ export const EcsExpressFlagsSchema = v.object({
   ),
   cluster: v.optional(v.pipe(v.string(), v.description("Cluster (default: default)"))),
   subnets: v.optional(
-    v.pipe(v.string(), v.description("Subnets, separated by commas, where there is no default VPC")),
+    v.pipe(
+      v.string(),
+      v.regex(/^subnet-\w+(\s*,\s*subnet-\w+)*$/, "must be names such as subnet-1a2b, separated by commas"),
+      v.description("Subnets, separated by commas, where there is no default VPC"),
+    ),
+  ),
+  securityGroups: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^sg-\w+(\s*,\s*sg-\w+)*$/, "must be names such as sg-1a2b, separated by commas"),
+      v.description("Security groups of tasks, separated by commas; ECS adds one of its own"),
+    ),
+  ),
+  taskRole: v.optional(
+    v.pipe(RoleArnSchema, v.description("ARN of the role that the agents' own calls to AWS are made with")),
+  ),
+  executionRole: v.optional(
+    v.pipe(
+      RoleArnSchema,
+      v.description("ARN of the role that starts tasks and reads secrets (default: svc creates one)"),
+    ),
   ),
 });
 export type EcsExpressFlags = v.InferOutput<typeof EcsExpressFlagsSchema>;

@@ -3,13 +3,13 @@ import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
 import { planStorage } from "../aws/job-bucket.ts";
-import { findRole } from "../aws/roles.ts";
+import { findRole, roleArn } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
-import { isSameRange, wantedConfiguration } from "./configuration.ts";
+import { isSameNetwork, isSameRange, wantedConfiguration, wantedExecutionRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { executionRole, infrastructureRole, taskRole } from "./context.ts";
-import type { Configuration, ScalingTarget } from "./service-types.ts";
+import { bucketRole, executionRole, infrastructureRole } from "./context.ts";
+import type { Configuration, Network, ScalingTarget } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
 
 /** What a release would change, field by field. ECS has no dry run of its own. */
@@ -23,7 +23,9 @@ export async function planRelease(
   for (const { name, hash } of await listSecrets(context)) if (hash !== undefined) liveHashes[name] = hash;
   const active = service?.activeConfigurations?.[0];
   const { serviceName } = context.target;
-  const roles = [executionRole(context).name, infrastructureRole(context).name];
+  const execution = executionRole(context).name;
+  const own = wantedExecutionRole(context, active) === roleArn(context, execution);
+  const roles = [...(own ? [execution] : []), infrastructureRole(context).name];
   return [
     resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
     ...(await Promise.all(
@@ -31,7 +33,7 @@ export async function planRelease(
         resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for ECS"),
       ),
     )),
-    ...(await planStorage(context, taskRole(context), spec, live)),
+    ...(await planStorage(context, bucketRole(context), spec, live)),
     ...releaseActions({
       serviceName,
       spec,
@@ -48,12 +50,19 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration
     ["port", String(live.primaryContainer?.containerPort), String(spec.port)],
     ["cpu", live.cpu, wanted.cpu],
     ["memory", live.memory, wanted.memory],
-    ["task_role", wanted.taskRoleArn && live.taskRoleArn, wanted.taskRoleArn],
+    ["task_role", live.taskRoleArn, wanted.taskRoleArn],
+    ["execution_role", live.executionRoleArn, wanted.executionRoleArn],
     ["health_path", live.healthCheckPath, wanted.healthCheckPath],
   ];
   const changes = pairs
     .filter(([, from, to]) => from !== to)
     .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
+  if (!isSameNetwork(live.networkConfiguration, wanted.networkConfiguration))
+    changes.push({
+      field: "network",
+      from: networkText(live.networkConfiguration),
+      to: networkText(wanted.networkConfiguration),
+    });
   if (!isSameRange(live, wanted))
     changes.push({
       field: "instances",
@@ -61,6 +70,10 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration
       to: rangeText(wanted.scalingTarget),
     });
   return changes;
+}
+
+function networkText({ subnets = [], securityGroups = [] }: Network = {}): string {
+  return [...subnets, ...securityGroups].join(", ");
 }
 
 function rangeText({ minTaskCount, maxTaskCount, autoScalingTargetValue }: ScalingTarget = {}): string {

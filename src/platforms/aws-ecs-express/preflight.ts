@@ -2,7 +2,9 @@ import type { Finding } from "../../deploy/platform.ts";
 import { awsDefaults, credentialsSource } from "../aws/aws-config.ts";
 import { BUCKET_ACTIONS, wantsBucket } from "../aws/job-bucket.ts";
 import { COMMON_ACTIONS, permissionFindings } from "../aws/permissions.ts";
+import { type NamedRole, roleFindings } from "../aws/role-findings.ts";
 import type { Context } from "./context.ts";
+import type { EcsExpressFlags } from "./flags.ts";
 import { findService, isOwnService } from "./services.ts";
 
 const ACTIONS = [
@@ -45,6 +47,17 @@ export async function preflight(context: Context): Promise<Finding[]> {
     });
   return [
     ...findings,
+    ...(await roleFindings(context, namedRoles(target.flags))),
     ...(await permissionFindings(context, [...ACTIONS, ...(wantsBucket(target) ? BUCKET_ACTIONS : [])])),
+  ];
+}
+
+function namedRoles({ taskRole, executionRole }: EcsExpressFlags): NamedRole[] {
+  const principal = "ecs-tasks.amazonaws.com";
+  return [
+    ...(taskRole ? [{ arn: taskRole, option: "--task-role", principal, needs: ["bucket"] as const }] : []),
+    ...(executionRole
+      ? [{ arn: executionRole, option: "--execution-role", principal, needs: ["secrets"] as const }]
+      : []),
   ];
 }

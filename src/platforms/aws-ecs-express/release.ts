@@ -5,7 +5,7 @@ import { secretPolicy } from "../aws/secret-policy.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import type { Wanted } from "./configuration.ts";
-import { isSameConfiguration, wantedConfiguration } from "./configuration.ts";
+import { isSameConfiguration, wantedConfiguration, wantedExecutionRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { clusterOf, executionRole, expectedUrl, infrastructureRole, serviceArn } from "./context.ts";
 import { failureLog } from "./logs.ts";
@@ -35,8 +35,10 @@ export async function prepareRoles(context: Context): Promise<void> {
 /** Rolls out the spec, as a new service or as an update of the existing one. */
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
   await ensureRole(context, infrastructureRole(context));
-  await ensureRole(context, executionRole(context, secretPolicy(spec.secrets)));
   const live = await settledService(context);
+  const role = executionRole(context, secretPolicy(spec.secrets));
+  if (wantedExecutionRole(context, live?.activeConfigurations?.[0]) === roleArn(context, role.name))
+    await ensureRole(context, role);
   if (live === undefined) await createService(context, spec);
   else await updateService(context, live, spec);
   const service = await settledService(context);
@@ -52,7 +54,6 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
 async function createService(context: Context, spec: ReleaseSpec): Promise<void> {
   const { aws, target, tools } = context;
   const tags = Object.entries(ownershipOf(target)).map(([key, value]) => ({ key, value }));
-  const subnets = target.flags.subnets?.split(",").map((subnet) => subnet.trim());
   const { service } = await tools.journal({ step: "service.create", data: { image: spec.image } }, () =>
     aws.send<Started>(
       "ecs",
@@ -63,7 +64,6 @@ async function createService(context: Context, spec: ReleaseSpec): Promise<void>
         infrastructureRoleArn: roleArn(context, infrastructureRole(context).name),
         ...wantedConfiguration(context, spec),
         cpuArchitecture: "X86_64",
-        ...(subnets ? { networkConfiguration: { subnets } } : {}),
         tags,
       },
       {

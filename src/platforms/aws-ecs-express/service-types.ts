@@ -18,7 +18,13 @@ export interface Configuration {
   readonly healthCheckPath?: string;
   readonly primaryContainer?: PrimaryContainer;
   readonly scalingTarget?: ScalingTarget;
+  readonly networkConfiguration?: Network;
   readonly ingressPaths?: readonly { readonly accessType?: string; readonly endpoint?: string }[];
+}
+
+export interface Network {
+  readonly subnets?: readonly string[];
+  readonly securityGroups?: readonly string[];
 }
 
 export interface ScalingTarget {

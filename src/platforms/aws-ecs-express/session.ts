@@ -7,7 +7,7 @@ import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
 import type { Context } from "./context.ts";
-import { expectedUrl, taskRole } from "./context.ts";
+import { bucketRole, expectedUrl } from "./context.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { revisionHistory } from "./history.ts";
@@ -51,7 +51,7 @@ export async function openSession(
     },
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isS3,
-    ensureStorage: (url) => ensureStorage(context, taskRole(context), url),
+    ensureStorage: (url) => ensureStorage(context, bucketRole(context), url),
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     imageDigest: (tag) => imageDigest(context, tag),

@@ -38,10 +38,13 @@ export function usesBucket({ env }: Pick<ReleaseSpec, "env">): boolean {
   return url !== undefined && isS3(url);
 }
 
-/** What is created or allowed for the bucket of a release, if it is one of S3; `role` is what the service runs with. */
+/**
+ * What is created or allowed for the bucket of a release, if it is one of S3; `role` is what the service runs with,
+ * undefined if it is not one that svc creates.
+ */
 export async function planStorage(
   context: AwsContext,
-  role: WantedRole,
+  role: WantedRole | undefined,
   spec: ReleaseSpec,
   live: Release | undefined,
 ): Promise<ResourceAction[]> {
@@ -49,10 +52,12 @@ export async function planStorage(
   if (url === undefined || !isS3(url)) return [];
   const { name } = placeOf(context, url);
   const found = await findBucket(context, url);
-  const allowed = await readInline(context, role.name, POLICY);
   const note = found === "hidden" ? "of another account: its policy must let the role in" : undefined;
+  const bucket = bucketAction({ url, name, exists: found !== undefined, note, live });
+  if (role === undefined) return [bucket];
+  const allowed = await readInline(context, role.name, POLICY);
   return [
-    bucketAction({ url, name, exists: found !== undefined, note, live }),
+    bucket,
     resourceAction(
       "role",
       `${role.name}/${POLICY}`,
@@ -63,16 +68,22 @@ export async function planStorage(
 }
 
 /** Creates the bucket unless it exists, and lets the role use it. */
-export async function ensureStorage(context: AwsContext, role: WantedRole, url: string): Promise<void> {
+export async function ensureStorage(
+  context: AwsContext,
+  role: WantedRole | undefined,
+  url: string,
+): Promise<void> {
   if ((await findBucket(context, url)) === undefined) await createBucket(context, url);
   else if (await isHalfMade(context, role, url)) await blockPublicAccess(context, url);
-  await ensureRole(context, { ...role, inline: { name: POLICY, document: policyFor(context, url) } });
+  if (role !== undefined)
+    await ensureRole(context, { ...role, inline: { name: POLICY, document: policyFor(context, url) } });
 }
 
 /** Whether a run, here or elsewhere, was killed after it had created the bucket: the role gets its policy last. */
-async function isHalfMade(context: AwsContext, role: WantedRole, url: string): Promise<boolean> {
+async function isHalfMade(context: AwsContext, role: WantedRole | undefined, url: string): Promise<boolean> {
   if (context.tools.recall("storage.create")) return true;
   if (url !== storageUrl(context)) return false;
+  if (role === undefined) return true;
   return !isDeepStrictEqual(await readInline(context, role.name, POLICY), policyFor(context, url));
 }
 

@@ -19,6 +19,8 @@ export interface WantedRole {
 
 interface Role {
   readonly Arn?: string;
+  /** Encoded as a part of a URL. */
+  readonly AssumeRolePolicyDocument?: string;
   readonly Tags?: readonly AwsTag[];
 }
 

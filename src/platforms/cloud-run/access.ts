@@ -1,6 +1,7 @@
 import { isCloudError } from "../cloud/cloud-error.ts";
 import type { Context } from "./context.ts";
 import type { CloudRunFlags } from "./flags.ts";
+import { isReachable } from "./network.ts";
 import type { Grant } from "./policy.ts";
 import { dropGrant, ensureGrant, isGranted } from "./policy.ts";
 import { publicUrl } from "./release-of.ts";
@@ -82,12 +83,16 @@ export async function invokerHeaders(context: Context): Promise<Record<string, s
   return token === undefined ? {} : { "x-serverless-authorization": `Bearer ${token}` };
 }
 
-/** Why a private service cannot be called with these credentials; undefined if it can be, or is public. */
+/** Why a service cannot be called from here with these credentials; undefined if it can be. */
 export async function invokerProblem(context: Context): Promise<string | undefined> {
+  const google = await context.google();
+  const service = await google.find<Service>("run", `/v2/${context.service}`);
+  if (!isReachable(service?.ingress))
+    return "the service takes requests from inside only (its ingress), and this machine may be outside";
   const { needed, token } = await invoker(context);
   if (!needed || token !== undefined) return undefined;
-  const { identity } = await context.google();
-  return `the service is private, and the ${identity.source} cannot issue an identity token (use gcloud auth login or a service account)`;
+  const { identity } = google;
+  return `the service is private, and the ${identity.source} cannot issue an identity token (use gcloud auth login, or give its service account roles/iam.serviceAccountOpenIdTokenCreator on itself)`;
 }
 
 async function invoker(

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import type { CloudRunFlags } from "./flags.ts";
+import { INGRESS, vpcText } from "./network.ts";
 import type { Service, Template } from "./service-types.ts";
 import { idlesBetweenRequests, wantedScaling, wantedTemplate } from "./template.ts";
 
@@ -23,6 +24,9 @@ export function settingChanges(live: Service, spec: ReleaseSpec, flags: CloudRun
     ["cpu_between_requests", !idlesBetweenRequests(from?.resources), !idlesBetweenRequests(to?.resources)],
     ["health_path", from?.startupProbe?.httpGet?.path, to?.startupProbe?.httpGet?.path],
     ["concurrency", live.template?.maxInstanceRequestConcurrency, wanted.maxInstanceRequestConcurrency],
+    ["request_timeout", live.template?.timeout, wanted.timeout],
+    ["network", vpcText(live.template?.vpcAccess), vpcText(wanted.vpcAccess)],
+    ["ingress", live.ingress, flags.ingress === undefined ? live.ingress : INGRESS[flags.ingress]],
     ["service_account", live.template?.serviceAccount, wanted.serviceAccount],
     ["min_instances", live.scaling?.minInstanceCount ?? 0, scaling.minInstanceCount ?? 0],
     ["max_instances", live.scaling?.maxInstanceCount, scaling.maxInstanceCount],

@@ -2,6 +2,7 @@ import { DeployError } from "../../deploy/errors.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import { networkCode, unreachable } from "../cloud/network.ts";
 import { credentialsFile, readGcloudConfig } from "./gcloud-config.ts";
+import { gcloudIdToken, issuedIdToken, metadataIdToken } from "./id-token.ts";
 
 /** The identity that calls are made as. */
 export interface GoogleIdentity {
@@ -34,7 +35,10 @@ export async function findIdentity(tools: DeployTools): Promise<GoogleIdentity> 
       renew:
         "Put a new token into CLOUDSDK_AUTH_ACCESS_TOKEN (gcloud auth print-access-token), or unset it and log in with: gcloud auth application-default login",
       token: async () => given,
-      idToken: async (audience) => (await gcloudIdToken(tools)) ?? metadataIdToken(tools, audience),
+      idToken: async (audience) =>
+        (await issuedIdToken(tools, given, audience)) ??
+        (await gcloudIdToken(tools)) ??
+        metadataIdToken(tools, audience),
     };
   }
   const file = credentialsFile(tools.env);
@@ -72,8 +76,10 @@ async function libraryIdentity(
         tools.redact(token);
         return token;
       } catch {
-        // A user's own login cannot issue one; gcloud can.
-        return gcloudIdToken(tools);
+        // A login of a person, or of a pipeline, issues none by itself.
+        const { token } = await client.getAccessToken().catch(() => ({ token: undefined }));
+        if (token) tools.redact(token);
+        return (token ? await issuedIdToken(tools, token, audience) : undefined) ?? gcloudIdToken(tools);
       }
     },
   };
@@ -98,40 +104,8 @@ async function gcloudIdentity(tools: DeployTools, account: string): Promise<Goog
   };
 }
 
-async function gcloudIdToken(tools: DeployTools): Promise<string | undefined> {
-  try {
-    const { code, stdout } = await tools.exec("gcloud", ["auth", "print-identity-token"]);
-    if (code !== 0) return undefined;
-    tools.redact(stdout.trim());
-    return stdout.trim();
-  } catch {
-    // Without gcloud, a private service is checked without a token, and its 403 shows that.
-    return undefined;
-  }
-}
-
 const LOGIN =
   "Log in with: gcloud auth application-default login (or set GOOGLE_APPLICATION_CREDENTIALS to a key file)";
-
-/** The identity of the machine that this runs on, if it is one of Google's. */
-async function metadataIdToken(tools: DeployTools, audience: string): Promise<string | undefined> {
-  const host = tools.env.GCE_METADATA_HOST ?? "metadata.google.internal";
-  const path = "computeMetadata/v1/instance/service-accounts/default/identity";
-  try {
-    const response = await tools.fetch(`http://${host}/${path}?audience=${encodeURIComponent(audience)}`, {
-      headers: { "metadata-flavor": "Google" },
-      signal: AbortSignal.timeout(3000),
-    });
-    const token = (await response.text()).trim();
-    if (!response.ok || token.split(".").length !== 3) return undefined;
-    tools.redact(token);
-    return token;
-  } catch {
-    // Not a Google machine: there is no metadata server.
-    tools.signal.throwIfAborted();
-    return undefined;
-  }
-}
 
 /** Without the warning that its metadata lookup writes on every other machine. */
 async function quietly<T>(search: () => Promise<T>): Promise<T> {

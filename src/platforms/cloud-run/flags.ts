@@ -47,6 +47,33 @@ export const CloudRunFlagsSchema = v.object({
   serviceAccount: v.optional(
     v.pipe(v.string(), v.description("Email address of the account that the service runs as")),
   ),
+  requestTimeout: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(3600, "must be at most 3600"),
+      v.description("Seconds that a request may last, streams included (1 to 3600; new service: 3600)"),
+    ),
+  ),
+  network: v.optional(
+    v.pipe(v.string(), v.description('VPC network of outgoing requests, such as default; "none" for none')),
+  ),
+  subnet: v.optional(v.pipe(v.string(), v.description("Subnet of that network (default: its namesake)"))),
+  vpcEgress: v.optional(
+    v.pipe(
+      v.picklist(["all-traffic", "private-ranges-only"]),
+      v.description("Which requests go through the network: all-traffic, or private-ranges-only (default)"),
+    ),
+  ),
+  ingress: v.optional(
+    v.pipe(
+      v.picklist(["all", "internal", "internal-and-cloud-load-balancing"]),
+      v.description(
+        "Where requests may come from: all (default), internal, or internal-and-cloud-load-balancing",
+      ),
+    ),
+  ),
   private: v.optional(
     v.pipe(v.boolean(), v.description("Only callers with the role run.invoker have access")),
   ),

@@ -4,26 +4,22 @@ import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
 import { isPublic, wantedAccess } from "./access.ts";
 import type { Context } from "./context.ts";
+import { INGRESS, isReachable } from "./network.ts";
 import { newServiceBody } from "./release.ts";
 import { listSecrets } from "./secrets.ts";
-import type { Container, Service, ServiceScaling, Template } from "./service-types.ts";
+import type { Container, Service, ServiceScaling, Template, VpcAccess } from "./service-types.ts";
 import { newScaling, wantedScaling, wantedTemplate } from "./template.ts";
 
 /** Settings that the export has; a service with others would lose them. */
 const KNOWN = {
   template: [
     ...["labels", "annotations", "revision", "serviceAccount", "maxInstanceRequestConcurrency", "containers"],
-    ...["scaling", "timeout"],
+    ...["scaling", "timeout", "vpcAccess"],
   ],
   container: ["name", "image", "env", "ports", "resources", "startupProbe", "livenessProbe"],
 };
 /** Settings of the service itself that it does not have. */
 const FOREIGN = ["binaryAuthorization", "customAudiences", "defaultUriDisabled", "iapEnabled", "buildConfig"];
-
-const INGRESS: Readonly<Record<string, string>> = {
-  INGRESS_TRAFFIC_INTERNAL_ONLY: "internal",
-  INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER: "internal-and-cloud-load-balancing",
-};
 
 /** What a release leads to, with what the running service keeps. Rejects settings that an export would lose. */
 export async function describeService(context: Context, spec: ReleaseSpec) {
@@ -52,8 +48,8 @@ export async function describeService(context: Context, spec: ReleaseSpec) {
   const [container = {}] = template.containers ?? [];
   const access = wantedAccess(flags) ?? (live && !(await isPublic(context, live)) ? "private" : "public");
   const limitsOf = { ...live?.scaling, ...scaling };
-  const ingress = read(live).ingress as string | undefined;
-  const timeout = read(template).timeout as string | undefined;
+  const ingress = flags.ingress === undefined ? live?.ingress : INGRESS[flags.ingress];
+  const { timeout } = template;
   const labels = { ...live?.labels, ...ownershipOf(target) };
   return { live, template, container, access, scaling: limitsOf, ingress, timeout, labels };
 }
@@ -64,8 +60,13 @@ export async function exportKnative(context: Context, spec: ReleaseSpec): Promis
   const found = await describeService(context, spec);
   const { live, template, container, access, scaling: limitsOf, labels } = found;
   const { cpuIdle, startupCpuBoost, limits } = container.resources ?? {};
-  const ingress = INGRESS[String(found.ingress)];
-  const seconds = /^(\d+)s$/.exec(String(found.timeout))?.[1];
+  const ingress = Object.entries(INGRESS).find(([, value]) => value === found.ingress)?.[0];
+  const seconds = /^(\d+)s$/.exec(found.timeout ?? "")?.[1];
+  const lost = [
+    ...(isReachable(found.ingress) || ingress !== undefined ? [] : [`ingress ${found.ingress}`]),
+    ...(found.timeout === undefined || seconds !== undefined ? [] : [`timeout ${found.timeout}`]),
+  ];
+  if (lost.length > 0) throw wouldLose(target.serviceName, lost);
   return stringify({
     apiVersion: "serving.knative.dev/v1",
     kind: "Service",
@@ -87,6 +88,7 @@ export async function exportKnative(context: Context, spec: ReleaseSpec): Promis
           annotations: {
             ...(read(template).annotations as Readonly<Record<string, string>> | undefined),
             ...scale("autoscaling.knative.dev", read(template).scaling as ServiceScaling | undefined),
+            ...vpcAnnotations(template.vpcAccess),
             "run.googleapis.com/cpu-throttling": String(cpuIdle === true),
             ...(startupCpuBoost === true ? { "run.googleapis.com/startup-cpu-boost": "true" } : {}),
           },
@@ -126,6 +128,19 @@ function scale(prefix: string, { minInstanceCount: least, maxInstanceCount: most
   };
 }
 
+function vpcAnnotations({ connector, egress, networkInterfaces }: VpcAccess = {}) {
+  const prefix = "run.googleapis.com";
+  return {
+    ...(connector === undefined ? {} : { [`${prefix}/vpc-access-connector`]: connector }),
+    ...(networkInterfaces === undefined
+      ? {}
+      : { [`${prefix}/network-interfaces`]: JSON.stringify(networkInterfaces) }),
+    ...(egress === undefined
+      ? {}
+      : { [`${prefix}/vpc-access-egress`]: egress.toLowerCase().replaceAll("_", "-") }),
+  };
+}
+
 function toVariable({ name, value = "", valueSource }: NonNullable<Container["env"]>[number]): object {
   const ref = valueSource?.secretKeyRef;
   if (ref === undefined) return { name, value };
@@ -144,8 +159,11 @@ function refuseUnknown(serviceName: string, template: Template, live: Service | 
     ...FOREIGN.filter((key) => Boolean(read(live)[key])),
     ...(others.length > 0 ? ["further containers"] : []),
   ];
-  if (found.length === 0) return;
-  throw new DeployError(
+  if (found.length > 0) throw wouldLose(serviceName, found);
+}
+
+function wouldLose(serviceName: string, found: readonly string[]): DeployError {
+  return new DeployError(
     "usage",
     `"${serviceName}" has settings that the export would lose: ${found.join(", ")}`,
     {

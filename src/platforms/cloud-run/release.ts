@@ -6,6 +6,7 @@ import { ownershipOf } from "../cloud/ownership.ts";
 import { ensureAccess, mayDisableInvokerCheck } from "./access.ts";
 import { isSameTemplate } from "./changes.ts";
 import type { Context } from "./context.ts";
+import { INGRESS } from "./network.ts";
 import { newestRelease } from "./release-of.ts";
 import { letRead, ofOthers } from "./secrets.ts";
 import type { ServiceChange } from "./service.ts";
@@ -40,6 +41,7 @@ export function newServiceBody(context: Context, spec: ReleaseSpec): Service {
     labels,
     template: { ...wantedTemplate(spec, flags), labels },
     scaling: newScaling(flags),
+    ...(flags.ingress === undefined ? {} : { ingress: INGRESS[flags.ingress] }),
     traffic: allToLatest(),
   };
 }
@@ -106,6 +108,9 @@ function toChange(
     ...(fresh ? { template } : {}),
     ...(fresh || !held ? { traffic } : {}),
     ...(isDeepStrictEqual(scaling, live.scaling ?? {}) ? {} : { scaling }),
+    ...(flags.ingress === undefined || INGRESS[flags.ingress] === live.ingress
+      ? {}
+      : { ingress: INGRESS[flags.ingress] }),
     ...(isDeepStrictEqual(labels, live.labels ?? {}) ? {} : { labels }),
   };
   if (Object.keys(fields).length === 0) return undefined;

@@ -14,6 +14,7 @@ export interface Service {
   readonly traffic?: readonly TrafficTarget[];
   readonly trafficStatuses?: readonly TrafficStatus[];
   readonly invokerIamDisabled?: boolean;
+  readonly ingress?: string;
   readonly latestCreatedRevision?: string;
   readonly latestReadyRevision?: string;
   readonly terminalCondition?: Condition;
@@ -25,7 +26,20 @@ export interface Template {
   readonly labels?: Readonly<Record<string, string>>;
   readonly serviceAccount?: string;
   readonly maxInstanceRequestConcurrency?: number;
+  /** Seconds, such as "300s". */
+  readonly timeout?: string;
+  readonly vpcAccess?: VpcAccess;
   readonly containers?: readonly Container[];
+}
+
+export interface VpcAccess {
+  readonly connector?: string;
+  readonly egress?: string;
+  readonly networkInterfaces?: readonly {
+    readonly network?: string;
+    readonly subnetwork?: string;
+    readonly tags?: readonly string[];
+  }[];
 }
 
 export interface Container {

@@ -1,7 +1,11 @@
 import type { ReleaseSpec, SecretRef } from "../../deploy/platform.ts";
 import type { CloudRunFlags } from "./flags.ts";
+import { wantedVpc } from "./network.ts";
 import { parseSecretRef } from "./secrets.ts";
 import type { Container, EnvVar, Probe, Resources, ServiceScaling, Template } from "./service-types.ts";
+
+/** Seconds of a request of a new service: the most that Cloud Run allows, as streams last long. */
+const LONGEST_REQUEST = 3600;
 
 /** Variables that Cloud Run sets itself and does not accept. */
 const RESERVED = ["PORT", "K_SERVICE", "K_REVISION", "K_CONFIGURATION"];
@@ -12,7 +16,7 @@ const RESERVED = ["PORT", "K_SERVICE", "K_REVISION", "K_CONFIGURATION"];
  */
 export function wantedTemplate(spec: ReleaseSpec, flags: CloudRunFlags, live?: Template): Template {
   // A revision name of the last rollout would clash with the next one.
-  const { revision: _, ...kept } = live ?? {};
+  const { revision: _, vpcAccess: before, ...kept } = live ?? {};
   const [first, ...others] = live?.containers ?? [];
   const container: Container = {
     ...first,
@@ -22,9 +26,13 @@ export function wantedTemplate(spec: ReleaseSpec, flags: CloudRunFlags, live?: T
     resources: wantedResources(flags, first?.resources),
     startupProbe: wantedProbe(spec, first?.startupProbe),
   };
+  const timeout = flags.requestTimeout ?? (live === undefined ? LONGEST_REQUEST : undefined);
+  const vpcAccess = wantedVpc(flags, before);
   return {
     ...kept,
     containers: [container, ...others],
+    ...(timeout === undefined ? {} : { timeout: `${timeout}s` }),
+    ...(vpcAccess === undefined ? {} : { vpcAccess }),
     ...(flags.concurrency === undefined ? {} : { maxInstanceRequestConcurrency: flags.concurrency }),
     ...(flags.serviceAccount === undefined ? {} : { serviceAccount: flags.serviceAccount }),
   };

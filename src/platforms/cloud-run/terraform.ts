@@ -2,7 +2,7 @@ import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { type HclBlock, hcl, requiredProvider } from "../cloud/hcl.ts";
 import type { Context } from "./context.ts";
 import { describeService } from "./knative.ts";
-import type { Container, EnvVar, Probe, ServiceScaling } from "./service-types.ts";
+import type { Container, EnvVar, Probe, ServiceScaling, VpcAccess } from "./service-types.ts";
 
 /** The service that a release leads to, as Terraform's provider for Google Cloud reads it. */
 export async function exportTerraform(context: Context, spec: ReleaseSpec): Promise<string> {
@@ -38,6 +38,7 @@ export async function exportTerraform(context: Context, spec: ReleaseSpec): Prom
             annotations: (template as { annotations?: Readonly<Record<string, string>> }).annotations,
           },
           blocks: [
+            vpcBlock(template.vpcAccess),
             scalingBlock((template as { scaling?: ServiceScaling }).scaling),
             {
               type: "containers",
@@ -72,6 +73,18 @@ function scalingBlock({ minInstanceCount, maxInstanceCount }: ServiceScaling = {
   return {
     type: "scaling",
     attributes: { min_instance_count: minInstanceCount, max_instance_count: maxInstanceCount },
+  };
+}
+
+function vpcBlock(access: VpcAccess | undefined): HclBlock | undefined {
+  if (access === undefined) return undefined;
+  return {
+    type: "vpc_access",
+    attributes: { connector: access.connector, egress: access.egress },
+    blocks: (access.networkInterfaces ?? []).map(({ network, subnetwork, tags }) => ({
+      type: "network_interfaces",
+      attributes: { network, subnetwork, tags },
+    })),
   };
 }
 

@@ -242,6 +242,7 @@ function configOf(input: Json): Json {
   if (input.SourceConfiguration)
     kept.SourceConfiguration = { AutoDeploymentsEnabled: true, ...(input.SourceConfiguration as Json) };
   if (input.HealthCheckConfiguration) kept.HealthCheckConfiguration = input.HealthCheckConfiguration;
+  if (input.NetworkConfiguration) kept.NetworkConfiguration = input.NetworkConfiguration;
   if (input.InstanceConfiguration) {
     const {
       Cpu = "1024",
@@ -309,11 +310,11 @@ function json(state: AwsState, service: RunnerService): Json {
     ServiceUrl: `${service.id.slice(-10)}.${state.region}.awsapprunner.com`,
     CreatedAt: 1_790_000_000,
     UpdatedAt: 1_790_000_000,
-    ...structuredClone(service.config),
-    AutoScalingConfigurationSummary: { AutoScalingConfigurationArn: service.scaling },
     NetworkConfiguration: {
       EgressConfiguration: { EgressType: "DEFAULT" },
       IngressConfiguration: { IsPubliclyAccessible: true },
     },
+    ...structuredClone(service.config),
+    AutoScalingConfigurationSummary: { AutoScalingConfigurationArn: service.scaling },
   };
 }

@@ -262,10 +262,14 @@ function brief(deployment: ExpressDeployment): Json {
 }
 
 function json(state: AwsState, service: ExpressService): Json {
+  const network = (service.active?.networkConfiguration ?? {}) as Record<string, string[] | undefined>;
   const active = service.active && {
     ...structuredClone(service.active),
     // A security group of its own, which nobody asked for.
-    networkConfiguration: { securityGroups: ["sg-0made-by-ecs"], subnets: ["subnet-1"] },
+    networkConfiguration: {
+      subnets: network.subnets ?? ["subnet-0a1b2c3d"],
+      securityGroups: [...new Set([...(network.securityGroups ?? []), "sg-0ec50ec50ec50ec50"])],
+    },
     ingressPaths: [{ accessType: "PUBLIC", endpoint: `${service.name}.${state.switches.expressDomain}` }],
   };
   return {

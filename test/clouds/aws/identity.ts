@@ -27,8 +27,11 @@ export function stsApi(state: AwsState, operation: string, input: Json = {}): An
 export function iamApi(state: AwsState, operation: string, input: Json): Answer {
   const answer = (body = "") => xml("https://iam.amazonaws.com/doc/2010-05-08/", operation, body);
   if (operation === "SimulatePrincipalPolicy") {
+    const role = [...state.roles.values()].find(({ arn }) => arn === input.PolicySourceArn);
+    const policies = [...(role?.inline.values() ?? [])].join();
     const results = (input.ActionNames as string[]).map((action) => {
-      const decision = state.switches.deniedActions.includes(action) ? "implicitDeny" : "allowed";
+      const denied = role ? !policies.includes(action) : state.switches.deniedActions.includes(action);
+      const decision = denied ? "implicitDeny" : "allowed";
       return `<member><EvalActionName>${action}</EvalActionName><EvalDecision>${decision}</EvalDecision></member>`;
     });
     return answer(
@@ -113,11 +116,14 @@ function createRole(state: AwsState, name: string, input: Json): StoredRole {
   return role;
 }
 
-function roleXml({ name, arn, tags }: StoredRole): string {
+function roleXml({ name, arn, tags, principal }: StoredRole): string {
+  const trust = encodeURIComponent(
+    JSON.stringify({ Statement: [{ Effect: "Allow", Principal: { Service: principal } }] }),
+  );
   const members = tags
     .map(({ Key, Value }) => `<member><Key>${Key}</Key><Value>${Value}</Value></member>`)
     .join("");
-  return `<Path>/</Path><RoleName>${name}</RoleName><RoleId>AROA${name.length}</RoleId><Arn>${arn}</Arn><CreateDate>2026-01-01T00:00:00Z</CreateDate><Tags>${members}</Tags>`;
+  return `<Path>/</Path><RoleName>${name}</RoleName><RoleId>AROA${name.length}</RoleId><Arn>${arn}</Arn><CreateDate>2026-01-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>${trust}</AssumeRolePolicyDocument><Tags>${members}</Tags>`;
 }
 
 function xml(namespace: string, operation: string, body: string): Answer {

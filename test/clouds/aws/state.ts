@@ -141,7 +141,9 @@ export function readSecret(state: AwsState, ref: string, role: StoredRole | unde
   const arn = parts.slice(0, 7).join(":");
   // The name without its six characters names no secret.
   const secret = [...state.secrets.values()].find((one) => one.arn === arn && !one.deleted);
-  const allowed = [...(role?.inline.values() ?? [])].some((document) => document.includes(`"${arn}"`));
+  const allowed = [...(role?.inline.values() ?? [])].some(
+    (document) => document.includes(`"${arn}"`) || document.includes('"Resource":"*"'),
+  );
   if (!secret || !allowed) return undefined;
   return secret.versions.get(parts[9] || secret.current);
 }

@@ -77,12 +77,14 @@ export async function startGoogle(options: {
 }
 
 function overrides(server: RunningServer): Record<string, string> {
-  return Object.fromEntries(
-    [...Object.keys(APIS), TOKENS].map((api) => [
-      `CLOUDSDK_API_ENDPOINT_OVERRIDES_${api.toUpperCase()}`,
-      `${server.url}/_${api}/`,
-    ]),
-  );
+  const apis = [...Object.keys(APIS), TOKENS];
+  return {
+    ...Object.fromEntries(
+      apis.map((api) => [`CLOUDSDK_API_ENDPOINT_OVERRIDES_${api.toUpperCase()}`, `${server.url}/_${api}/`]),
+    ),
+    CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS: `${server.url}/_${TOKENS}/`,
+    CLOUDSDK_AUTH_TOKEN_HOST: `${server.url}/_${TOKENS}/token`,
+  };
 }
 
 async function answer(state: GoogleState, recorder: Recorder, whole: Received): Promise<Answer | undefined> {
@@ -107,6 +109,8 @@ const FEDERATED = "federated-token";
 
 /** Google's security token service, and the tokens of service accounts. */
 function exchange(state: GoogleState, recorder: Recorder, request: Received): Answer {
+  if (request.path === "/tokeninfo") return tokenInfo(state, request);
+  if (request.path.endsWith(":generateIdToken")) return issueIdToken(state, request);
   const { federation, token } = state;
   const issued_token_type = "urn:ietf:params:oauth:token-type:access_token";
   const issue = (access_token: string) => ({
@@ -129,6 +133,24 @@ function exchange(state: GoogleState, recorder: Recorder, request: Received): An
     return refuse(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getAccessToken' denied");
   const expireTime = new Date(Date.now() + 3_600_000).toISOString();
   return { status: 200, body: { accessToken: token, expireTime } };
+}
+
+function tokenInfo(state: GoogleState, request: Received): Answer {
+  const form = new URLSearchParams(request.raw.toString("utf8"));
+  if (form.get("access_token") !== state.token)
+    return { status: 400, body: { error: "invalid_token", error_description: "Invalid Value" } };
+  return { status: 200, body: { expires_in: "3599", ...(state.account ? { email: state.account } : {}) } };
+}
+
+function issueIdToken(state: GoogleState, request: Received): Answer {
+  const account = /serviceAccounts\/(.+):generateIdToken$/.exec(decodeURIComponent(request.path))?.[1];
+  const allowed = account === state.account && request.headers.authorization === `Bearer ${state.token}`;
+  if (!allowed)
+    return refuse(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getOpenIdToken' denied");
+  const { audience } = JSON.parse(request.raw.toString("utf8")) as { audience: string };
+  const token = `header.${Buffer.from(audience).toString("base64url")}.signature`;
+  state.idTokens.set(token, audience);
+  return { status: 200, body: { token } };
 }
 
 async function act(
@@ -163,7 +185,7 @@ async function serveUsers(state: GoogleState, request: Received): Promise<Answer
     if (target === undefined) continue;
     const open =
       service.resource.invokerIamDisabled || holdsRole(service.policy, "roles/run.invoker", "allUsers");
-    if (!open && request.headers["x-serverless-authorization"] === undefined)
+    if (!open && !isLetIn(state, service, request.headers["x-serverless-authorization"]))
       return {
         status: 403,
         body: "<html><title>403 Forbidden</title></html>",
@@ -175,6 +197,12 @@ async function serveUsers(state: GoogleState, request: Received): Promise<Answer
     return forward(instance, request);
   }
   return { status: 404, body: "Page not found", headers: { "content-type": "text/html" } };
+}
+
+/** A token that was issued here is good for the address that it names only; gcloud's own are not looked into. */
+function isLetIn(state: GoogleState, service: StoredService, header: string | undefined): boolean {
+  const audience = state.idTokens.get(header?.replace("Bearer ", "") ?? "");
+  return header !== undefined && (audience === undefined || audience === service.resource.uri);
 }
 
 function targetOf(service: StoredService, host: string, state: GoogleState) {

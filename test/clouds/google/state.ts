@@ -48,6 +48,10 @@ export interface GoogleState {
   readonly token: string;
   /** Tokens that are exchanged: only this one, of this provider, for this account. Without it, each one is. */
   federation?: { readonly subject: string; readonly audience: string; readonly account: string };
+  /** The service account that the token is of, if it is of one that may issue identity tokens in its own name. */
+  account?: string;
+  /** Identity tokens that were issued, with the address that they are for. */
+  readonly idTokens: Map<string, string>;
   readonly images: ImageRunner;
   readonly apis: Set<string>;
   /** Calls that still answer "disabled" after an API was enabled. */
@@ -94,6 +98,7 @@ export function newGoogleState(options: {
     region: options.region ?? "us-central1",
     token: "lab-google-token",
     images: options.images,
+    idTokens: new Map(),
     apis: new Set(),
     propagation: 0,
     lacking: new Set(),
