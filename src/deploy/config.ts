@@ -48,6 +48,8 @@ export interface DeployConfig {
     /** The secret in the platform's vault that it is: its value is not known here. */
     readonly ref?: string;
   }[];
+  /** Labels of the service by name; null removes one. */
+  readonly labels?: Readonly<Record<string, string | null>>;
   /** As written; what counts besides it is whether there is a database. */
   readonly store: "file" | "external" | undefined;
   /** Variables and secrets that the service no longer receives. */

@@ -10,6 +10,7 @@ import { parseFlags } from "./flags.ts";
 import { checkInstances } from "./job-store.ts";
 import type { Journal, JournalLine } from "./journal.ts";
 import { openJournal } from "./journal.ts";
+import { checkLabels } from "./labels.ts";
 import type { Lock } from "./lock.ts";
 import { takeLock } from "./lock.ts";
 import type { LogFile } from "./log-file.ts";
@@ -111,6 +112,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
       fix: "Choose another with --name",
     });
 
+  checkLabels(platform, config.labels);
   const defaults = (await platform.defaults?.(env)) ?? {};
   const target: DeployTarget = {
     name,
@@ -120,6 +122,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     projectId: options.projectId ?? defaults.projectId?.value,
     port: options.port ?? DEFAULT_PORT,
     storage: options.storage,
+    labels: config.labels,
     flags: parseFlags(platform.flags, given),
     cwd,
   };

@@ -26,6 +26,8 @@ export interface DeployTarget<Flags = Record<string, unknown>> {
   /** Bucket that the service is to store its jobs in, as it was given: its URL, or "create". */
   readonly storage?: string | undefined;
   readonly flags: Flags;
+  /** Labels of the service by name; null removes one, and those that are not named stay. */
+  readonly labels?: Readonly<Record<string, string | null>> | undefined;
   /** Folder of the project, absolute. */
   readonly cwd: string;
 }
@@ -310,6 +312,8 @@ export interface Platform<Flags = Record<string, unknown>> {
   placeOf?(flags: Flags): string | undefined;
   /** Further rule for `${name}-${environment}`: resolves with the problem, if any. */
   checkName?(serviceName: string): string | undefined;
+  /** Rule for a label of the user: resolves with the problem, if any. Missing where services have no labels. */
+  checkLabel?(name: string, value: string): string | undefined;
   /**
    * Region and project from the provider's standard variables and files, used if none was typed. Only reads.
    */

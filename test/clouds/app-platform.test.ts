@@ -67,11 +67,44 @@ platformContract("do-app-platform", {
       { maxInstances: 4 },
       { scaleAtCpu: 60 },
       { minInstances: 3 },
+      { domain: "agents.example.com" },
     ],
     ways: ["registry", "registryTier"],
     images: [ONE, TWO],
     changes: () => cloud.recorder.changes.length,
   }),
+});
+
+it("a domain gets a certificate and the address once its record is there, and others of the app stay", async () => {
+  const session = await connect();
+  await deploy(session, specOf(ONE));
+  app()!.spec.domains = [
+    { domain: "old.example.com", type: "PRIMARY" },
+    { domain: "more.example.com", type: "ALIAS" },
+  ];
+  app()!.reached = new Set(["old.example.com"]);
+  const before = (await session.inspect())?.url;
+
+  const moved = await connect({ domain: "agents.example.com" });
+  const early = await deploy(moved, specOf(ONE));
+  const reported = said.join();
+  app()!.reached?.add("agents.example.com");
+  const later = await moved.inspect();
+  const domains = app()!.spec.domains;
+  await deploy(await connect({ domain: "none" }), specOf(ONE));
+
+  expect(before).toBe("https://old.example.com");
+  expect(early?.url).toMatch(/ondigitalocean\.app$/);
+  expect(reported).toMatch(
+    /agents\.example\.com does not lead .* CNAME record to hello-dev-\w+\.ondigitalocean\.app/,
+  );
+  expect(later?.url).toBe("https://agents.example.com");
+  expect(domains).toEqual([
+    { domain: "agents.example.com", type: "PRIMARY" },
+    { domain: "old.example.com", type: "ALIAS" },
+    { domain: "more.example.com", type: "ALIAS" },
+  ]);
+  expect(app()!.spec.domains?.map(({ domain }) => domain)).toEqual(["old.example.com", "more.example.com"]);
 });
 
 describe("traps", () => {

@@ -15,6 +15,8 @@ let at: Site;
 afterEach(() => at.close());
 
 const consent = async () => true;
+/** What taking and leaving the lock of a target changes. */
+const LOCK_CALLS = 4;
 
 /** A command in a fresh clone: nothing is left of what earlier ones recorded on this machine. */
 async function inClone<T>(
@@ -37,6 +39,58 @@ async function deploy(version: string): Promise<string> {
 
 const back = (to?: string) =>
   inClone(async (deployment) => (await rollback(deployment, { to, consent })).release);
+
+const LABELLED = FLOWS.filter(({ name }) => name !== "do-app-platform");
+
+describe.each(LABELLED)("labels on $name", (flow) => {
+  it("are set, changed and removed by name, without a new revision, and others stay", async () => {
+    at = await openSite(flow, { real: false });
+    const release = async (labels: string) => {
+      at.write("deploy.yaml", `platform: ${flow.name}\nname: hello\n${labels}`);
+      const { plan } = await inClone(async (deployment) => {
+        let planned = "";
+        await up(deployment, async (shown) => {
+          planned = JSON.stringify(shown);
+          return true;
+        });
+        return { plan: planned };
+      });
+      return { plan, labels: at.cloud.labels()!, rollouts: at.cloud.rollouts() };
+    };
+
+    const first = await release("labels: { team: billing, cost: '42' }\n");
+    const second = await release("labels: { team: agents, cost: null }\n");
+    const third = await release("");
+    const changes = at.cloud.recorder.changes.length;
+    await release("labels: { team: agents }\n");
+
+    expect(first.labels).toMatchObject({ team: "billing", cost: "42", "managed-by": "svc" });
+    expect(second.plan).toContain('"field":"label.team","from":"billing","to":"agents"');
+    expect(second.plan).toContain('"field":"label.cost","from":"42","to":null');
+    expect(second.labels).toMatchObject({ team: "agents", "managed-by": "svc" });
+    expect(Object.keys(second.labels)).not.toContain("cost");
+    expect(second.rollouts).toBe(first.rollouts);
+    expect(third.labels).toEqual(second.labels);
+    expect(at.cloud.recorder.changes.length - changes).toBeLessThanOrEqual(LOCK_CALLS);
+    expect(at.cloud.recorder.violations).toEqual([]);
+  }, 60_000);
+});
+
+it.each([
+  ["do-app-platform", "team: a", /services on do-app-platform have no labels/],
+  ["cloud-run", "Team: a", /lower-case letters/],
+  ["aws-ecs-express", '"aws:x": a', /reserved/],
+  ["aws-app-runner", "svc-service: a", /svc sets this one itself/],
+])("on %s, the label %s is refused before anything is done", async (name, label, message) => {
+  at = await openSite(FLOWS.find((flow) => flow.name === name)!, { real: false });
+  at.write("deploy.yaml", `platform: ${name}\nname: hello\nlabels: { ${label} }\n`);
+
+  await expect(inClone((deployment) => up(deployment, consent))).rejects.toMatchObject({
+    code: "bad_config",
+    message: expect.stringMatching(message),
+  });
+  expect(at.cloud.recorder.changes).toEqual([]);
+});
 
 describe.each(FLOWS)("$name, each command from another checkout", (flow) => {
   it("rolls back to the release before, or to a named one, and says what serves", async () => {

@@ -660,7 +660,7 @@ describe("the network", () => {
     expect(template().vpcAccess).toBeUndefined();
   });
 
-  it("a service that takes requests from inside only is not checked from outside, whoever set that", async () => {
+  it("a service that takes requests from inside only is not checked from outside", async () => {
     const session = await at.connect();
     await deploy(session, specOf(ONE));
     const before = await session.probeBlocked?.();

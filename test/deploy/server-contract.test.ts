@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createDeployTools, platformContract } from "agent-control-service/testing";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { toTar } from "../../src/deploy/tar.ts";
 import server from "../../src/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
@@ -47,29 +47,63 @@ platformContract("server", {
     if (tried.includes(cases % 2)) it(title, body, timeout);
   },
   timeout: 120_000,
-  async setup() {
-    const cwd = mkdtempSync(join(tmpdir(), "svc-server-"));
-    const serviceName = `contract-${Math.random().toString(36).slice(2, 8)}-dev`;
-    return {
-      platform: server,
-      target: {
-        name: "contract",
-        environment: "dev",
-        serviceName,
-        region: "server",
-        projectId: undefined,
-        port: await freePort(),
-        flags: { host: "server", sshConfig: sshd?.config, bind: "127.0.0.1" },
-        cwd,
-      },
-      settings: [{ memory: "256m" }, { cpus: "0.5" }, { memory: "none" }],
-      ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind", "domain"],
-      tools: createDeployTools({ cwd }),
-      images: [images[0] ?? "", images[1] ?? ""],
-      close() {
-        removeAllOf(serviceName);
-        rmSync(cwd, { recursive: true, force: true });
-      },
-    };
-  },
+  setup,
 });
+
+it("labels are those of the container; one that is not named stays, and null removes it", async () => {
+  const { target, tools, close } = await setup();
+  onTestFinished(() => close());
+  const spec = {
+    ...{ image: images[0] ?? "", imageTag: "one", port: target.port, env: {}, secrets: {}, secretHashes: {} },
+    ...{ publicUrl: undefined, healthPath: "/" },
+  };
+  const release = async (labels: Record<string, string | null> | undefined) => {
+    const session = await server.connect({ ...target, labels } as never, tools);
+    const planned = JSON.stringify(await session.plan(spec, await session.inspect()));
+    const unlock = await session.lock?.(
+      { id: "one", holder: "a test", since: new Date().toISOString() },
+      { seconds: 60, breakLock: false },
+    );
+    await session.release(spec);
+    await unlock?.();
+    await session.close?.();
+    const [serving = ""] = docker("ps", "--quiet", "--filter", `name=${target.serviceName}`).split("\n");
+    const found = JSON.parse(docker("inspect", "--format", "{{json .Config.Labels}}", serving));
+    return { planned, serving, team: found.team, cost: found.cost };
+  };
+
+  const first = await release({ team: "agents", cost: "42" });
+  const second = await release({ cost: null });
+  const third = await release(undefined);
+
+  expect(first).toMatchObject({ team: "agents", cost: "42" });
+  expect(second).toMatchObject({ team: "agents", cost: undefined });
+  expect(second.planned).toContain('"field":"label.cost","from":"42","to":null');
+  expect(third).toMatchObject({ serving: second.serving, team: "agents" });
+}, 120_000);
+
+async function setup() {
+  const cwd = mkdtempSync(join(tmpdir(), "svc-server-"));
+  const serviceName = `contract-${Math.random().toString(36).slice(2, 8)}-dev`;
+  return {
+    platform: server,
+    target: {
+      name: "contract",
+      environment: "dev",
+      serviceName,
+      region: "server",
+      projectId: undefined,
+      port: await freePort(),
+      flags: { host: "server", sshConfig: sshd?.config, bind: "127.0.0.1" },
+      cwd,
+    },
+    settings: [{ memory: "256m" }, { cpus: "0.5" }, { memory: "none" }],
+    ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind", "domain"],
+    tools: createDeployTools({ cwd }),
+    images: [images[0] ?? "", images[1] ?? ""],
+    close() {
+      removeAllOf(serviceName);
+      rmSync(cwd, { recursive: true, force: true });
+    },
+  };
+}

@@ -5,7 +5,11 @@ import type { ReleaseSpec } from "../platform.ts";
 /** A compose file that runs a release as `svc deploy` does: secrets are variables of compose's own environment. */
 export function composeFile(
   { image, port, env, secrets }: Pick<ReleaseSpec, "image" | "port" | "env" | "secrets">,
-  limits: { readonly memory?: string | undefined; readonly cpus?: string | undefined } = {},
+  limits: {
+    readonly memory?: string | undefined;
+    readonly cpus?: string | undefined;
+    readonly labels?: Readonly<Record<string, string>>;
+  } = {},
 ): string {
   const secretNames = Object.keys(secrets);
   const hasFiles = usesFolder(storeOf({ env, secretNames }));
@@ -29,6 +33,7 @@ export function composeFile(
         security_opt: ["no-new-privileges:true"],
         ...(limits.memory === undefined ? {} : { mem_limit: limits.memory }),
         ...(limits.cpus === undefined ? {} : { cpus: Number(limits.cpus) }),
+        ...(limits.labels === undefined ? {} : { labels: limits.labels }),
         ports: [`${port}:${port}`],
         environment,
         ...(hasFiles ? { volumes: ["data:/data"] } : {}),

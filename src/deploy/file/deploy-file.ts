@@ -227,7 +227,12 @@ async function toConfig(
   }
   const store = settings.store as DeployConfig["store"];
   const hooks = (settings.hooks ?? {}) as NonNullable<DeployConfig["hooks"]>;
-  return { environment, secrets: known, store, hooks, removed, known: false, file: DEPLOY_FILE };
+  const labels = (settings.labels ?? {}) as Record<string, string | null>;
+  for (const [name, value] of Object.entries(labels)) {
+    const found = findSecret(value ?? "")?.kind;
+    if (found !== undefined) throw failAt(["labels", name], `contains ${found}: labels are not secret`);
+  }
+  return { environment, secrets: known, labels, store, hooks, removed, known: false, file: DEPLOY_FILE };
 }
 
 /** The text of a secret's file; undefined where it is absent, as in a fresh clone. */
@@ -259,10 +264,10 @@ function toPart(content: unknown, path: Path, fail: (path: Path, message: string
   throw fail(path, 'must be names with values, such as "region: europe-west1"');
 }
 
-/** The environment's own part over the common one; variables and secrets by name. */
+/** The environment's own part over the common one; variables, secrets and labels by name. */
 function merge(common: Part, own: Part): Part {
   const merged: Record<string, unknown> = { ...common, ...own };
-  for (const name of ["variables", "secrets"]) {
+  for (const name of ["variables", "secrets", "labels"]) {
     const [one, other] = [common[name], own[name]];
     if (isRecord(one) && isRecord(other)) merged[name] = { ...one, ...other };
     else if (isRecord(one) && (other === null || other === undefined)) merged[name] = one;

@@ -130,6 +130,12 @@ export const CONTENTS = {
       ),
     ),
   ),
+  labels: v.optional(
+    v.pipe(
+      v.nullable(v.record(v.string(), v.nullable(v.string("must be text: put quotes around numbers")))),
+      v.description("labels of the service, such as its cost center; null removes one, the others stay"),
+    ),
+  ),
   hooks: v.optional(
     v.pipe(
       v.strictObject({

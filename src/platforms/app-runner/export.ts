@@ -1,11 +1,11 @@
 import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { cloudFormation, withStoredSecrets } from "../aws/export.ts";
-import { tagsOf } from "../aws/tags.ts";
+import { serviceTags } from "../aws/service-tags.ts";
 import { type HclBlock, hcl, requiredProvider } from "../cloud/hcl.ts";
 import { wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import type { NetworkConfiguration } from "./service-types.ts";
-import { findOwnService } from "./services.ts";
+import { findOwnService, listTags } from "./services.ts";
 
 /** The service that a release leads to, with what the running one keeps. */
 async function describeService(context: Context, spec: ReleaseSpec) {
@@ -21,7 +21,7 @@ async function describeService(context: Context, spec: ReleaseSpec) {
     image: repository.ImageConfiguration ?? {},
     accessRole: login?.AccessRoleArn,
     scaling: live?.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn,
-    tags: tagsOf(context.target),
+    tags: serviceTags(context.target, live && (await listTags(context, live))),
   };
 }
 

@@ -1,17 +1,19 @@
 import type { ResourceAction } from "../../core/models/deployment.ts";
+import { labelChanges } from "../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
 import { planStorage } from "../aws/job-bucket.ts";
 import { findRole } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
+import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { egressOf, ownRoles, toUnits, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { bucketRole } from "./context.ts";
 import { hasWantedScaling, rangeText, wantedRange } from "./scaling.ts";
 import type { Service } from "./service-types.ts";
-import { findOwnService } from "./services.ts";
+import { findOwnService, listTags } from "./services.ts";
 
 /** What a release would change, field by field. App Runner has no dry run of its own. */
 export async function planRelease(
@@ -23,6 +25,8 @@ export async function planRelease(
   const liveHashes: Record<string, string> = {};
   for (const { name, hash } of await listSecrets(context)) if (hash !== undefined) liveHashes[name] = hash;
   const changes = service === undefined ? [] : settingChanges(context, spec, service);
+  if (service !== undefined && context.target.labels !== undefined)
+    changes.push(...labelChanges(context.target, tagMap(await listTags(context, service))));
   const { serviceName } = context.target;
   const own = ownRoles(context, spec, service);
   return [

@@ -1,6 +1,7 @@
 import type { Platform } from "../../deploy/platform.ts";
 import { awsDefaults } from "../aws/aws-config.ts";
 import { pipelineLogin } from "../aws/pipeline.ts";
+import { checkTag } from "../aws/service-tags.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 import { AppRunnerFlagsSchema } from "./flags.ts";
 import { openSession } from "./session.ts";
@@ -18,6 +19,7 @@ const appRunnerPlatform: Platform<AppRunnerFlags> = {
     name.length < 4 || name.length > 40
       ? `App Runner takes 4 to 40 characters, this one has ${name.length}`
       : undefined,
+  checkLabel: checkTag,
   defaults: awsDefaults,
   pipeline: (request) => pipelineLogin(request, "apprunner"),
   connect: openSession,

@@ -1,7 +1,7 @@
 import { DeployError } from "../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { ensureRole } from "../aws/roles.ts";
-import { tagsOf } from "../aws/tags.ts";
+import { ensureLabels, serviceTags } from "../aws/service-tags.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import type { Configuration } from "./configuration.ts";
@@ -14,7 +14,7 @@ import { toRelease } from "./release-of.ts";
 import { deleteService } from "./remove.ts";
 import { dropScaling, ensureScaling, hasWantedScaling } from "./scaling.ts";
 import type { Operation, Service } from "./service-types.ts";
-import { findOwnService, listOperations, settledService, waitForOperation } from "./services.ts";
+import { findOwnService, listOperations, listTags, settledService, waitForOperation } from "./services.ts";
 
 interface Started {
   readonly Service?: Service;
@@ -68,7 +68,7 @@ async function createService(
           ...(before?.NetworkConfiguration && { NetworkConfiguration: before.NetworkConfiguration }),
           ...wantedConfiguration(context, spec, before),
           ...(scaling === undefined ? {} : { AutoScalingConfigurationArn: scaling }),
-          Tags: tagsOf(target),
+          Tags: serviceTags(target),
         },
         { propagation: [ROLE_NOT_READY], reread: () => startedService(context) },
       );
@@ -88,6 +88,8 @@ async function updateService(
   const wanted = wantedConfiguration(context, spec, live);
   const scaled = hasWantedScaling(context, live.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn);
   const resumed = live.Status === "PAUSED" ? await resumeService(context, live) : live;
+  if (context.target.labels !== undefined)
+    await ensureLabels(context, "apprunner", live.ServiceArn ?? "", await listTags(context, live));
   if (scaled && isSameConfiguration(resumed, wanted)) return;
   await judgeKilledRun(context, live);
   await putConfiguration(context, "service.update", resumed, {

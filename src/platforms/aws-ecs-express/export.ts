@@ -1,11 +1,11 @@
 import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { capitalized, cloudFormation, withStoredSecrets } from "../aws/export.ts";
 import { roleArn } from "../aws/roles.ts";
-import { tagsOf } from "../aws/tags.ts";
+import { serviceTags } from "../aws/service-tags.ts";
 import { hcl, requiredProvider } from "../cloud/hcl.ts";
 import { wantedConfiguration } from "./configuration.ts";
 import { type Context, clusterOf, infrastructureRole } from "./context.ts";
-import { findOwnService } from "./services.ts";
+import { findOwnService, tagsOf } from "./services.ts";
 
 /** The service that a release leads to, with what the running one keeps. */
 async function describeService(context: Context, spec: ReleaseSpec) {
@@ -19,7 +19,7 @@ async function describeService(context: Context, spec: ReleaseSpec) {
     infrastructureRoleArn: roleArn(context, infrastructureRole(context).name),
     networkConfiguration: active?.networkConfiguration,
     ...wantedConfiguration(context, known, active),
-    tags: tagsOf(target),
+    tags: serviceTags(target, live && tagsOf(live)),
   };
 }
 

@@ -2,6 +2,7 @@ import { tagMap } from "../aws/tags.ts";
 import { environmentOf } from "../cloud/listed.ts";
 import { type Context, clusterOf } from "./context.ts";
 import type { Service } from "./service-types.ts";
+import { tagsOf } from "./services.ts";
 
 const MISSING =
   /ResourceNotFoundException|ServiceNotFoundException|ClusterNotFoundException|InvalidParameterException|Resource not found/;
@@ -27,10 +28,9 @@ export async function listServices(context: Context) {
         { serviceArn, include: ["TAGS"] },
         MISSING,
       );
-      const { status, tags = [], updatedAt } = one?.service ?? {};
+      const { status, updatedAt } = one?.service ?? {};
       if (status?.statusCode !== "ACTIVE") continue;
-      const marks = tagMap(tags.map(({ key = "", value = "" }) => ({ Key: key, Value: value })));
-      const environment = environmentOf(marks, target);
+      const environment = environmentOf(tagMap(tagsOf(one?.service ?? {})), target);
       if (environment !== undefined) found.push({ environment, since: updatedAt?.toISOString() });
     }
     nextToken = page.nextToken;

@@ -1,16 +1,18 @@
 import type { ResourceAction } from "../../core/models/deployment.ts";
+import { labelChanges } from "../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
 import { planStorage } from "../aws/job-bucket.ts";
 import { findRole, roleArn } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
+import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { isSameNetwork, isSameRange, wantedConfiguration, wantedExecutionRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { bucketRole, executionRole, infrastructureRole } from "./context.ts";
 import type { Configuration, Network, ScalingTarget } from "./service-types.ts";
-import { findOwnService } from "./services.ts";
+import { findOwnService, tagsOf } from "./services.ts";
 
 /** What a release would change, field by field. ECS has no dry run of its own. */
 export async function planRelease(
@@ -39,7 +41,10 @@ export async function planRelease(
       spec,
       live,
       liveHashes,
-      changes: active === undefined ? [] : settingChanges(context, spec, active),
+      changes: [
+        ...(active === undefined ? [] : settingChanges(context, spec, active)),
+        ...(service === undefined ? [] : labelChanges(context.target, tagMap(tagsOf(service)))),
+      ],
     }),
   ];
 }

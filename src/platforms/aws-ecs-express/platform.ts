@@ -1,6 +1,7 @@
 import type { Platform } from "../../deploy/platform.ts";
 import { awsDefaults } from "../aws/aws-config.ts";
 import { pipelineLogin } from "../aws/pipeline.ts";
+import { checkTag } from "../aws/service-tags.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { EcsExpressFlagsSchema } from "./flags.ts";
 import { openSession } from "./session.ts";
@@ -21,6 +22,7 @@ const ecsExpressPlatform: Platform<EcsExpressFlags> = {
     name.length > LONGEST_NAME
       ? `the roles made for it take at most ${LONGEST_NAME} characters, this one has ${name.length}`
       : undefined,
+  checkLabel: checkTag,
   defaults: awsDefaults,
   pipeline: (request) => pipelineLogin(request, "ecs"),
   connect: openSession,

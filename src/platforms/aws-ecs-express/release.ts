@@ -2,7 +2,7 @@ import { DeployError } from "../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { ensureRole, roleArn } from "../aws/roles.ts";
 import { secretPolicy } from "../aws/secret-policy.ts";
-import { ownershipOf } from "../cloud/ownership.ts";
+import { ensureLabels, serviceTags } from "../aws/service-tags.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import type { Wanted } from "./configuration.ts";
 import { isSameConfiguration, wantedConfiguration, wantedExecutionRole } from "./configuration.ts";
@@ -11,7 +11,7 @@ import { clusterOf, executionRole, expectedUrl, infrastructureRole, serviceArn }
 import { failureLog } from "./logs.ts";
 import { publicUrl, toRelease } from "./release-of.ts";
 import type { Service, ServiceDeployment } from "./service-types.ts";
-import { findOwnService, newestDeployment, settledService, waitForDeployment } from "./services.ts";
+import { findOwnService, newestDeployment, settledService, tagsOf, waitForDeployment } from "./services.ts";
 
 interface Started {
   readonly service?: Service;
@@ -53,7 +53,7 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
 
 async function createService(context: Context, spec: ReleaseSpec): Promise<void> {
   const { aws, target, tools } = context;
-  const tags = Object.entries(ownershipOf(target)).map(([key, value]) => ({ key, value }));
+  const tags = serviceTags(target).map(({ Key: key, Value: value }) => ({ key, value }));
   const { service } = await tools.journal({ step: "service.create", data: { image: spec.image } }, () =>
     aws.send<Started>(
       "ecs",
@@ -82,6 +82,7 @@ async function updateService(context: Context, live: Service, spec: ReleaseSpec)
   const active = live.activeConfigurations?.[0];
   const wanted = wantedConfiguration(context, spec, active);
   await judgeKilledRun(context, active !== undefined && isSameConfiguration(active, wanted));
+  await ensureLabels(context, "ecs", serviceArn(context), tagsOf(live));
   if (isSameConfiguration(active, wanted)) return;
   await putConfiguration(context, "service.update", wanted);
 }

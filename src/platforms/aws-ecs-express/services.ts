@@ -1,5 +1,5 @@
 import { DeployError } from "../../deploy/errors.ts";
-import { tagMap } from "../aws/tags.ts";
+import { type AwsTag, tagMap } from "../aws/tags.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
@@ -32,8 +32,13 @@ export async function findOwnService(context: Context): Promise<Service | undefi
   });
 }
 
-export function isOwnService({ target }: Context, { tags = [] }: Service): boolean {
-  return isOwn(tagMap(tags.map(({ key = "", value = "" }) => ({ Key: key, Value: value }))), target);
+export function isOwnService({ target }: Context, service: Service): boolean {
+  return isOwn(tagMap(tagsOf(service)), target);
+}
+
+/** The tags of a service as other services of AWS write them. */
+export function tagsOf({ tags = [] }: Service): AwsTag[] {
+  return tags.map(({ key = "", value = "" }) => ({ Key: key, Value: value }));
 }
 
 /** The newest deployment of the service. */

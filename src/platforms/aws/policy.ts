@@ -21,6 +21,7 @@ const CALLS: Readonly<Record<Runner, readonly string[]>> = {
     "ecs:DescribeTaskDefinition",
     "ecs:StopServiceDeployment",
     "ecs:TagResource",
+    "ecs:UntagResource",
   ],
   apprunner: [
     "apprunner:ListServices",

@@ -1,5 +1,6 @@
 import { stringify } from "yaml";
 import { DeployError } from "../../deploy/errors.ts";
+import { wantedLabels } from "../../deploy/labels.ts";
 import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
 import { isPublic, wantedAccess } from "./access.ts";
@@ -50,7 +51,7 @@ export async function describeService(context: Context, spec: ReleaseSpec) {
   const limitsOf = { ...live?.scaling, ...scaling };
   const ingress = flags.ingress === undefined ? live?.ingress : INGRESS[flags.ingress];
   const { timeout } = template;
-  const labels = { ...live?.labels, ...ownershipOf(target) };
+  const labels = { ...wantedLabels(target, live?.labels), ...ownershipOf(target) };
   return { live, template, container, access, scaling: limitsOf, ingress, timeout, labels };
 }
 

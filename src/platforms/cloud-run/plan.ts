@@ -1,5 +1,6 @@
 import type { ResourceAction } from "../../core/models/deployment.ts";
 import { DeployError } from "../../deploy/errors.ts";
+import { labelChanges } from "../../deploy/labels.ts";
 import type { Release, ReleaseSpec, StoredSecret } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
@@ -39,6 +40,7 @@ export async function planRelease(
 
 async function otherChanges(context: Context, spec: ReleaseSpec, service: Service): Promise<FieldChange[]> {
   const changes = settingChanges(service, spec, context.target.flags);
+  changes.push(...labelChanges(context.target, service.labels ?? {}));
   if (!isAllOnLatest(service))
     changes.push({ field: "traffic", from: "pinned to a revision", to: "newest revision" });
   const wanted = wantedAccess(context.target.flags);

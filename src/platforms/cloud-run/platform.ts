@@ -20,6 +20,10 @@ const cloudRunPlatform: Platform<CloudRunFlags> = {
     name.length > LONGEST_NAME
       ? `Cloud Run takes at most ${LONGEST_NAME} characters, this one has ${name.length}`
       : undefined,
+  checkLabel: (name, value) =>
+    /^[a-z][a-z0-9_-]{0,62}$/.test(name) && /^[a-z0-9_-]{0,63}$/.test(value)
+      ? undefined
+      : "names and values on Google Cloud are lower-case letters, digits, _ and -, at most 63, a name begins with a letter",
   defaults: googleDefaults,
   pipeline: pipelineLogin,
   connect: openSession,

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { DeployError } from "../../deploy/errors.ts";
+import { wantedLabels } from "../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { superseded } from "../../deploy/serving.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
@@ -38,7 +39,7 @@ export function newServiceBody(context: Context, spec: ReleaseSpec): Service {
   const { flags } = context.target;
   const labels = ownershipOf(context.target);
   return {
-    labels,
+    labels: wantedLabels(context.target, labels),
     template: { ...wantedTemplate(spec, flags), labels },
     scaling: newScaling(flags),
     ...(flags.ingress === undefined ? {} : { ingress: INGRESS[flags.ingress] }),
@@ -100,7 +101,7 @@ function toChange(
   const { flags } = context.target;
   const template = wantedTemplate(spec, flags, live.template);
   const scaling = wantedScaling(flags, live.scaling);
-  const labels = { ...live.labels, ...ownershipOf(context.target) };
+  const labels = { ...wantedLabels(context.target, live.labels), ...ownershipOf(context.target) };
   const fresh = !isSameTemplate(live.template, template) || !usable;
   const traffic = servingRevision(live) === undefined ? allToLatest() : heldBack(live);
   const held = isAllOnLatest(live) || candidateUrl(live) !== undefined;

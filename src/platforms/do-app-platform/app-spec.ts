@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import { DeployError } from "../../deploy/errors.ts";
 import type { ReleaseSpec } from "../../deploy/platform.ts";
-import type { AppEnv, AppImage, AppService, AppSpec } from "./app-types.ts";
+import type { AppDomain, AppEnv, AppImage, AppService, AppSpec } from "./app-types.ts";
 import type { Context } from "./context.ts";
+import { NO_DOMAIN } from "./flags.ts";
 import { isMarker, markerOf, readMarker } from "./marker.ts";
 
+const PRIMARY = "PRIMARY";
 const COMPONENT = "web";
 const SMALLEST = "apps-s-1vcpu-0.5gb";
 
@@ -16,17 +18,41 @@ export function wantedAppSpec(context: Context, spec: ReleaseSpec, live?: AppSpe
   const { target } = context;
   const service = ownService(live);
   const others = (live?.services ?? []).filter((one) => one !== service);
-  const { maintenance, ...kept } = live ?? { name: target.serviceName, region: target.region };
+  const {
+    maintenance,
+    domains: before,
+    ...kept
+  } = live ?? { name: target.serviceName, region: target.region };
+  const domains = wantedDomains(target.flags.domain, before);
   const awake = maintenance === undefined ? {} : { ...maintenance, archive: false };
   const wakes = maintenance?.archive === true;
   return {
     ...kept,
+    ...(domains === undefined ? {} : { domains }),
     ...(maintenance === undefined ? {} : { maintenance: wakes ? awake : maintenance }),
     services: [wantedService(context, spec, service), ...others],
     ...(live?.ingress
       ? {}
       : { ingress: { rules: [{ match: { path: { prefix: "/" } }, component: { name: COMPONENT } }] } }),
   };
+}
+
+/** The domain of the option is the primary one; others stay. App Platform fetches its certificate. */
+function wantedDomains(
+  wanted: string | undefined,
+  live: readonly AppDomain[] | undefined,
+): readonly AppDomain[] | undefined {
+  const before = primaryDomain(live);
+  if (wanted === undefined || wanted === (before ?? NO_DOMAIN)) return live;
+  const others = (live ?? []).filter(({ domain }) => domain !== wanted);
+  if (wanted === NO_DOMAIN) return others.filter(({ type }) => type !== PRIMARY);
+  const aliases = others.map((one) => (one.type === PRIMARY ? { ...one, type: "ALIAS" } : one));
+  return [{ domain: wanted, type: PRIMARY }, ...aliases];
+}
+
+/** The domain that users reach the service by. */
+export function primaryDomain(domains: readonly AppDomain[] | undefined): string | undefined {
+  return domains?.find(({ type }) => type === PRIMARY)?.domain;
 }
 
 /** Our component: the only one that was not added by others. */

@@ -4,6 +4,8 @@ export interface App {
   readonly spec: AppSpec;
   readonly default_ingress?: string;
   readonly live_url?: string;
+  /** How far each domain of the spec is. */
+  readonly domains?: readonly { readonly spec?: AppDomain; readonly phase?: string }[];
   readonly active_deployment?: Deployment;
   readonly in_progress_deployment?: Deployment;
   readonly pending_deployment?: Deployment;
@@ -13,8 +15,14 @@ export interface AppSpec {
   readonly name: string;
   readonly region?: string;
   readonly services?: readonly AppService[];
+  readonly domains?: readonly AppDomain[];
   readonly ingress?: { readonly rules?: readonly unknown[] };
   readonly maintenance?: { readonly enabled?: boolean; readonly archive?: boolean };
+}
+
+export interface AppDomain {
+  readonly domain?: string;
+  readonly type?: string;
 }
 
 export interface AppService {

@@ -5,7 +5,7 @@ import type { Release, ReleaseSpec, StoredSecret } from "../../deploy/platform.t
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
-import { ownService, secretNames, wantedAppSpec } from "./app-spec.ts";
+import { ownService, primaryDomain, secretNames, wantedAppSpec } from "./app-spec.ts";
 import type { App, AppSpec } from "./app-types.ts";
 import { findOwnApp } from "./apps.ts";
 import type { Context } from "./context.ts";
@@ -67,6 +67,7 @@ function settingChanges(live: AppSpec, wanted: AppSpec): FieldChange[] {
     ["port", from?.http_port, to?.http_port],
     ["size", from?.instance_size_slug, to?.instance_size_slug],
     ["instances", from?.autoscaling ?? from?.instance_count, to?.autoscaling ?? to?.instance_count],
+    ["domain", primaryDomain(live.domains), primaryDomain(wanted.domains)],
     ["health_path", from?.health_check?.http_path, to?.health_check?.http_path],
     ["archived", live.maintenance?.archive ?? false, wanted.maintenance?.archive ?? false],
   ];

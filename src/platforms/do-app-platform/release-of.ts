@@ -1,5 +1,5 @@
 import type { Release } from "../../deploy/platform.ts";
-import { ownService, plainEnv, secretNames } from "./app-spec.ts";
+import { ownService, plainEnv, primaryDomain, secretNames } from "./app-spec.ts";
 import type { App, AppService, Deployment } from "./app-types.ts";
 import type { Context } from "./context.ts";
 import { REGISTRY_HOST } from "./registry.ts";
@@ -15,13 +15,20 @@ export function toRelease(context: Context, app: App, deployment: Deployment | u
     id: app.id,
     revision: deployment?.id,
     image: imageOf(context, service),
-    url: (app.live_url || app.default_ingress)?.replace(/\/$/, ""),
+    url: (pendingDomain(app) ? app.default_ingress : app.live_url || app.default_ingress)?.replace(/\/$/, ""),
     status: statusOf(app),
     env: plainEnv(service),
     secretNames: secretNames(service),
     resources: { ...sizeOf(service), instances: instancesOf(service) },
     data: { deployment: deployment?.id ?? null },
   };
+}
+
+/** The primary domain, while it does not lead to the app yet. */
+export function pendingDomain({ spec, domains = [] }: App): string | undefined {
+  const primary = primaryDomain(spec.domains);
+  const state = domains.find((one) => one.spec?.domain === primary);
+  return primary === undefined || state?.phase === "ACTIVE" ? undefined : primary;
 }
 
 function statusOf(app: App): string {

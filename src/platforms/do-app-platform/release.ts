@@ -5,7 +5,7 @@ import { ownService, wantedAppSpec } from "./app-spec.ts";
 import type { App, AppSpec, Deployment } from "./app-types.ts";
 import { deploymentError, findOwnApp, newestDeployment, settledApp, waitForDeployment } from "./apps.ts";
 import type { Context } from "./context.ts";
-import { activeRelease } from "./release-of.ts";
+import { activeRelease, pendingDomain } from "./release-of.ts";
 
 /** Rolls out the spec, as a new app or as a new deployment of the existing one. */
 export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<Release> {
@@ -15,6 +15,11 @@ export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<R
   const app = await settledApp(context);
   if (app === undefined)
     throw new DeployError("not_deployed", `App "${context.target.serviceName}" no longer exists`);
+  const domain = pendingDomain(app);
+  if (domain !== undefined)
+    context.tools.report(
+      `${domain} does not lead to the service yet: add a CNAME record to ${new URL(app.default_ingress ?? "https://the-app.ondigitalocean.app").host}; its certificate then comes by itself`,
+    );
   return activeRelease(context, app);
 }
 

@@ -12,9 +12,9 @@ export async function planRelease(
   spec: ReleaseSpec,
   live: Release | undefined,
 ): Promise<ResourceAction[]> {
-  const { serviceName, flags } = context.target;
+  const { serviceName } = context.target;
   const before = live === undefined ? undefined : parseRecord(String(live.data?.record));
-  const settings = wantedSettings(flags, spec.port, before);
+  const settings = wantedSettings(context.target, spec.port, before);
   const stopped =
     live === undefined || live.status === "running"
       ? []

@@ -13,6 +13,10 @@ export function serverPlatform(proxy: ProxyOptions): Platform<ServerFlags> {
     defaultRegion: "server",
     flags: ServerFlagsSchema,
     placeOf: ({ host }) => host,
+    checkLabel: (name) =>
+      /^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$/.test(name) && !/^(com|io|org)\.docker/.test(name)
+        ? undefined
+        : "labels of Docker are lower-case letters, digits, dots, hyphens and _, not com.docker, io.docker or org.docker",
     pipeline: pipelineLogin,
     connect: (target, tools) => openSession(target, tools, proxy),
   };

@@ -16,7 +16,7 @@ export async function preflight(context: Context): Promise<Finding[]> {
   const text = await onServer(context, `${ssh.host} is not ready`, script);
   const [version = "", arch = "", free = "-"] = text.split(/\s+/);
   const live = servingOf(await listContainers(context));
-  const settings = wantedSettings(target.flags, target.port, live?.record);
+  const settings = wantedSettings(target, target.port, live?.record);
   return [
     { level: "ok", subject: "Server", message: `${ssh.host}, Docker ${version}, ${arch}` },
     ...diskFindings(free),

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import type { ReleaseSpec } from "../../deploy/platform.ts";
+import { labelChanges, wantedLabels } from "../../deploy/labels.ts";
+import type { DeployTarget, ReleaseSpec } from "../../deploy/platform.ts";
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { NONE, type ServerFlags } from "./flags.ts";
 
@@ -11,6 +12,8 @@ export interface Settings {
   readonly domain?: string;
   readonly memory?: string;
   readonly cpus?: string;
+  /** Labels of the container, by name. */
+  readonly labels?: Readonly<Record<string, string>>;
 }
 
 /** What a release is made from: a label of its container. */
@@ -35,13 +38,18 @@ export function revisionOf(text: string): string {
 }
 
 /** The settings of a release: options that are given, and those of the running one. */
-export function wantedSettings(flags: ServerFlags, port: number, live: Settings | undefined): Settings {
+export function wantedSettings(
+  { flags, labels }: Pick<DeployTarget<ServerFlags>, "flags" | "labels">,
+  port: number,
+  live: Settings | undefined,
+): Settings {
   const settings: Record<string, string> = {};
   for (const key of ["bind", "domain", "memory", "cpus"] as const) {
     const value = flags[key] ?? live?.[key];
     if (value !== undefined && value !== NONE) settings[key] = value;
   }
-  return { port, ...settings };
+  const marks = wantedLabels({ labels }, live?.labels);
+  return { port, ...settings, ...(Object.keys(marks).length === 0 ? {} : { labels: sorted(marks) }) };
 }
 
 /** The record of a release, once all its secrets are stored. */
@@ -56,10 +64,13 @@ export function wantedRecord(spec: ReleaseSpec, settings: Settings): ServerRecor
 /** Differences of settings, for the plan. */
 export function settingChanges(wanted: Settings, live: Settings | undefined): FieldChange[] {
   if (live === undefined) return [];
-  return (["port", "bind", "domain", "memory", "cpus"] as const).flatMap((key) => {
+  const gone = Object.fromEntries(Object.keys(live.labels ?? {}).map((name) => [name, null]));
+  const labels = labelChanges({ labels: { ...gone, ...wanted.labels } }, live.labels ?? {});
+  const others = (["port", "bind", "domain", "memory", "cpus"] as const).flatMap((key) => {
     const [from, to] = [live[key], wanted[key]].map((value) => (value === undefined ? null : String(value)));
     return from === to ? [] : [{ field: key, from: from ?? null, to: to ?? null }];
   });
+  return [...others, ...labels];
 }
 
 /** Where people reach a service with these settings. */

@@ -62,7 +62,7 @@ export async function earlierReleases(context: Context, address: string): Promis
 async function createContainer(at: Releasing, name: string, text: string): Promise<void> {
   const { serviceName } = at.target;
   const record = parseRecord(text);
-  const { port, bind, domain, memory, cpus, env, secrets, image } = record;
+  const { port, bind, domain, memory, cpus, env, secrets, image, labels = {} } = record;
   const { data, network } = namesOf(serviceName);
   const address = bind === undefined ? "" : `${bind.includes(":") ? `[${bind}]` : bind}:`;
   const variables = {
@@ -73,6 +73,7 @@ async function createContainer(at: Releasing, name: string, text: string): Promi
   };
   const words = [
     ...["--name", name, "--label", `${SERVICE}=${serviceName}`, "--label", `${RECORD}=${text}`],
+    ...Object.entries(labels).flatMap(([key, value]) => ["--label", `${key}=${value}`]),
     ...["--init", "--restart", "unless-stopped", "--stop-timeout", "30"],
     ...["--log-driver", "json-file", "--log-opt", "max-size=10m", "--log-opt", "max-file=3"],
     ...["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"],

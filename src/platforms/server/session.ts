@@ -42,7 +42,7 @@ export async function openSession(
   /** The spec with the address that the settings lead to, where the service has no other one. */
   async function addressed(spec: ReleaseSpec, live: ServerRecord | undefined): Promise<ReleaseSpec> {
     const host = await address();
-    const url = urlOf(wantedSettings(flags, spec.port, live), host);
+    const url = urlOf(wantedSettings(target, spec.port, live), host);
     const told = spec.env.SERVICE_PUBLIC_URL;
     const isOwn = told === undefined || told === predicted || (live && told === urlOf(live, host));
     return isOwn ? { ...spec, publicUrl: url, env: { ...spec.env, SERVICE_PUBLIC_URL: url } } : spec;
@@ -64,7 +64,7 @@ export async function openSession(
     },
     async predictUrl() {
       const live = (await serving())?.record;
-      predicted = urlOf(wantedSettings(flags, live?.port ?? target.port, live), await address());
+      predicted = urlOf(wantedSettings(target, live?.port ?? target.port, live), await address());
       return predicted;
     },
     architecture: () =>
@@ -80,7 +80,7 @@ export async function openSession(
     async release(spec) {
       const live = (await serving())?.record;
       const wanted = await addressed(spec, live);
-      return runRecord(at, wantedRecord(wanted, wantedSettings(flags, spec.port, live)), await address());
+      return runRecord(at, wantedRecord(wanted, wantedSettings(target, spec.port, live)), await address());
     },
     rollback: async (to) => rollBackTo(at, to, await address()),
     history: async () => earlierReleases(context, await address()),
@@ -89,7 +89,7 @@ export async function openSession(
     keepsFiles: flags.removeData !== true,
     exports: {
       async compose(spec) {
-        const settings = wantedSettings(flags, spec.port, (await serving())?.record);
+        const settings = wantedSettings(target, spec.port, (await serving())?.record);
         return composeFile(spec, settings);
       },
     },

@@ -31,7 +31,7 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
   if (operation === "StopServiceDeployment") return stopDeployment(state, input);
   if (operation === "DescribeServiceRevisions") return describeRevisions(state, input);
   if (operation === "DescribeTaskDefinition") return describeTask(state, input);
-  const arn = String(input.serviceArn ?? input.service);
+  const arn = String(input.serviceArn ?? input.service ?? input.resourceArn);
   const service = state.express.get(arn);
   if (!service)
     return refuse(
@@ -42,6 +42,12 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
   switch (operation) {
     case "DescribeExpressGatewayService":
       return ok({ service: json(state, service) });
+    case "TagResource":
+      label(service, input.tags as ExpressService["tags"], []);
+      return ok({});
+    case "UntagResource":
+      label(service, [], input.tagKeys as string[]);
+      return ok({});
     case "ListServiceDeployments":
       return ok({
         serviceDeployments: service.deployments
@@ -93,6 +99,11 @@ function create(state: AwsState, input: Json): Answer {
   state.express.set(arn, service);
   begin(state, service, { cpu: "256", memory: "512", healthCheckPath: "/ping", ...pick(input) });
   return ok({ service: json(state, service) });
+}
+
+function label({ tags }: ExpressService, set: ExpressService["tags"], dropped: readonly string[]): void {
+  const keys = [...dropped, ...set.map(({ key }) => key)];
+  tags.splice(0, tags.length, ...tags.filter(({ key }) => !keys.includes(key)), ...set);
 }
 
 function update(state: AwsState, service: ExpressService, input: Json): Answer {

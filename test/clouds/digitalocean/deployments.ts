@@ -73,6 +73,12 @@ export function urlOf(app: StoredApp): string {
   return `https://${app.spec.name}-x1y2z.ondigitalocean.app`;
 }
 
+/** The primary domain, from the moment that it is configured. */
+function liveUrl(app: StoredApp): string {
+  const primary = app.spec.domains?.find(({ type }) => type === "PRIMARY");
+  return primary === undefined ? urlOf(app) : `https://${primary.domain}`;
+}
+
 export function appJson(app: StoredApp): Json {
   const [newest] = app.deployments;
   const { active } = app;
@@ -83,8 +89,13 @@ export function appJson(app: StoredApp): Json {
     created_at: "2026-01-01T00:00:00Z",
     updated_at: "2026-01-01T00:00:00Z",
     ...(active
-      ? { active_deployment: deploymentJson(active), default_ingress: urlOf(app), live_url: urlOf(app) }
+      ? { active_deployment: deploymentJson(active), default_ingress: urlOf(app), live_url: liveUrl(app) }
       : {}),
+    domains: (app.spec.domains ?? []).map((spec) => ({
+      id: `domain-${spec.domain}`,
+      spec,
+      phase: app.reached?.has(spec.domain) ? "ACTIVE" : "PENDING",
+    })),
     ...(newest?.phase === "PENDING_DEPLOY" ? { pending_deployment: deploymentJson(newest) } : {}),
     ...(newest?.phase === "DEPLOYING" ? { in_progress_deployment: deploymentJson(newest) } : {}),
     ...(app.pinned && active ? { pinned_deployment: deploymentJson(active) } : {}),

@@ -6,6 +6,7 @@ export interface SpecJson extends Json {
   name: string;
   region?: string;
   services?: ServiceJson[];
+  domains?: { domain: string; type?: string }[];
   maintenance?: { archive?: boolean };
 }
 
@@ -36,6 +37,8 @@ export interface StoredApp {
   readonly deployments: StoredDeployment[];
   active: StoredDeployment | undefined;
   pinned: boolean;
+  /** Domains whose records lead to the app. */
+  reached?: Set<string>;
 }
 
 /** One account of the emulated cloud, with switches for what real accounts have been seen to do. */

@@ -20,6 +20,8 @@ export interface FlowCloud {
   rollouts(): number;
   /** All that the cloud keeps of how the service runs. */
   settings(): unknown;
+  /** Labels of the service; undefined where services have none. */
+  labels(): Record<string, string> | undefined;
   /** Things of the same account that are not this service's; there after a removal as before. */
   plant(): void;
   foreign(): number;
@@ -54,6 +56,7 @@ export const FLOWS: readonly FlowPlatform[] = [
           const { template, ingress, scaling, labels, invokerIamDisabled } = resource;
           return { template, ingress, scaling, labels, invokerIamDisabled, access: policy.bindings };
         },
+        labels: () => services.get(serviceName)?.resource.labels as Record<string, string>,
         plant: () =>
           void secrets.set(`${serviceName}-FOREIGN`, {
             resource: { name: `projects/1/secrets/${serviceName}-FOREIGN`, labels: {} },
@@ -75,6 +78,7 @@ export const FLOWS: readonly FlowPlatform[] = [
         ...cloud,
         rollouts: () => own()[0]?.deployments.length ?? 0,
         settings: () => own()[0]?.spec,
+        labels: () => undefined,
         plant: () =>
           void apps.set("other", {
             id: "other",
@@ -113,6 +117,10 @@ async function aws(images: ImageRunner): Promise<FlowCloud> {
       const { serviceRevisionArn: _, ...target } = { ...[...express.values()][0]?.deployments[0]?.target };
       return live()[0]?.config ?? target;
     },
+    labels: () => ({
+      ...Object.fromEntries(live()[0]?.tags.map(({ Key, Value }) => [Key, Value]) ?? []),
+      ...Object.fromEntries([...express.values()][0]?.tags.map(({ key, value }) => [key, value]) ?? []),
+    }),
     plant: () =>
       void roles.set("other", {
         name: "other",
