@@ -100,7 +100,7 @@ async function setup() {
     settings: [{ memory: "256m" }, { cpus: "0.5" }, { memory: "none" }],
     ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind", "domain"],
     tools: createDeployTools({ cwd }),
-    images: [images[0] ?? "", images[1] ?? ""],
+    images: [images[0] ?? "", images[1] ?? ""] as const,
     close() {
       removeAllOf(serviceName);
       rmSync(cwd, { recursive: true, force: true });
