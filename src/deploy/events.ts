@@ -27,6 +27,7 @@ export const STEPS = {
   runtime: "Check Docker and the port",
   localSecrets: "Gather secrets",
   start: "Start the containers",
+  drain: "Let running jobs end",
   endpoints: "Check the endpoints",
   stop: "Stop the containers",
 } as const;

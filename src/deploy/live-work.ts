@@ -3,6 +3,7 @@ import { type JobPlace, storeOf } from "./job-store.ts";
 import type { OpenWork } from "./open-work.ts";
 import { askOpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
+import type { ConnectOptions } from "./service-client.ts";
 import { detailsOf } from "./state.ts";
 import { describePlace, leftStore, mustBeEmpty } from "./store-change.ts";
 
@@ -48,12 +49,20 @@ function losesFiles(
   return store === "file" && !(next === "removed" ? session.keepsFiles : !platform.ephemeralDisk);
 }
 
-/** Asks a running service for its open work, with the keys that are known here or in the platform's vault. */
-export async function askLive({ config, session, tools }: Deployment, live: Release): Promise<OpenWork> {
-  const blocked = await session.probeBlocked?.();
+/** Asks a running service for its open work. */
+export async function askLive(deployment: Deployment, live: Release): Promise<OpenWork> {
+  const blocked = await deployment.session.probeBlocked?.();
   if (blocked !== undefined) return { known: false, reason: blocked };
+  return askOpenWork(await connectionTo(deployment, live));
+}
+
+/** How to call a running service: with the keys that are known here or in the platform's vault. */
+export async function connectionTo(
+  { config, session, tools }: Deployment,
+  live: Release,
+): Promise<ConnectOptions> {
   const headers = await session.probeHeaders?.();
-  return askOpenWork({
+  return {
     tools,
     url: live.url,
     prefix: live.env?.SERVICE_API_PREFIX,
@@ -63,5 +72,5 @@ export async function askLive({ config, session, tools }: Deployment, live: Rele
       () => config.secrets.find(({ name }) => name === "SERVICE_API_KEY")?.value,
       async () => session.readSecret?.("SERVICE_API_KEY"),
     ],
-  });
+  };
 }

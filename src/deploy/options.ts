@@ -16,6 +16,8 @@ export interface DeployOptions {
   readonly rollback: boolean;
   /** Time after which the environment may be removed by `down --expired`, such as `7d`; `never` takes it away. */
   readonly expires?: string | undefined;
+  /** Time for the running service to end its jobs before it is replaced, such as `10m`. @default not at all */
+  readonly drain?: string | undefined;
   /** Seconds for rollout and health. @default the platform's, else 300 */
   readonly timeout?: number | undefined;
   /** Seconds for the build and the push. */

@@ -3,6 +3,7 @@ import { guardCode } from "./check-code.ts";
 import { CONTEXT } from "./config.ts";
 import { type ContinuedJobs, continuedJobs, jobsBefore } from "./continued.ts";
 import type { Deployment } from "./deployment.ts";
+import { drain } from "./drain.ts";
 import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
@@ -153,7 +154,7 @@ async function confirmLive(deployment: Deployment, { live, state, spec }: Prepar
 }
 
 async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done> {
-  const { session, emit, journal, target, options, tools } = deployment;
+  const { session, emit, journal, target, options } = deployment;
   const previous = previousOf(deployment, prepared);
   // The release to roll back to is recorded before anything changes: a resumed run finds the new one in its
   // place.
@@ -173,6 +174,25 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   const secrets = await storeSecrets(deployment, prepared);
   const spec: ReleaseSpec = { ...prepared.spec, env: markedEnv(prepared, image), image, secrets };
 
+  const endDrain = await drain(deployment, prepared.live);
+  try {
+    return await replace(deployment, { prepared, spec, image, previous });
+  } finally {
+    await endDrain();
+  }
+}
+
+interface Replacement {
+  readonly prepared: Prepared;
+  readonly spec: ReleaseSpec;
+  readonly image: string;
+  readonly previous: Release | undefined;
+}
+
+/** Releases, checks and records what was built. */
+async function replace(deployment: Deployment, next: Replacement): Promise<Done> {
+  const { session, emit, journal, target, tools } = deployment;
+  const { prepared, spec, image, previous } = next;
   const startedAt = releaseStart(deployment);
   const until = tools.now().getTime() + deployment.timeout * 1000;
   // The build took a while: a job may have started in the meantime.

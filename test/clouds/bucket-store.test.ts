@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -19,7 +19,8 @@ import { openSite } from "./flow/site.ts";
 const KEY = "an-api-key-for-the-service-0123456789";
 
 const CONTROLLER = `
-import { appendFileSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { createServer, defineAgent } from "agent-control-service";
 import * as v from "valibot";
 
@@ -43,7 +44,24 @@ const clerk = defineAgent({
   },
 });
 
-export default createServer({ agents: [clerk] });
+const porter = defineAgent({
+  name: "Porter",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job }) {
+        await job.step("carry", async () => {
+          appendFileSync(process.env.STEPS, job.id + " carried by REVISION\\n");
+          while (!existsSync(process.env.STEPS + "." + job.id)) await delay(20);
+        });
+        return { message: "done by REVISION" };
+      },
+    },
+  },
+});
+
+if (process.env.BROKEN) process.exit(1);
+export default createServer({ agents: [clerk, porter] });
 `;
 
 let packages: string;
@@ -94,6 +112,55 @@ describe.each(FLOWS)("a service on $name with only a bucket", (flow) => {
   }, 180_000);
 });
 
+it("--drain lets running jobs end before the service is replaced, and new ones wait for the next release", async () => {
+  const { site, bucket, steps, ask, deploy, job } = await open(FLOWS[0]!);
+  const { events } = site;
+  const said = (text: RegExp) => events.some((event) => event.type === "report" && text.test(event.message));
+  const carry = (id: string) => ask("/agents/porter/jobs", { job_context: contextOf(id), job_fields: {} });
+  try {
+    await deploy("one");
+    await carry("first");
+    await expect.poll(() => readFileSync(steps, "utf8")).toContain("first carried by one");
+
+    const deploying = deploy("two", { drain: "24h" });
+    await expect.poll(() => said(/waiting for 1 job to end/)).toBe(true);
+    await carry("second");
+    const waiting = await job("second");
+    writeFileSync(`${steps}.first`, "");
+    const { continued } = await deploying;
+    const [first, second] = [await job("first"), await jobThat(ask, "second", (is) => is === "in_progress")];
+
+    // What does not end in its time continues in the next release.
+    await deploy("three", { drain: "1m" });
+    writeFileSync(`${steps}.second`, "");
+    const third = await jobThat(ask, "second", (is) => is === "completed");
+
+    // After a release that failed, jobs start again.
+    const settings = readFileSync(join(site.cwd, "deploy.yaml"), "utf8");
+    site.write("deploy.yaml", settings.replace("{ STEPS", "{ BROKEN: 'yes', STEPS"));
+    const failed = await deploy("four", { drain: "1m" }).catch((error: unknown) => error);
+    await carry("fourth");
+    await expect.poll(async () => (await job("fourth")).status, { timeout: 20_000 }).toBe("in_progress");
+
+    expect(waiting).toMatchObject({
+      status: "stopped",
+      message: expect.stringMatching(/waits for a deployment/),
+    });
+    expect(continued).toMatchObject({ continued: 1, ended: 0 });
+    expect(first).toMatchObject({ status: "completed", message: "done by one" });
+    expect(second.status).toBe("in_progress");
+    expect(JSON.stringify(events)).toMatch(/1 still runs and continues in the next release/);
+    expect(third.message).toBe("done by three");
+    expect(readFileSync(steps, "utf8")).toBe(
+      "first carried by one\nsecond carried by two\nsecond carried by three\nfourth carried by three\n",
+    );
+    expect(failed).toMatchObject({ code: "rolled_back" });
+  } finally {
+    await bucket.close();
+    await site.close();
+  }
+}, 180_000);
+
 async function open(flow: FlowPlatform) {
   const bucket = await BUCKETS[flow.name]!();
   let machine: ProcessImages | undefined;
@@ -114,8 +181,11 @@ async function open(flow: FlowPlatform) {
   );
   const keys = { SERVICE_API_KEY: KEY, SERVICE_RSA_PRIVATE_KEY: sharedRsaKey(), ...bucket.env };
   let url = "";
-  const run = async <T>(command: (deployment: Awaited<ReturnType<Site["open"]>>) => Promise<T>) => {
-    const deployment = await site.open({}, keys);
+  const run = async <T>(
+    command: (deployment: Awaited<ReturnType<Site["open"]>>) => Promise<T>,
+    options: Parameters<Site["open"]>[0] = {},
+  ) => {
+    const deployment = await site.open(options, keys);
     try {
       return await command(deployment);
     } finally {
@@ -126,37 +196,43 @@ async function open(flow: FlowPlatform) {
     site,
     bucket,
     steps,
-    async deploy(revision: string): Promise<UpOutcome> {
-      site.write("src/controller.ts", CONTROLLER.replace("REVISION", revision));
-      const outcome = await run((deployment) => up(deployment, async () => true));
+    async deploy(revision: string, options: Parameters<Site["open"]>[0] = {}): Promise<UpOutcome> {
+      site.write("src/controller.ts", CONTROLLER.replaceAll("REVISION", revision));
+      const outcome = await run((deployment) => up(deployment, async () => true), options);
       url = outcome.release.url ?? "";
       return outcome;
     },
     back: () => run((deployment) => rollback(deployment, { to: undefined, consent: async () => true })),
     remove: () => run((deployment) => down(deployment, async () => true)),
-    async ask(path: string, body?: object): Promise<unknown> {
-      const { host } = new URL(url);
-      const send = () =>
-        fetch(`${site.cloud.frontFor(host)}${path}`, {
-          method: body ? "POST" : "GET",
-          headers: { "x-api-key": KEY, "content-type": "application/json", "x-forwarded-host": host },
-          ...(body ? { body: JSON.stringify(body) } : {}),
-        });
-      let response = await send();
-      // A standby that takes the store over asks for that.
-      for (; response.status === 503; response = await send()) await delay(100);
-      if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
-      return response.json();
-    },
+    job: (id: string) => ask(`/jobs/${id}`) as Promise<{ status: string; message: string }>,
+    ask,
   };
+
+  async function ask(path: string, body?: object): Promise<unknown> {
+    const { host } = new URL(url);
+    const send = () =>
+      fetch(`${site.cloud.frontFor(host)}${path}`, {
+        method: body ? "POST" : "GET",
+        headers: { "x-api-key": KEY, "content-type": "application/json", "x-forwarded-host": host },
+        ...(body ? { body: JSON.stringify(body) } : {}),
+      });
+    let response = await send();
+    // A standby that takes the store over asks for that.
+    for (; response.status === 503; response = await send()) await delay(100);
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    return response.json();
+  }
 }
 
 type Ask = (path: string, body?: object) => Promise<unknown>;
 
-async function startJob(ask: Ask, job_id: string): Promise<void> {
+function contextOf(job_id: string) {
   const who = { workspace_id: "w", started_by: "test", mission_id: "m", mission_name: "m" };
-  const job_context = { ...who, job_id, started_at: new Date().toISOString() };
-  await ask("/agents/clerk/jobs", { job_context, job_fields: {} });
+  return { ...who, job_id, started_at: new Date().toISOString() };
+}
+
+async function startJob(ask: Ask, job_id: string): Promise<void> {
+  await ask("/agents/clerk/jobs", { job_context: contextOf(job_id), job_fields: {} });
   await jobThat(ask, job_id, (status) => status === "awaiting");
 }
 

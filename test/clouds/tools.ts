@@ -45,6 +45,7 @@ export function frontFetch(frontFor: (host: string) => string | undefined): type
     return fetch(`${front}${url.pathname}${url.search}`, {
       method: request.method,
       headers,
+      ...(init?.body ? { body: init.body } : {}),
       signal: request.signal,
     });
   };

@@ -107,3 +107,66 @@ it("an agent that does not exist cannot be paused", async () => {
 
   expect((await pause(server, "pause", "nobody")).status).toBe(404);
 });
+
+const drain = async (server: TestServer, seconds: number) =>
+  (await server.request("/utils/drain", { json: { seconds } })).json();
+
+it("a drained service starts no new jobs, also after a crash, until that is over by itself", async () => {
+  await using server = await testServer({ agents: [worker("Worker"), worker("Other")] });
+  await start(server, "before");
+  await expect.poll(() => status(server, "before")).toBe("awaiting");
+
+  const drained = await drain(server, 60);
+  await start(server, "waits");
+  await start(server, "other", "other");
+  await server.crash();
+  await start(server, "waits-too");
+  const held = [
+    await status(server, "waits"),
+    await status(server, "other"),
+    await status(server, "waits-too"),
+  ];
+  const { message } = await json(server, "/agents/worker/jobs/waits");
+  const page = await (await server.request("/admin/", { headers: { accept: "text/html" } })).text();
+  await server.advance("61s");
+
+  expect(drained).toEqual({ until: expect.any(String), running: 0 });
+  expect(held).toEqual(["stopped", "stopped", "stopped"]);
+  expect(message).toMatch(/waits for a deployment/);
+  expect(page).toContain("new jobs wait for a deployment");
+  expect(server.service.get(RUNNER).pausedAgents).toEqual([]);
+  for (const id of ["waits", "other", "waits-too"])
+    await expect.poll(() => status(server, id)).toBe("awaiting");
+  const log = (await json(server, "/admin/api/audit?action=service.drain")) as Record<string, unknown>;
+  expect(log.items).toHaveLength(1);
+});
+
+it("a drain ends when it is lifted, at all instances, and leaves agents paused that a person paused", async () => {
+  const agents = () => ({ agents: [worker("Worker"), worker("Other")] });
+  const [one, other] = await startInstances([agents(), agents()]);
+  await pause(one, "pause");
+  await drain(one, 60);
+  await drain(one, 60);
+  await expect.poll(() => other.service.get(RUNNER).drainedUntil).toBeDefined();
+  await start(other, "a", "other");
+  await start(other, "b");
+  const before = [await status(one, "a"), await status(one, "b")];
+
+  const lifted = await drain(other, 0);
+
+  expect(before).toEqual(["stopped", "stopped"]);
+  expect(lifted).toEqual({ until: null, running: 0 });
+  await expect.poll(() => status(one, "a")).toBe("awaiting");
+  expect(await status(one, "b")).toBe("stopped");
+  await pause(one, "resume");
+  await expect.poll(() => status(one, "b")).toBe("awaiting");
+});
+
+it("a drain is refused for longer than five minutes, and without a key", async () => {
+  await using server = await testServer({ agents: [worker("Worker")] });
+
+  const long = await server.request("/utils/drain", { json: { seconds: 301 } });
+  const open = await server.request("/utils/drain", { json: { seconds: 1 }, key: null } as never);
+
+  expect([long.status, open.status]).toEqual([422, 401]);
+});

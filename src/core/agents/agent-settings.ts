@@ -7,6 +7,16 @@ import type { Store } from "../store/store.ts";
 
 export type SettingPatch = Partial<Pick<AgentSetting, "onboarding_status" | "parameters_encrypted">>;
 
+/** In place of a slug: a pause of all agents that ends by itself. */
+const ALL = "*";
+
+/** Agents that start no new jobs. */
+export interface PausedAgents {
+  readonly slugs: ReadonlySet<string>;
+  /** Until when no agent does, ISO 8601. */
+  readonly drainedUntil: string | undefined;
+}
+
 /** The settings of agents, by slug. */
 export class AgentSettings {
   readonly #store: Store;
@@ -48,10 +58,34 @@ export class AgentSettings {
     }));
   }
 
-  /** The slugs of paused agents. */
-  async paused(): Promise<Set<string>> {
+  /** The agents that are paused at this time. */
+  async paused(now: Date): Promise<PausedAgents> {
     const { items } = await this.#store.table("AgentSetting").list({ limit: Number.POSITIVE_INFINITY });
-    return new Set(items.flatMap(({ id, paused }) => (paused ? [id] : [])));
+    const slugs = new Set(items.flatMap(({ id, paused }) => (paused && id !== ALL ? [id] : [])));
+    const until = items.find(({ id }) => id === ALL)?.paused?.until;
+    return { slugs, drainedUntil: until !== undefined && until > now.toISOString() ? until : undefined };
+  }
+
+  /** Lets no agent start new jobs for so many milliseconds, from now on; 0 ends that. Resolves with when it ends. */
+  drain(milliseconds: number, by: Actor): Promise<string | undefined> {
+    return this.#ledger.write(async (unit) => {
+      const before = await unit.tx.get("AgentSetting", ALL);
+      const now = new Date(unit.now);
+      const was = before?.paused?.until !== undefined && before.paused.until > unit.now;
+      const until = milliseconds > 0 ? new Date(now.getTime() + milliseconds).toISOString() : undefined;
+      if (!was && until === undefined) return undefined;
+      const paused = until && { at: before?.paused?.at ?? unit.now, by: nameOf(by), until };
+      const none = { id: ALL, onboarding_status: null, parameters_encrypted: null };
+      const next: AgentSetting = { ...(before ?? none), paused: paused || undefined, updated_at: unit.now };
+      if (before) await unit.tx.change("AgentSetting", ALL, () => next);
+      else await unit.tx.insert("AgentSetting", next);
+      // Renewed every few seconds: the log has its beginning and its end.
+      if (was !== (until !== undefined)) {
+        const action = until ? "service.drain" : "service.resume";
+        await this.#audit.write(unit, { by, action, target: { kind: "service", id: "agents" } });
+      }
+      return until;
+    });
   }
 
   /** Pauses an agent, or resumes it. */

@@ -37,6 +37,8 @@ export const AUDIT_ACTIONS = [
   "events.drop",
   "agent.parameters",
   "agent.pause",
+  "service.drain",
+  "service.resume",
   "agent.resume",
   "retention.remove",
   "audit.trim",

@@ -6,8 +6,11 @@ export interface AgentSetting {
   readonly id: string;
   readonly onboarding_status: string | null;
   readonly parameters_encrypted: string | null;
-  /** Since when the agent starts no new jobs, and who paused it; absent where it is not paused. */
-  readonly paused?: { readonly at: string; readonly by: string } | undefined;
+  /**
+   * Since when the agent starts no new jobs, who paused it, and until when, if that ends by itself; absent where it is not
+   * paused.
+   */
+  readonly paused?: { readonly at: string; readonly by: string; readonly until?: string } | undefined;
   readonly updated_at: string;
 }
 

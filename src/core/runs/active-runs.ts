@@ -151,6 +151,9 @@ export class ActiveRuns {
   readonly #handled = new Map<string, number>();
   /** Agents of other living instances, as `slug@version`. */
   hostedElsewhere: ReadonlySet<string> = new Set();
+  /** Until when no agent starts new jobs, ISO 8601. */
+  drainedUntil: string | undefined;
+  #stopDrainTimer: () => void = () => {};
   /** Stops a child of a job. */
   stopChild: ChildrenParts["stop"] | undefined;
   /** Ends a run whose job was stopped at another instance. */
@@ -398,7 +401,16 @@ export class ActiveRuns {
 
   /** New jobs of paused agents wait, from now on those of no other; other instances are informed where this one has changed it. */
   async readPausedAgents(isChanged = false): Promise<void> {
-    this.scheduler.pauseAgents(await this.#parts.settings.paused());
+    const { settings, clock, startTimer = systemTimer } = this.#parts;
+    const now = clock();
+    const { slugs, drainedUntil } = await settings.paused(now);
+    this.drainedUntil = drainedUntil;
+    this.scheduler.pauseAgents(slugs, drainedUntil !== undefined);
+    this.#stopDrainTimer();
+    if (drainedUntil !== undefined)
+      this.#stopDrainTimer = startTimer(Date.parse(drainedUntil) - now.getTime(), () =>
+        this.#inBackground(this.readPausedAgents()),
+      );
     if (isChanged) this.offer(["agents"]);
   }
 
@@ -466,6 +478,7 @@ export class ActiveRuns {
 
   /** Lets running steps end within the grace time, in seconds, and leaves all jobs to the next start. */
   async close(grace: number): Promise<void> {
+    this.#stopDrainTimer();
     this.scheduler.close();
     this.#waker.close();
     const runs = [...this.#runs.values()];

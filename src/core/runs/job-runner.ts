@@ -34,6 +34,7 @@ import type {
   AnswerRequest,
   Deletion,
   DeletionOptions,
+  Drained,
   ForkRequest,
   MethodCall,
   QueuePosition,
@@ -51,6 +52,9 @@ import { isStorageError, whenWritable } from "./when-writable.ts";
 export function createRunner(parts: RunnerParts): Runner {
   return new JobRunner(parts);
 }
+
+/** Statuses of jobs that may be running. */
+const RUNNING = ["in_progress", "cancelling"] as const;
 
 function paused(): ServiceError {
   return new ServiceError("unavailable", "The service is paused: no agent code runs", {
@@ -109,6 +113,18 @@ class JobRunner implements Runner {
 
   resumeAgent(slug: string, actor: Actor): Promise<void> {
     return this.#setPaused(slug, false, actor);
+  }
+
+  get drainedUntil(): string | undefined {
+    return this.#runs.drainedUntil;
+  }
+
+  async drain(milliseconds: number, actor: Actor): Promise<Drained> {
+    const until = await this.#parts.settings.drain(milliseconds, actor);
+    await this.#runs.readPausedAgents(true);
+    const where = { status: RUNNING, wake_at: null, stop_reason: null };
+    const { total } = await this.#parts.jobs.list({ where, limit: 1 });
+    return { until: until ?? null, running: total };
   }
 
   async #setPaused(slug: string, isPaused: boolean, actor: Actor): Promise<void> {
@@ -217,6 +233,8 @@ class JobRunner implements Runner {
     if (this.#runs.lacksAgent(job)) return "The job waits for its agent, which no living instance hosts";
     if (status !== "stopped" || parked) return undefined;
     const { scheduler } = this.#runs;
+    if (!job.run_count && this.drainedUntil !== undefined)
+      return `The job waits for a deployment: jobs start again at ${this.drainedUntil}, or before`;
     if (!job.run_count && scheduler.isAgentPaused(job.agent_name))
       return "The job waits until its agent is resumed";
     const ahead = scheduler.aheadAtKey(id);

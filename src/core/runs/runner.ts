@@ -70,6 +70,14 @@ export interface MethodCall {
   readonly fields?: Readonly<Record<string, unknown>>;
 }
 
+/** A service whose agents start no new jobs. */
+export interface Drained {
+  /** Until when, ISO 8601; `null` where they do. */
+  readonly until: string | null;
+  /** Jobs that run now, at all instances. Those that wait for an answer, a time or an event are not among them. */
+  readonly running: number;
+}
+
 /** Position of a queued job; 1 is next. */
 /** An event for jobs that wait for one. */
 export interface SentEvent {
@@ -118,6 +126,10 @@ export interface Runner {
   /** From now on an agent starts no new jobs: they wait in line, and what has started continues. */
   pauseAgent(slug: string, by: Actor): Promise<void>;
   resumeAgent(slug: string, by: Actor): Promise<void>;
+  /** Until when no agent starts new jobs, ISO 8601, as this instance knows it. */
+  readonly drainedUntil: string | undefined;
+  /** Lets no agent start new jobs for so many milliseconds, at all instances; 0 ends that. The last call counts. */
+  drain(milliseconds: number, by: Actor): Promise<Drained>;
   /** Gives the open question of a case to a person or role; `null` to nobody. Anyone may still answer it. */
   assign(caseId: string, to: string | null, by?: Actor): Promise<StoredCase>;
   /**

@@ -83,6 +83,8 @@ export class Scheduler {
   readonly #blocked = new Set<string>();
   /** Agents that start no new jobs. */
   #pausedAgents: ReadonlySet<string> = new Set();
+  /** Whether no agent does. */
+  #isDrained = false;
   readonly #shares = new Map<string, Share>();
   readonly #perAgent = new Map<string, number>();
   readonly #keys = new Map<string, Key>();
@@ -137,9 +139,10 @@ export class Scheduler {
     this.#serve();
   }
 
-  /** These agents start no new jobs; what has started continues. */
-  pauseAgents(slugs: ReadonlySet<string>): void {
+  /** These agents start no new jobs, or no agent does; what has started continues. */
+  pauseAgents(slugs: ReadonlySet<string>, isDrained = false): void {
     this.#pausedAgents = slugs;
+    this.#isDrained = isDrained;
     this.#serve();
   }
 
@@ -358,7 +361,7 @@ export class Scheduler {
   }
 
   #mayStart(agent: string): boolean {
-    return !this.#pausedAgents.has(agent) && this.#hasSlot(agent);
+    return !this.#isDrained && !this.#pausedAgents.has(agent) && this.#hasSlot(agent);
   }
 
   #hasSlot(agent: string): boolean {

@@ -68,6 +68,16 @@ export const SETTINGS = {
       v.metadata({ value: "time" }),
     ),
   ),
+  drain: v.optional(
+    v.pipe(
+      v.string(),
+      v.check((text) => isDuration(text), "must be a time such as 10m"),
+      v.description(
+        "time in which the running service starts no new jobs and ends those that run, before it is replaced, such as 10m",
+      ),
+      v.metadata({ value: "time" }),
+    ),
+  ),
   timeout: seconds("limit for rollout and health checks (default: 300, or what the platform needs)"),
   buildTimeout: seconds("limit for the build and the push (default: 900)"),
 } satisfies v.ObjectEntries;

@@ -1,15 +1,19 @@
 import * as v from "valibot";
+import { TimestampSchema } from "../../models/scalars.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
 const tag = "Encryption";
+
+/** Seconds: who drains a service renews it, and if that process dies, jobs must not wait for long. */
+const LONGEST_DRAIN = 300;
 
 const EncryptQuerySchema = v.pipe(
   v.object({ version: v.optional(v.picklist(["1", "2"]), "2"), agent: v.optional(v.string()) }),
   v.check(({ version, agent }) => version === "2" || agent === undefined, "agent requires version 2"),
 );
 
-/** The service's public key, encryption for clients that have none of their own, and the end of a pause. */
+/** The service's public key, encryption for clients that have none of their own, drain, and the end of a pause. */
 export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts): RouteDefinition[] {
   return [
     defineRoute({
@@ -30,6 +34,25 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
         runner.unpause();
         return { paused: runner.isPaused, queued };
       },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/utils/drain`,
+      auth: "key",
+      summary: "Start no new jobs for some seconds, before the service is replaced",
+      description:
+        "New jobs are accepted and wait in line; those that have started continue. It is valid for all instances of a store: others follow within two seconds. It ends by itself unless the call is repeated; `seconds: 0` ends it.",
+      tag: "Jobs",
+      body: v.strictObject({
+        seconds: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(LONGEST_DRAIN)),
+      }),
+      responses: {
+        200: {
+          description: "Until when, and how many jobs run",
+          schema: v.object({ until: v.nullable(TimestampSchema), running: v.number() }),
+        },
+      },
+      handler: ({ body: { seconds }, caller }) => runner.drain(seconds * 1000, caller),
     }),
     defineRoute({
       method: "GET",

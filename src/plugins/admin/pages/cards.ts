@@ -87,11 +87,13 @@ function toHealth(
   cards: readonly CardView[],
 ): HealthView {
   const { running, queued } = runner().load();
-  const paused = runner().pausedAgents.length;
+  const { pausedAgents, drainedUntil } = runner();
+  const paused = pausedAgents.length;
   const text = [
     state.closing ? "The service is closing" : problems === 0 ? "All is well" : countOf(problems, "problem"),
     `${formatCount(running)} of ${countOf(service.maxConcurrentJobs, "slot")} in use`,
     queued > 0 ? `${formatCount(queued)} queued` : "",
+    drainedUntil === undefined ? "" : "new jobs wait for a deployment",
     paused > 0 ? `${countOf(paused, "agent")} paused` : "",
     `up for ${formatDuration(state.uptime() * 1000)}`,
   ];
