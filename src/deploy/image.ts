@@ -11,6 +11,7 @@ import {
 } from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
+import { checkGivenImage } from "./given-image.ts";
 import type { Prepared } from "./plan.ts";
 
 /** Builds and pushes the image, here or remotely; resolves with its name by digest. */
@@ -21,6 +22,14 @@ export async function publishImage(deployment: Deployment, prepared: Prepared): 
     const image = live.image;
     await step(emit, "build", async ({ skip }) => skip("these files are already running"));
     return image;
+  }
+  const given = options.imageRef;
+  if (given !== undefined) {
+    await step(emit, "build", async ({ skip }) => {
+      await checkGivenImage(deployment, given);
+      skip("the image is given");
+    });
+    return given;
   }
   const ref = session.imageRef(imageTag);
   const repository = ref.slice(0, ref.length - imageTag.length - 1);

@@ -10,6 +10,8 @@ export interface DeployOptions {
   readonly port?: number | undefined;
   /** Tag of the image. @default from the git commit */
   readonly image?: string | undefined;
+  /** An image by its digest that is released as it is. @default one that is built */
+  readonly imageRef?: string | undefined;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
   /** Whether a failed release is rolled back. */

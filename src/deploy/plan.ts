@@ -8,6 +8,7 @@ import { DEFAULT_ARCHITECTURE } from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { wantedExpiry } from "./expiry.ts";
+import { refuseForeignImage } from "./given-image.ts";
 import { imageFiles } from "./image-files.ts";
 import { resolveImageTag } from "./image-tag.ts";
 import type { JobPlace, JobStore } from "./job-store.ts";
@@ -16,6 +17,7 @@ import type { EffectiveConfig } from "./kept.ts";
 import { effectiveConfig, tellKept } from "./kept.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
+import type { DeployOptions } from "./options.ts";
 import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import type { Project } from "./project.ts";
 import { readProject } from "./project.ts";
@@ -38,6 +40,8 @@ export interface Prepared {
   readonly spec: ReleaseSpec;
   /** Whether the running service was built from exactly these files. */
   readonly imageCurrent: boolean;
+  /** What the image is made from, as the mark of a release has it. */
+  readonly source: string;
   readonly plan: DeploymentPlan;
   readonly findings: readonly Finding[];
   readonly drift: readonly string[];
@@ -133,13 +137,19 @@ export async function prepare(
     findings.push(...checkContext(context, emit));
     const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
     const mark = live?.env?.[CONTEXT];
+    const { imageRef } = options;
+    if (imageRef !== undefined) refuseForeignImage(deployment, imageRef);
+    const architecture = await session.architecture?.();
+    const source = imageRef === undefined ? builtFrom(context.hash, architecture) : GIVEN;
+    const isBuiltFrom = (image: string) =>
+      mark === undefined
+        ? details.image === image && details.context_hash === source
+        : mark === contextMark(source, image);
     const imageCurrent =
       live?.image !== undefined &&
-      (mark === undefined
-        ? details.image === live.image && details.context_hash === context.hash
-        : mark === contextMark(context.hash, live.image));
+      (imageRef === undefined ? isBuiltFrom(live.image) : imageRef === live.image);
     const spec: ReleaseSpec = {
-      image: imageCurrent ? (live.image ?? "") : session.imageRef(imageTag),
+      image: imageCurrent ? (live.image ?? "") : (imageRef ?? session.imageRef(imageTag)),
       imageTag,
       port,
       env: imageCurrent ? { ...(mark === undefined ? {} : { [CONTEXT]: mark }), ...env } : env,
@@ -149,7 +159,7 @@ export async function prepare(
       healthPath: HEALTH_PATH,
     };
     const actions = [
-      ...imageActions(spec, imageCurrent, options.image, sizeOf(context), await session.architecture?.()),
+      ...imageActions(spec, imageCurrent, options, sizeOf(context), architecture),
       ...secretActions(secrets, stored),
       ...(await session.plan(spec, live)),
     ];
@@ -167,6 +177,7 @@ export async function prepare(
       secrets,
       spec,
       imageCurrent,
+      source,
       findings,
       drift,
       changes,
@@ -200,9 +211,17 @@ function costOf(service: string | undefined, storage: string | undefined): strin
   return parts.length === 0 ? null : parts.join("; ");
 }
 
+/** In place of files, of an image that svc did not build. */
+const GIVEN = "given";
+
+/** The files, and the processor where it is not the usual one: the same files make another image for another one. */
+function builtFrom(hash: string, architecture = DEFAULT_ARCHITECTURE): string {
+  return architecture === DEFAULT_ARCHITECTURE ? hash : `${architecture}-${hash}`;
+}
+
 /** Names the files and the image that was built from them: an image that was put there by other means has another mark. */
-export function contextMark(contextHash: string, image: string): string {
-  return `${contextHash.slice(0, 24)}-${(image.split("@")[1] ?? image).replace("sha256:", "").slice(0, 12)}`;
+export function contextMark(source: string, image: string): string {
+  return `${source.slice(0, 24)}-${(image.split("@")[1] ?? image).replace("sha256:", "").slice(0, 12)}`;
 }
 
 /** A right that is missing, for a login that only reads. */
@@ -369,7 +388,7 @@ function plannedSecrets(
 function imageActions(
   spec: ReleaseSpec,
   current: boolean,
-  typed: string | undefined,
+  { image: typed, imageRef }: DeployOptions,
   size: string,
   architecture = DEFAULT_ARCHITECTURE,
 ): ResourceAction[] {
@@ -379,8 +398,12 @@ function imageActions(
       action_type: current ? "noop" : "create",
       resource_name: spec.image,
       description: current
-        ? "already running, built from these files"
-        : `build for linux/${architecture} from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
+        ? imageRef === undefined
+          ? "already running, built from these files"
+          : "already running"
+        : imageRef !== undefined
+          ? "released as it is"
+          : `build for linux/${architecture} from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
       cost_estimate: null,
       metadata: null,
     },

@@ -212,6 +212,11 @@ export interface PlatformSession {
   architecture?(): Promise<string>;
   /** The name under which an image is pushed. */
   imageRef(tag: string): string;
+  /**
+   * Present where an image that svc did not build can be released: why the platform cannot run the one of this name, if it
+   * cannot.
+   */
+  takesImage?(ref: string): string | undefined;
   /** Makes sure that the registry exists and returns a login to it; undefined if pushing needs none. */
   registryLogin(): Promise<RegistryAuth | undefined>;
   /** Digest of the image that the registry holds under a tag; present only where a tag cannot be moved once it is given. */

@@ -74,14 +74,15 @@ export async function up(
   });
   const prepared = await prepare(deployment);
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
-  if (!prepared.imageCurrent)
+  const builds = !prepared.imageCurrent && deployment.options.imageRef === undefined;
+  if (builds)
     await guardCode(deployment, {
       ...{ self, cwd: deployment.target.cwd, file: prepared.project.controller },
       ...{ variables: prepared.spec.env, secrets: Object.keys(prepared.spec.secrets) },
       outcome: resumed ? standing(journal) : "Nothing was built or released",
     });
   // Reported before consent: a build that cannot work here must not fail only after it.
-  if (!prepared.imageCurrent && !deployment.session.build) await findBuilder(deployment);
+  if (builds && !deployment.session.build) await findBuilder(deployment);
   guard(deployment, prepared, prepared.openWork);
   if (prepared.changes) await guardHeldJobs(deployment, prepared.live, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
@@ -243,9 +244,9 @@ async function replace(deployment: Deployment, next: Replacement): Promise<Done>
   return { release, image, health, continued: await continuedJobs(deployment, open, release) };
 }
 
-/** The variables, with the mark of the files that a new image was built from. */
-function markedEnv({ spec, imageCurrent, context }: Prepared, image: string): ReleaseSpec["env"] {
-  return imageCurrent ? spec.env : { [CONTEXT]: contextMark(context.hash, image), ...spec.env };
+/** The variables, with the mark of what a new image was built from. */
+function markedEnv({ spec, imageCurrent, source }: Prepared, image: string): ReleaseSpec["env"] {
+  return imageCurrent ? spec.env : { [CONTEXT]: contextMark(source, image), ...spec.env };
 }
 
 function guard(deployment: Deployment, { live, place }: Prepared, work: OpenWork | undefined): void {

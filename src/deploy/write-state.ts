@@ -22,7 +22,7 @@ const HISTORY = 10;
 export async function writeState(deployment: Deployment, change: StateChange): Promise<void> {
   const { target, platform, state, tools } = deployment;
   const { prepared, image, status, release, previous, health, failed = false } = change;
-  const { state: before, secrets, context, imageTag } = prepared;
+  const { state: before, secrets, source, imageTag } = prepared;
   const details = detailsOf(before);
   const now = tools.now().toISOString();
   const hashes = Object.fromEntries(Object.entries(secrets.values).map(([name, { hash }]) => [name, hash]));
@@ -56,7 +56,7 @@ export async function writeState(deployment: Deployment, change: StateChange): P
       previous: earlier.slice(0, HISTORY),
       ...(failed
         ? { context_hash: details.context_hash, image: details.image }
-        : { context_hash: context.hash, image }),
+        : { context_hash: source, image }),
       secret_hashes: { ...details.secret_hashes, ...hashes },
       pinned: failed && status === "running",
       ...(health ? { last_health: health } : {}),

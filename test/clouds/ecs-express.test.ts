@@ -49,6 +49,7 @@ platformContract("aws-ecs-express", {
       { scaleAtCpu: 50 },
       { cpu: "512" },
       { memory: "1024" },
+      { architecture: "arm64" as const },
       { subnets: "subnet-2,subnet-3" },
       { securityGroups: "sg-1" },
       { taskRole: giveRole("runner") },

@@ -48,6 +48,19 @@ export const SETTINGS = {
   ),
   sourceDir: text("folder of the controller (default: src)", "folder"),
   controllerFile: text("controller file in that folder (default: controller.ts)", "file"),
+  imageRef: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)+@sha256:[0-9a-f]{64}$/,
+        "must be an image by its digest, such as registry.example.com/team/agents@sha256:… (docker push prints it)",
+      ),
+      v.description(
+        "image that is in a registry already, by its digest: it is released as it is, nothing is built",
+      ),
+      v.metadata({ value: "image" }),
+    ),
+  ),
   dockerfile: text("your own Dockerfile, instead of the generated one", "file"),
   apt: v.optional(
     v.pipe(

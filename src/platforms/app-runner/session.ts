@@ -47,6 +47,10 @@ export async function openSession(
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isS3,
     ensureStorage: (url) => ensureStorage(context, bucketRole(context), url),
+    takesImage: (ref) =>
+      /^\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com\//.test(ref)
+        ? undefined
+        : "App Runner takes images of a private registry of ECR only",
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     imageDigest: (tag) => imageDigest(context, tag),

@@ -5,6 +5,10 @@ import { roleArn } from "../aws/roles.ts";
 import type { Context } from "./context.ts";
 import { executionRole, taskRole } from "./context.ts";
 import type { Configuration, Network, PrimaryContainer, ScalingTarget } from "./service-types.ts";
+import { findOwnService } from "./services.ts";
+
+export const X86 = "X86_64";
+const ARM = "ARM64";
 
 /** Everything about a service that a release determines. Networks only where an option names them. */
 export interface Wanted {
@@ -15,6 +19,7 @@ export interface Wanted {
   readonly healthCheckPath: string;
   readonly cpu: string;
   readonly memory: string;
+  readonly cpuArchitecture: string;
   readonly scalingTarget?: ScalingTarget;
 }
 
@@ -43,6 +48,7 @@ export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: 
     healthCheckPath: spec.healthPath,
     cpu: flags.cpu ?? live?.cpu ?? "256",
     memory: flags.memory ?? live?.memory ?? "512",
+    cpuArchitecture: wantedProcessor(context, live),
     ...(range === undefined ? {} : { scalingTarget: range }),
   };
 }
@@ -53,12 +59,26 @@ export function isSameConfiguration(live: Configuration | undefined, wanted: Wan
     isSameContainer(live?.primaryContainer, wanted.primaryContainer) &&
     live?.cpu === wanted.cpu &&
     live.memory === wanted.memory &&
+    (live.cpuArchitecture ?? X86) === wanted.cpuArchitecture &&
     live.healthCheckPath === wanted.healthCheckPath &&
     live.executionRoleArn === wanted.executionRoleArn &&
     live.taskRoleArn === wanted.taskRoleArn &&
     isSameNetwork(live.networkConfiguration, wanted.networkConfiguration) &&
     isSameRange(live, wanted)
   );
+}
+
+/** The processor of tasks as ECS names it: that of the option, else the one that the service has. */
+export function wantedProcessor({ target }: Context, live: Configuration | undefined): string {
+  const { architecture } = target.flags;
+  if (architecture === undefined) return live?.cpuArchitecture ?? X86;
+  return architecture === "arm64" ? ARM : X86;
+}
+
+/** As Docker names it. */
+export async function architectureOf(context: Context): Promise<string> {
+  const live = await findOwnService(context);
+  return wantedProcessor(context, live?.activeConfigurations?.[0]) === ARM ? "arm64" : "amd64";
 }
 
 /** The role that starts tasks: what an option names, what was set elsewhere, else the one that svc creates. */

@@ -1,9 +1,10 @@
+import { DeployError } from "../../deploy/errors.ts";
 import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { capitalized, cloudFormation, withStoredSecrets } from "../aws/export.ts";
 import { roleArn } from "../aws/roles.ts";
 import { serviceTags } from "../aws/service-tags.ts";
 import { hcl, requiredProvider } from "../cloud/hcl.ts";
-import { wantedConfiguration } from "./configuration.ts";
+import { wantedConfiguration, X86 } from "./configuration.ts";
 import { type Context, clusterOf, infrastructureRole } from "./context.ts";
 import { findOwnService, tagsOf } from "./services.ts";
 
@@ -13,12 +14,21 @@ async function describeService(context: Context, spec: ReleaseSpec) {
   const live = await findOwnService(context);
   const known = await withStoredSecrets(context, spec);
   const active = live?.activeConfigurations?.[0];
+  const { cpuArchitecture, ...wanted } = wantedConfiguration(context, known, active);
+  if (cpuArchitecture !== X86)
+    throw new DeployError(
+      "usage",
+      `"${target.serviceName}" has a setting that the export would lose: arm64`,
+      {
+        fix: "Neither CloudFormation nor Terraform can say the processor of an Express service yet",
+      },
+    );
   return {
     serviceName: target.serviceName,
     cluster: clusterOf(target.flags),
     infrastructureRoleArn: roleArn(context, infrastructureRole(context).name),
     networkConfiguration: active?.networkConfiguration,
-    ...wantedConfiguration(context, known, active),
+    ...wanted,
     tags: serviceTags(target, live && tagsOf(live)),
   };
 }

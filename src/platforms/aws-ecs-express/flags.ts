@@ -35,6 +35,12 @@ export const EcsExpressFlagsSchema = v.object({
       v.description("MiB of a task (new service: 512)"),
     ),
   ),
+  architecture: v.optional(
+    v.pipe(
+      v.picklist(["amd64", "arm64"]),
+      v.description("Processor of tasks, for which the image is built (new service: amd64)"),
+    ),
+  ),
   cluster: v.optional(v.pipe(v.string(), v.description("Cluster (default: default)"))),
   subnets: v.optional(
     v.pipe(

@@ -1,5 +1,6 @@
 import type { Release } from "../../deploy/platform.ts";
 import { isDenied } from "../aws/denied.ts";
+import { X86 } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { releaseOf } from "./release-of.ts";
 import type { PrimaryContainer, Service } from "./service-types.ts";
@@ -9,6 +10,7 @@ import { findOwnService, listDeployments } from "./services.ts";
 interface TaskDefinition {
   readonly cpu?: string;
   readonly memory?: string;
+  readonly runtimePlatform?: { readonly cpuArchitecture?: string };
   readonly containerDefinitions?: readonly (Pick<PrimaryContainer, "image" | "environment" | "secrets"> & {
     readonly name?: string;
     readonly portMappings?: readonly { readonly containerPort?: number }[];
@@ -68,7 +70,7 @@ async function describe(
     { taskDefinition },
     /^ClientException/,
   );
-  const { containerDefinitions = [], cpu, memory } = found?.taskDefinition ?? {};
+  const { containerDefinitions = [], cpu, memory, runtimePlatform } = found?.taskDefinition ?? {};
   const main = containerDefinitions.find(({ name }) => name === MAIN);
   const containerPort = main?.portMappings?.[0]?.containerPort;
   if (main?.image === undefined || containerPort === undefined) return undefined;
@@ -80,6 +82,7 @@ async function describe(
     ...(serviceRevisionArn ? { serviceRevisionArn } : {}),
     ...(cpu ? { cpu } : {}),
     ...(memory ? { memory } : {}),
+    cpuArchitecture: runtimePlatform?.cpuArchitecture ?? X86,
     primaryContainer: {
       image,
       containerPort,

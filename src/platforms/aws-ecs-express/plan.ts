@@ -8,7 +8,13 @@ import { findRole, roleArn } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
 import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
-import { isSameNetwork, isSameRange, wantedConfiguration, wantedExecutionRole } from "./configuration.ts";
+import {
+  isSameNetwork,
+  isSameRange,
+  wantedConfiguration,
+  wantedExecutionRole,
+  X86,
+} from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { bucketRole, executionRole, infrastructureRole } from "./context.ts";
 import type { Configuration, Network, ScalingTarget } from "./service-types.ts";
@@ -57,6 +63,7 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration
     ["memory", live.memory, wanted.memory],
     ["task_role", live.taskRoleArn, wanted.taskRoleArn],
     ["execution_role", live.executionRoleArn, wanted.executionRoleArn],
+    ["architecture", live.cpuArchitecture ?? X86, wanted.cpuArchitecture],
     ["health_path", live.healthCheckPath, wanted.healthCheckPath],
   ];
   const changes = pairs

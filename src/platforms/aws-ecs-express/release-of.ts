@@ -25,7 +25,7 @@ export function releaseOf(service: Service, active: Configuration | undefined): 
       instances: `${minTaskCount ?? 1}–${maxTaskCount ?? "unset"}`,
     },
     // References to secrets, by version; never their values.
-    data: { container: container ?? null },
+    data: { container: container ?? null, cpuArchitecture: active?.cpuArchitecture ?? null },
   };
 }
 

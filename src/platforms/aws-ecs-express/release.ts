@@ -63,7 +63,6 @@ async function createService(context: Context, spec: ReleaseSpec): Promise<void>
         cluster: clusterOf(target.flags),
         infrastructureRoleArn: roleArn(context, infrastructureRole(context).name),
         ...wantedConfiguration(context, spec),
-        cpuArchitecture: "X86_64",
         tags,
       },
       {

@@ -32,8 +32,13 @@ export async function rollbackService(context: Context, to: Release): Promise<Re
         fix: "Deploy its image again: svc deploy up --image TAG",
       },
     );
+  const { cpuArchitecture } = to.data as { readonly cpuArchitecture?: string | null };
   if (!isSameContainer(service.activeConfigurations?.[0]?.primaryContainer, container))
-    await putConfiguration(context, "service.rollback", { primaryContainer: container });
+    await putConfiguration(context, "service.rollback", {
+      primaryContainer: container,
+      // Its image was built for this processor.
+      ...(cpuArchitecture ? { cpuArchitecture } : {}),
+    });
   return toRelease((await settledService(context)) ?? service);
 }
 

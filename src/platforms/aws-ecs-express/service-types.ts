@@ -15,6 +15,7 @@ export interface Configuration {
   readonly taskRoleArn?: string;
   readonly cpu?: string;
   readonly memory?: string;
+  readonly cpuArchitecture?: string;
   readonly healthCheckPath?: string;
   readonly primaryContainer?: PrimaryContainer;
   readonly scalingTarget?: ScalingTarget;

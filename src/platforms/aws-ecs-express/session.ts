@@ -6,6 +6,7 @@ import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
+import { architectureOf } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { bucketRole, expectedUrl } from "./context.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
@@ -52,6 +53,8 @@ export async function openSession(
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isS3,
     ensureStorage: (url) => ensureStorage(context, bucketRole(context), url),
+    takesImage: () => undefined,
+    architecture: () => architectureOf(context),
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     imageDigest: (tag) => imageDigest(context, tag),

@@ -65,6 +65,10 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isCloudStorage,
     ensureStorage: (url) => ensureStorage(context, url),
+    takesImage: (ref) =>
+      /^(?:[a-z0-9-]+-docker\.pkg\.dev|(?:[a-z]+\.)?gcr\.io|docker\.io)\//.test(ref)
+        ? undefined
+        : "Cloud Run takes images of Artifact Registry (…-docker.pkg.dev), gcr.io and docker.io",
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     ...(target.flags.useCloudBuild

@@ -44,6 +44,10 @@ export async function openSession(
     },
     predictUrl: async () => OWN_URL,
     prepare: () => ensureRegistry(context),
+    takesImage: (ref) =>
+      ref.startsWith(`${imageName(context, "")}`.replace(/:$/, "@"))
+        ? undefined
+        : `App Platform takes images of the service's own repository: ${imageName(context, "").replace(/:$/, "")}`,
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     async putSecrets(values) {

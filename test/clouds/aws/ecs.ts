@@ -97,7 +97,10 @@ function create(state: AwsState, input: Json): Answer {
     draining: 0,
   };
   state.express.set(arn, service);
-  begin(state, service, { cpu: "256", memory: "512", healthCheckPath: "/ping", ...pick(input) });
+  begin(state, service, {
+    ...{ cpu: "256", memory: "512", healthCheckPath: "/ping", cpuArchitecture: "X86_64" },
+    ...pick(input),
+  });
   return ok({ service: json(state, service) });
 }
 
@@ -235,6 +238,10 @@ function describeTask(state: AwsState, input: Json): Answer {
       taskDefinitionArn: input.taskDefinition,
       cpu: target.cpu,
       memory: target.memory,
+      runtimePlatform: {
+        cpuArchitecture: target.cpuArchitecture ?? "X86_64",
+        operatingSystemFamily: "LINUX",
+      },
       containerDefinitions: [main],
     },
   });
