@@ -304,6 +304,26 @@ describe("roles and networks", () => {
     expect([...at.cloud.state.roles.keys()]).toEqual(["agent"]);
   });
 
+  it("a service keeps its role with the bucket that it has; with a new one it gets svc's own", async () => {
+    const roleWith = async (flags: AppRunnerFlags, url: string) => {
+      const session = await connect(flags);
+      const spec = specOf(ONE, { env: { SERVICE_STORAGE_URL: url } });
+      await session.prepare?.();
+      await session.ensureStorage?.(url);
+      await deploy(session, spec);
+      return role();
+    };
+    const named = giveRole("agent");
+
+    const first = await roleWith({ instanceRole: named }, "s3://one/agents");
+    const second = await roleWith({}, "s3://one/agents");
+    const made = [...at.cloud.state.roles.keys()].filter((name) => name.endsWith("-instance"));
+    const third = await roleWith({}, "s3://two/agents");
+
+    expect([first, second, made]).toEqual([named, named, []]);
+    expect(third).toMatch(/role\/hello-dev-us-east-1-instance$/);
+  });
+
   it("a service that has to be created again keeps its network", async () => {
     at.cloud.state.switches.refuseRepair = true;
     const named = await connect({ vpcConnector: CONNECTOR });

@@ -30,6 +30,7 @@ function giveRole(name: string, { principal = PRINCIPAL, reads = true } = {}): s
   return arn;
 }
 
+const withBucket = (image: string, url: string) => specOf(image, { env: { SERVICE_STORAGE_URL: url } });
 const express = () => [...at.cloud.state.express.values()][0]!;
 
 const connect = async (flags: EcsExpressFlags = {}) =>
@@ -250,6 +251,47 @@ describe("roles and networks", () => {
     expect(seen).toContain("value-one-1");
     expect(at.cloud.state.roles.get("starter")).toEqual(before);
     expect([...at.cloud.state.roles.keys()]).toEqual(["starter", "agent"]);
+  });
+
+  it("a service keeps its role with the bucket that it has; with a new one it gets svc's own", async () => {
+    const own = /role\/hello-dev-us-east-1-task$/;
+    const roleWith = async (flags: EcsExpressFlags, url: string) => {
+      const session = await connect(flags);
+      const planned = await session.plan(withBucket(ONE, url), await session.inspect());
+      await session.ensureStorage?.(url);
+      await deploy(session, withBucket(ONE, url));
+      const changes = planned.filter(({ action_type }) => action_type !== "noop").length;
+      return { role: express().active?.taskRoleArn, changes };
+    };
+    await (await connect()).prepare?.();
+    const named = giveRole("agent");
+
+    const first = await roleWith({ taskRole: named }, "s3://one/agents");
+    const second = await roleWith({}, "s3://one/agents");
+    const made = [...at.cloud.state.roles.keys()].filter((name) => own.test(`role/${name}`));
+    const third = await roleWith({}, "s3://two/agents");
+
+    expect([first.role, second, made]).toEqual([named, { role: named, changes: 0 }, []]);
+    expect(third).toEqual({ role: expect.stringMatching(own), changes: expect.any(Number) });
+  });
+
+  it("a named role is checked for the bucket of the service only", async () => {
+    const arn = giveRole("agent", { reads: false });
+    const policy = { Action: "s3:PutObject", Resource: "arn:aws:s3:::jobs/agents/*" };
+    at.cloud.state.roles.get("agent")!.inline.set("jobs", JSON.stringify(policy));
+    const levelsWith = async (storage: string) => {
+      const session = await ecsExpressPlatform.connect(
+        { ...at.target({ taskRole: arn }), storage },
+        at.tools(),
+      );
+      const found = await session.preflight();
+      return found.filter(({ subject }) => subject === "role").map(({ level }) => level);
+    };
+
+    expect([await levelsWith("s3://jobs/agents"), await levelsWith("s3://jobs/others")]).toEqual([
+      ["ok"],
+      ["warning"],
+    ]);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec, SecretRef } from "../../deploy/platform.ts";
-import { usesBucket } from "../aws/job-bucket.ts";
+import { keepsRole } from "../aws/job-bucket.ts";
 import { roleArn, type WantedRole } from "../aws/roles.ts";
 import { parseSecretRef, secretPolicy } from "../aws/secret-policy.ts";
 import { accessRole, type Context, instanceRole } from "./context.ts";
@@ -81,13 +81,25 @@ export function ownRoles(context: Context, spec: ReleaseSpec, live: Service | un
   ];
 }
 
-/**
- * The role that a service runs with: what an option names, what was set elsewhere, else the one that svc creates. Only
- * that one gets access to a bucket.
- */
-export function wantedInstanceRole(context: Context, spec: ReleaseSpec, live: Service | undefined): string {
-  const kept = usesBucket(spec) ? undefined : live?.InstanceConfiguration?.InstanceRoleArn;
+/** The role that a service runs with: what an option names, what was set elsewhere, else the one that svc creates. */
+export function wantedInstanceRole(
+  context: Context,
+  spec: Pick<ReleaseSpec, "env">,
+  live: Service | undefined,
+): string {
+  const kept =
+    live && keepsRole(spec, plainEnv(live)) ? live.InstanceConfiguration?.InstanceRoleArn : undefined;
   return context.target.flags.instanceRole ?? kept ?? roleArn(context, instanceRole(context).name);
+}
+
+/** The role that gets access to a bucket; undefined where the service runs with another than svc's own. */
+export function bucketRole(
+  context: Context,
+  spec: Pick<ReleaseSpec, "env">,
+  live: Service | undefined,
+): WantedRole | undefined {
+  const own = instanceRole(context);
+  return wantedInstanceRole(context, spec, live) === roleArn(context, own.name) ? own : undefined;
 }
 
 export function toSource(accessRoleArn: string, { image, port, env, secrets }: Source): SourceConfiguration {

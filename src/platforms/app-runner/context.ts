@@ -13,11 +13,6 @@ export function accessRole({ target }: Context): WantedRole {
   };
 }
 
-/** The role that gets access to a bucket; undefined where an option names another. */
-export function bucketRole(context: Context): WantedRole | undefined {
-  return context.target.flags.instanceRole === undefined ? instanceRole(context) : undefined;
-}
-
 /** The role that the service itself runs with. */
 export function instanceRole({ target }: Context, secrets?: object): WantedRole {
   return {

@@ -8,9 +8,8 @@ import { findRole } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
 import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
-import { egressOf, ownRoles, toUnits, wantedConfiguration } from "./configuration.ts";
+import { bucketRole, egressOf, ownRoles, toUnits, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { bucketRole } from "./context.ts";
 import { hasWantedScaling, rangeText, wantedRange } from "./scaling.ts";
 import type { Service } from "./service-types.ts";
 import { findOwnService, listTags } from "./services.ts";
@@ -36,7 +35,7 @@ export async function planRelease(
         resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for App Runner"),
       ),
     )),
-    ...(await planStorage(context, bucketRole(context), spec, live)),
+    ...(await planStorage(context, bucketRole(context, spec, service), spec, live)),
     ...releaseActions({ serviceName, spec, live, liveHashes, changes }),
   ];
 }

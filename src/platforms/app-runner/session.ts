@@ -1,3 +1,4 @@
+import { STORAGE_URL } from "../../deploy/config.ts";
 import type { DeployTarget, PlatformSession } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
@@ -6,7 +7,8 @@ import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
-import { bucketRole, type Context } from "./context.ts";
+import { bucketRole } from "./configuration.ts";
+import type { Context } from "./context.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 import { releaseHistory } from "./kept-releases.ts";
@@ -46,7 +48,10 @@ export async function openSession(
     },
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isS3,
-    ensureStorage: (url) => ensureStorage(context, bucketRole(context), url),
+    async ensureStorage(url) {
+      const live = await findOwnService(context);
+      await ensureStorage(context, bucketRole(context, { env: { [STORAGE_URL]: url } }, live), url);
+    },
     takesImage: (ref) =>
       /^\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com\//.test(ref)
         ? undefined

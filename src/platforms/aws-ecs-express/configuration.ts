@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec } from "../../deploy/platform.ts";
-import { usesBucket } from "../aws/job-bucket.ts";
-import { roleArn } from "../aws/roles.ts";
+import { keepsRole, usesBucket } from "../aws/job-bucket.ts";
+import { roleArn, type WantedRole } from "../aws/roles.ts";
 import type { Context } from "./context.ts";
 import { executionRole, taskRole } from "./context.ts";
 import type { Configuration, Network, PrimaryContainer, ScalingTarget } from "./service-types.ts";
@@ -27,8 +27,7 @@ export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: 
   const { flags } = context.target;
   const range = wantedRange(context, live);
   const logs = live?.primaryContainer?.awsLogsConfiguration;
-  const task = flags.taskRole ?? (usesBucket(spec) ? roleArn(context, taskRole(context).name) : undefined);
-  const taskRoleArn = task ?? live?.taskRoleArn;
+  const taskRoleArn = wantedTaskRole(context, spec, live);
   const network = wantedNetwork(context, live?.networkConfiguration);
   return {
     executionRoleArn: wantedExecutionRole(context, live),
@@ -88,6 +87,30 @@ export function wantedExecutionRole(context: Context, live: Configuration | unde
     live?.executionRoleArn ??
     roleArn(context, executionRole(context).name)
   );
+}
+
+/**
+ * The role that the agents' own calls are made with: what an option names, what was set elsewhere, else with a bucket the
+ * one that svc creates.
+ */
+export function wantedTaskRole(
+  context: Context,
+  spec: Pick<ReleaseSpec, "env">,
+  live: Configuration | undefined,
+): string | undefined {
+  const kept = keepsRole(spec, plainEnv(live?.primaryContainer)) ? live?.taskRoleArn : undefined;
+  const own = usesBucket(spec) ? roleArn(context, taskRole(context).name) : undefined;
+  return context.target.flags.taskRole ?? kept ?? own;
+}
+
+/** The role that gets access to a bucket; undefined where the service runs with another than svc's own. */
+export function bucketRole(
+  context: Context,
+  spec: Pick<ReleaseSpec, "env">,
+  live: Configuration | undefined,
+): WantedRole | undefined {
+  const own = taskRole(context);
+  return wantedTaskRole(context, spec, live) === roleArn(context, own.name) ? own : undefined;
 }
 
 /** ECS adds one security group of its own to those that were asked for. */

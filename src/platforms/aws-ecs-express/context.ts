@@ -30,11 +30,6 @@ export function executionRole({ target }: Context, secrets?: object): WantedRole
   };
 }
 
-/** The role that gets access to a bucket; undefined where an option names another. */
-export function bucketRole(context: Context): WantedRole | undefined {
-  return context.target.flags.taskRole === undefined ? taskRole(context) : undefined;
-}
-
 /** The role that the service itself runs with, where it has its store in a bucket. */
 export function taskRole({ target }: Context): WantedRole {
   return {

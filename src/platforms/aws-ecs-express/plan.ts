@@ -9,6 +9,7 @@ import { listSecrets } from "../aws/secrets.ts";
 import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import {
+  bucketRole,
   isSameNetwork,
   isSameRange,
   wantedConfiguration,
@@ -16,7 +17,7 @@ import {
   X86,
 } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { bucketRole, executionRole, infrastructureRole } from "./context.ts";
+import { executionRole, infrastructureRole } from "./context.ts";
 import type { Configuration, Network, ScalingTarget } from "./service-types.ts";
 import { findOwnService, tagsOf } from "./services.ts";
 
@@ -41,7 +42,7 @@ export async function planRelease(
         resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for ECS"),
       ),
     )),
-    ...(await planStorage(context, bucketRole(context), spec, live)),
+    ...(await planStorage(context, bucketRole(context, spec, active), spec, live)),
     ...releaseActions({
       serviceName,
       spec,

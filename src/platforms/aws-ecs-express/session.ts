@@ -1,3 +1,4 @@
+import { STORAGE_URL } from "../../deploy/config.ts";
 import type { DeployTarget, PlatformSession } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
@@ -6,9 +7,9 @@ import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
-import { architectureOf } from "./configuration.ts";
+import { architectureOf, bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { bucketRole, expectedUrl } from "./context.ts";
+import { expectedUrl } from "./context.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { revisionHistory } from "./history.ts";
@@ -52,7 +53,10 @@ export async function openSession(
     },
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isS3,
-    ensureStorage: (url) => ensureStorage(context, bucketRole(context), url),
+    async ensureStorage(url) {
+      const live = (await findOwnService(context))?.activeConfigurations?.[0];
+      await ensureStorage(context, bucketRole(context, { env: { [STORAGE_URL]: url } }, live), url);
+    },
     takesImage: () => undefined,
     architecture: () => architectureOf(context),
     imageRef: (tag) => imageName(context, tag),

@@ -32,6 +32,17 @@ export function wantsBucket({ storage }: DeployTarget<unknown>): boolean {
   return storage !== undefined && (storage === CREATE || isS3(storage));
 }
 
+/** The objects of the bucket that this deployment is asked to prepare, as policies name them. */
+export function bucketObjects(context: AwsContext): string {
+  const { storage = CREATE } = context.target;
+  return objectsOf(context, storage === CREATE ? storageUrl(context) : storage);
+}
+
+/** Whether the role that a service runs with can stay: only svc's own gets access to a bucket that is new to it. */
+export function keepsRole(spec: Pick<ReleaseSpec, "env">, live: Readonly<Record<string, string>>): boolean {
+  return !usesBucket(spec) || spec.env[STORAGE_URL] === live[STORAGE_URL];
+}
+
 /** Whether a release has its store in a bucket that a role gives access to. */
 export function usesBucket({ env }: Pick<ReleaseSpec, "env">): boolean {
   const url = env[STORAGE_URL];
@@ -138,19 +149,23 @@ async function findBucket(context: AwsContext, url: string): Promise<"own" | "hi
 
 /** A missing object is only reported as missing to those who may list: otherwise S3 says that access is denied. */
 function policyFor(context: AwsContext, url: string): object {
-  const { name, prefix } = placeOf(context, url);
-  const arn = `arn:${context.identity.partition}:s3:::${name}`;
+  const arn = `arn:${context.identity.partition}:s3:::${placeOf(context, url).name}`;
   return {
     Version: "2012-10-17",
     Statement: [
       {
         Effect: "Allow",
         Action: ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
-        Resource: `${arn}/${prefix === "" ? "" : `${prefix}/`}*`,
+        Resource: objectsOf(context, url),
       },
       { Effect: "Allow", Action: "s3:ListBucket", Resource: arn },
     ],
   };
+}
+
+function objectsOf(context: AwsContext, url: string): string {
+  const { name, prefix } = placeOf(context, url);
+  return `arn:${context.identity.partition}:s3:::${name}/${prefix === "" ? "" : `${prefix}/`}*`;
 }
 
 function placeOf({ target }: AwsContext, text: string) {

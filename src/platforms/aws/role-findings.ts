@@ -1,7 +1,7 @@
 import type { Finding } from "../../deploy/platform.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { AwsContext } from "./aws-context.ts";
-import { wantsBucket } from "./job-bucket.ts";
+import { bucketObjects, wantsBucket } from "./job-bucket.ts";
 import { findRole } from "./roles.ts";
 
 /** A role that an option names: svc uses it as it is, and never changes it. */
@@ -75,7 +75,8 @@ async function deniedOf(context: AwsContext, { arn, needs }: NamedRole): Promise
   return denied;
 }
 
-function neededOf({ target, identity }: AwsContext, needs: NamedRole["needs"]): [string, string][] {
+function neededOf(context: AwsContext, needs: NamedRole["needs"]): [string, string][] {
+  const { target, identity } = context;
   const { partition, account } = identity;
   const secrets = `arn:${partition}:secretsmanager:${target.region}:${account}:secret:${target.serviceName}/*`;
   return [
@@ -83,7 +84,7 @@ function neededOf({ target, identity }: AwsContext, needs: NamedRole["needs"]): 
       ? [["secretsmanager:GetSecretValue", secrets] satisfies [string, string]]
       : []),
     ...(needs.includes("bucket") && wantsBucket(target)
-      ? [["s3:PutObject", `arn:${partition}:s3:::*/*`] satisfies [string, string]]
+      ? [["s3:PutObject", bucketObjects(context)] satisfies [string, string]]
       : []),
   ];
 }

@@ -28,9 +28,12 @@ export function iamApi(state: AwsState, operation: string, input: Json): Answer 
   const answer = (body = "") => xml("https://iam.amazonaws.com/doc/2010-05-08/", operation, body);
   if (operation === "SimulatePrincipalPolicy") {
     const role = [...state.roles.values()].find(({ arn }) => arn === input.PolicySourceArn);
-    const policies = [...(role?.inline.values() ?? [])].join();
+    const allowed = [...(role?.inline.values() ?? [])].flatMap(statementsOf);
+    const resources = (input.ResourceArns as string[] | undefined) ?? ["*"];
     const results = (input.ActionNames as string[]).map((action) => {
-      const denied = role ? !policies.includes(action) : state.switches.deniedActions.includes(action);
+      const may = (resource: string) =>
+        allowed.some(({ actions, covers }) => actions.includes(action) && covers(resource));
+      const denied = role ? !resources.every(may) : state.switches.deniedActions.includes(action);
       const decision = denied ? "implicitDeny" : "allowed";
       return `<member><EvalActionName>${action}</EvalActionName><EvalDecision>${decision}</EvalDecision></member>`;
     });
@@ -97,6 +100,18 @@ export function assumeProblem(state: AwsState, arn: unknown, principal: string):
     return `cannot assume ${String(arn)}`;
   }
   return undefined;
+}
+
+/** What a policy allows. In a resource that is asked for, "*" is a character as any other. */
+function statementsOf(document: string) {
+  const policy = JSON.parse(document) as { Statement?: Json[] } & Json;
+  return (policy.Statement ?? [policy]).map(({ Action, Resource }) => ({
+    actions: [Action].flat() as string[],
+    covers: (resource: string) =>
+      ([Resource].flat() as string[]).some((one) =>
+        one.endsWith("*") ? resource.startsWith(one.slice(0, -1)) : resource === one,
+      ),
+  }));
 }
 
 function createRole(state: AwsState, name: string, input: Json): StoredRole {
