@@ -3,9 +3,11 @@ import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Deployment } from "../../src/deploy/deployment.ts";
 import type { DeployError } from "../../src/deploy/errors.ts";
+import { checkLabels } from "../../src/deploy/labels.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
 import { status } from "../../src/deploy/status.ts";
 import { up } from "../../src/deploy/up.ts";
+import server from "../../src/platforms/server/platform.ts";
 import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
@@ -90,6 +92,13 @@ it.each([
     message: expect.stringMatching(message),
   });
   expect(at.cloud.recorder.changes).toEqual([]);
+});
+
+it("on a server, a label by which svc finds its containers is refused", () => {
+  expect(() => checkLabels(server, { "agent-control-service.record": "mine" })).toThrow(
+    /svc finds its containers/,
+  );
+  expect(() => checkLabels(server, { "agent-control-service": "mine", team: "a" })).not.toThrow();
 });
 
 describe.each(FLOWS)("$name, each command from another checkout", (flow) => {

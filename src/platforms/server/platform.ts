@@ -13,13 +13,18 @@ export function serverPlatform(proxy: ProxyOptions): Platform<ServerFlags> {
     defaultRegion: "server",
     flags: ServerFlagsSchema,
     placeOf: ({ host }) => host,
-    checkLabel: (name) =>
-      /^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$/.test(name) && !/^(com|io|org)\.docker/.test(name)
-        ? undefined
-        : "labels of Docker are lower-case letters, digits, dots, hyphens and _, not com.docker, io.docker or org.docker",
+    checkLabel,
     pipeline: pipelineLogin,
     connect: (target, tools) => openSession(target, tools, proxy),
   };
+}
+
+/** Rule for a label of a container. */
+function checkLabel(name: string): string | undefined {
+  if (name.startsWith(`${LABEL}.`)) return "svc finds its containers by such labels";
+  return /^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$/.test(name) && !/^(com|io|org)\.docker/.test(name)
+    ? undefined
+    : "labels of Docker are lower-case letters, digits, dots, hyphens and _, not com.docker, io.docker or org.docker";
 }
 
 export default serverPlatform({
