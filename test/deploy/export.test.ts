@@ -74,12 +74,14 @@ describe("svc deploy export compose", () => {
     expect(() => read({})).toThrow();
   }, 30_000);
 
-  it("has no volume with a database, and the limits of a server", () => {
+  it("has no volume with a database, and the limits and labels of a server", () => {
     const spec = { image: "hello:1", port: 8000, env: {}, secrets: { SERVICE_DATABASE_URL: undefined } };
 
-    const { services, volumes } = parse(composeFile(spec, { memory: "512m", cpus: "1.5" }));
+    const { services, volumes } = parse(
+      composeFile(spec, { memory: "512m", cpus: "1.5", labels: { team: "a$b" } }),
+    );
 
-    expect(services.service).toMatchObject({ mem_limit: "512m", cpus: 1.5 });
+    expect(services.service).toMatchObject({ mem_limit: "512m", cpus: 1.5, labels: { team: "a$$b" } });
     expect([services.service.volumes, volumes]).toEqual([undefined, undefined]);
   });
 

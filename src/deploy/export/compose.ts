@@ -14,10 +14,7 @@ export function composeFile(
   const secretNames = Object.keys(secrets);
   const hasFiles = usesFolder(storeOf({ env, secretNames }));
   const environment = {
-    ...Object.fromEntries(
-      // Compose would replace what follows a single $.
-      Object.entries(env).map(([name, value]) => [name, value.replaceAll("$", "$$$$")]),
-    ),
+    ...escaped(env),
     ...Object.fromEntries(secretNames.map((name) => [name, `\${${name}:?is missing}`])),
   };
   return stringify({
@@ -33,7 +30,7 @@ export function composeFile(
         security_opt: ["no-new-privileges:true"],
         ...(limits.memory === undefined ? {} : { mem_limit: limits.memory }),
         ...(limits.cpus === undefined ? {} : { cpus: Number(limits.cpus) }),
-        ...(limits.labels === undefined ? {} : { labels: limits.labels }),
+        ...(limits.labels === undefined ? {} : { labels: escaped(limits.labels) }),
         ports: [`${port}:${port}`],
         environment,
         ...(hasFiles ? { volumes: ["data:/data"] } : {}),
@@ -41,4 +38,11 @@ export function composeFile(
     },
     ...(hasFiles ? { volumes: { data: {} } } : {}),
   });
+}
+
+/** Compose would replace what follows a single $. */
+function escaped(texts: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(texts).map(([name, text]) => [name, text.replaceAll("$", "$$$$")]),
+  );
 }
