@@ -558,6 +558,8 @@ describe("a new service", () => {
     [{ private: true, public: true }, "--private and --public"],
     [{ scaleToZero: true, alwaysOnCpu: true }, "--scale-to-zero and --always-on-cpu"],
     [{ scaleToZero: true, minInstances: 1 }, "--scale-to-zero and --min-instances"],
+    [{ network: "none", subnet: "one" }, "--network none and --subnet"],
+    [{ network: "none", vpcEgress: "all-traffic" as const }, "--network none and --vpc-egress"],
   ])("options that contradict each other are refused: %o", async (flags, message) => {
     await expect((async () => at.connect(flags))()).rejects.toMatchObject({
       code: "usage",

@@ -87,10 +87,14 @@ export function checkFlags(flags: CloudRunFlags): void {
     ["private", "public", flags.private === true && flags.public === true],
     ["scaleToZero", "alwaysOnCpu", flags.scaleToZero === true && flags.alwaysOnCpu === true],
     ["scaleToZero", "minInstances", flags.scaleToZero === true && (flags.minInstances ?? 0) > 0],
+    ["network", "subnet", flags.network === "none" && flags.subnet !== undefined],
+    ["network", "vpcEgress", flags.network === "none" && flags.vpcEgress !== undefined],
   ];
   const [clash] = pairs.filter(([, , both]) => both);
   if (clash === undefined) return;
-  const [one, other] = clash.slice(0, 2).map((key) => `--${toFlagName(String(key))}`);
+  const [one, other] = clash
+    .slice(0, 2)
+    .map((key) => `--${toFlagName(String(key))}${key === "network" ? " none" : ""}`);
   throw new DeployError("usage", `${one} and ${other} contradict each other`, {
     fix: "Use only one of them",
   });
