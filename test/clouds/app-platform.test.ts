@@ -81,6 +81,7 @@ it("a domain gets a certificate and the address once its record is there, and ot
   app()!.spec.domains = [
     { domain: "old.example.com", type: "PRIMARY" },
     { domain: "more.example.com", type: "ALIAS" },
+    { domain: "agents.example.com", type: "ALIAS", minimum_tls_version: "1.3" } as never,
   ];
   app()!.reached = new Set(["old.example.com"]);
   const before = (await session.inspect())?.url;
@@ -100,7 +101,7 @@ it("a domain gets a certificate and the address once its record is there, and ot
   );
   expect(later?.url).toBe("https://agents.example.com");
   expect(domains).toEqual([
-    { domain: "agents.example.com", type: "PRIMARY" },
+    { domain: "agents.example.com", type: "PRIMARY", minimum_tls_version: "1.3" },
     { domain: "old.example.com", type: "ALIAS" },
     { domain: "more.example.com", type: "ALIAS" },
   ]);

@@ -47,7 +47,8 @@ function wantedDomains(
   const others = (live ?? []).filter(({ domain }) => domain !== wanted);
   if (wanted === NO_DOMAIN) return others.filter(({ type }) => type !== PRIMARY);
   const aliases = others.map((one) => (one.type === PRIMARY ? { ...one, type: "ALIAS" } : one));
-  return [{ domain: wanted, type: PRIMARY }, ...aliases];
+  const known = live?.find(({ domain }) => domain === wanted);
+  return [{ ...known, domain: wanted, type: PRIMARY }, ...aliases];
 }
 
 /** The domain that users reach the service by. */
