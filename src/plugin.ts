@@ -35,7 +35,7 @@ export { defineCommand } from "./core/service/plugin-command.ts";
 
 // Parts of a service
 
-export type { AgentSettings, SettingPatch } from "./core/agents/agent-settings.ts";
+export type { AgentSettings, PausedAgents, SettingPatch } from "./core/agents/agent-settings.ts";
 export type { EnvelopeVersion, SealOptions } from "./core/agents/envelope.ts";
 export type { OpenParameters, Parameters, ParametersCheck } from "./core/agents/parameters.ts";
 export type { AgentOfJob, AgentRegistry, HostedAgent } from "./core/agents/registry.ts";
@@ -69,6 +69,7 @@ export type {
   AnswerRequest,
   Deletion,
   DeletionOptions,
+  Drained,
   ForkRequest,
   MethodCall,
   QueuePosition,

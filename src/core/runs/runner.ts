@@ -78,7 +78,6 @@ export interface Drained {
   readonly running: number;
 }
 
-/** Position of a queued job; 1 is next. */
 /** An event for jobs that wait for one. */
 export interface SentEvent {
   /** Unique among the events of its name. @default a new one */
@@ -86,6 +85,7 @@ export interface SentEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
+/** Position of a queued job; 1 is next. */
 export interface QueuePosition {
   readonly position: number;
   readonly queued: number;
