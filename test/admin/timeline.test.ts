@@ -308,6 +308,12 @@ it("a long wait between two moments of work is folded, and says how long it was"
   expect(fall.folds).toEqual([{ x: "47%", width: "6%", title: "50 min of waiting, folded" }]);
   expect(one.shapes).toContain('x="0%" y="2" width="47%"');
   expect(fall.ticks.at(-1)).toMatchObject({ x: "53%", label: "50 min 2 s" });
+  expect(fall.ticks.map(({ kind }) => kind)).toEqual(fall.ticks.map(() => "tick"));
+  const short = toWaterfall(toTimeline({ ...job, finished_at: at(0).replace(".000", ".030") }, [], [], now), {
+    currency: "$",
+  });
+  expect(short.ticks.map(({ kind }) => kind)).toEqual(short.ticks.map(() => "short"));
+  expect(short.ticks.length).toBeGreaterThan(3);
 });
 
 it("a retry after the end is another run, with its own part of the log", () => {

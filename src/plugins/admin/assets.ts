@@ -3,30 +3,36 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 
+const compress = promisify(gzip);
 const FOLDER = new URL("../../../public/admin/", import.meta.url);
+const CSS = "text/css; charset=utf-8";
+const SCRIPT = "text/javascript; charset=utf-8";
+/** `after`: files that come before it in the same response. */
 const FILES = {
-  css: { file: "admin.css", type: "text/css; charset=utf-8" },
-  js: { file: "admin.js", type: "text/javascript; charset=utf-8" },
-  htmx: { file: "htmx.min.js", type: "text/javascript; charset=utf-8" },
-  morph: { file: "idiomorph-ext.min.js", type: "text/javascript; charset=utf-8" },
-  console: { file: "console.js", type: "text/javascript; charset=utf-8" },
-  answer: { file: "answer.css", type: "text/css; charset=utf-8" },
-  find: { file: "find.js", type: "text/javascript; charset=utf-8" },
-  inbox: { file: "inbox.js", type: "text/javascript; charset=utf-8" },
+  css: { file: "admin.css", type: CSS },
+  js: { file: "admin.js", type: SCRIPT, after: ["htmx.min.js", "idiomorph-ext.min.js"] },
+  console: { file: "console.js", type: SCRIPT },
+  answer: { file: "answer.css", type: CSS },
+  find: { file: "find.js", type: SCRIPT },
+  inbox: { file: "inbox.js", type: SCRIPT },
   icons: { file: "icons.svg", type: "image/svg+xml" },
-  mark: { file: "mark.svg", type: "image/svg+xml" },
-} as const;
+} as const satisfies Record<string, { file: string; type: string; after?: readonly string[] }>;
+/** Named in style sheets, by name alone. The second one is loaded by pages with letters beyond English. */
+const FONTS = ["inter.woff2", "inter-latin.woff2"];
 
-export type AssetName = keyof typeof FILES;
+export type AssetName = keyof typeof FILES | "mark";
+
+const read = (file: string): Promise<Buffer> => readFile(new URL(file, FOLDER));
 
 interface Asset {
   readonly type: string;
   readonly plain: Buffer;
-  readonly packed: Buffer;
+  /** Compressed; not for what is already. */
+  readonly packed?: Buffer;
 }
 
 /**
- * The stylesheet, scripts and icons: compressed once, addressed by their content, so that browsers cache them
+ * The stylesheet, scripts, fonts and icons: compressed once, addressed by their content, so that browsers cache them
  * permanently.
  */
 export class Assets {
@@ -52,23 +58,35 @@ export class Assets {
   }
 
   static async #read(): Promise<Assets> {
-    const urls = {} as Record<AssetName, string>;
     const byPath = new Map<string, Asset>();
-    const compress = promisify(gzip);
+    const add = async (file: string, type: string, plain: Buffer, isPacked = true) => {
+      const path = `${createHash("sha256").update(plain).digest("base64url").slice(0, 10)}/${file}`;
+      byPath.set(path, { type, plain, ...(isPacked && { packed: await compress(plain, { level: 9 }) }) });
+      return path;
+    };
+    const fonts = await Promise.all(
+      FONTS.map(async (file) => [file, await add(file, "font/woff2", await read(file), false)] as const),
+    );
+    const withFonts = (css: Buffer) =>
+      Buffer.from(
+        fonts.reduce((text, [file, path]) => text.replace(`url(${file})`, `url(../${path})`), `${css}`),
+      );
+
+    const mark = `data:image/svg+xml;base64,${(await read("mark.svg")).toString("base64")}`;
+    const urls = { mark } as Record<AssetName, string>;
     await Promise.all(
-      Object.entries(FILES).map(async ([name, { file, type }]) => {
-        const plain = await readFile(new URL(file, FOLDER));
-        const packed = await compress(plain, { level: 9 });
-        const hash = createHash("sha256").update(plain).digest("base64url").slice(0, 10);
-        byPath.set(`${hash}/${file}`, { type, plain, packed });
-        urls[name as AssetName] = `/admin/assets/${hash}/${file}`;
+      Object.entries(FILES).map(async ([name, { file, type, ...rest }]) => {
+        const parts = await Promise.all([...("after" in rest ? rest.after : []), file].map(read));
+        const joined = parts.length > 1 ? Buffer.from(parts.join("\n;")) : parts[0]!;
+        urls[name as AssetName] =
+          `/admin/assets/${await add(file, type, type === CSS ? withFonts(joined) : joined)}`;
       }),
     );
     return new Assets(urls, byPath);
   }
 
   /** The content of a file, for a page that has it inline. */
-  text(name: AssetName): string {
+  text(name: keyof typeof FILES): string {
     return this.#byPath.get(this.urls[name].slice("/admin/assets/".length))!.plain.toString();
   }
 
@@ -76,12 +94,13 @@ export class Assets {
   answer(path: string, acceptEncoding: string | null): Response | undefined {
     const asset = this.#byPath.get(path);
     if (!asset) return undefined;
-    const packed = /\bgzip\b/.test(acceptEncoding ?? "");
-    return new Response(new Uint8Array(packed ? asset.packed : asset.plain), {
+    const packed = /\bgzip\b/.test(acceptEncoding ?? "") ? asset.packed : undefined;
+    return new Response(new Uint8Array(packed ?? asset.plain), {
       headers: {
         "content-type": asset.type,
         "cache-control": "public, max-age=31536000, immutable",
         vary: "accept-encoding",
+        "content-security-policy": "default-src 'none'",
         "x-content-type-options": "nosniff",
         ...(packed && { "content-encoding": "gzip" }),
       },

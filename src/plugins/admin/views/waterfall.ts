@@ -78,8 +78,8 @@ interface Tick {
   readonly label: string;
   /** ISO 8601. */
   readonly at: string;
-  /** Whether a clock says enough. */
-  readonly kind: "tick" | "day";
+  /** What says it in absolute times: a clock, or the day too. Marks of less than a second would repeat one: they stay. */
+  readonly kind: "tick" | "day" | "short";
 }
 
 /** What a page shows of a timeline, as its address says. */
@@ -340,7 +340,7 @@ function toTicks({ from, to }: Timeline, scale: Scale): Tick[] {
   for (const fold of scale.folds) ticks.push({ at: fold.to - from, x: scale.at(fold.to) });
   // The last part is left free: a label there would overflow the edge.
   const shown = ticks.filter(({ x }, at) => x < 93 && x - (ticks[at - 1]?.x ?? -100) > 5);
-  const kind = to - from < 86_400_000 ? "tick" : "day";
+  const kind = step < 1000 ? "short" : to - from < 86_400_000 ? "tick" : "day";
   return shown.map(({ at, x }) => ({
     x: percent(x),
     label: at === 0 ? "0" : formatDuration(at),
