@@ -105,22 +105,25 @@ const IN_TURN = [
   [
     ...["clouds/flow", "deploy/real-local", "admin/browser", "package", "deploy/resume", "store/postgres"],
     ...[
-      "deploy/server-proxy",
-      "cli/init",
       "storage/buckets",
       "clouds/documented-permissions",
       "cli/comforts",
       "clouds/exports",
       "clouds/checkouts",
-      "clouds/environments",
-      "clouds/bucket-store",
     ],
   ],
   [
     ...["clouds/killed", "deploy/server", "deploy/ssh-docker", "deploy/server-killed", "cli/instances"],
     ...["deploy/server-contract", "runs/isolated-rehearsals", "events/outage", "cli/start", "cli/dev"],
     ...["clouds/independent-clients", "cli/move", "testing/crash-test", "clouds/pipeline"],
-    ...["deploy/server-engine", "admin/every-page", "deploy/storage"],
+    ...[
+      "deploy/server-engine",
+      "admin/every-page",
+      "deploy/storage",
+      "clouds/bucket-store",
+      "clouds/given-image",
+    ],
+    ...["deploy/server-proxy", "cli/init", "clouds/environments"],
   ],
 ];
 const turn = process.env.SVC_TURN;

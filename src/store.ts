@@ -1,5 +1,5 @@
 export type { AuditEntry } from "./core/models/audit-entry.ts";
-export type { DeletedJob } from "./core/models/deleted-job.ts";
+export type { DeletedCase, DeletedJob } from "./core/models/deleted-job.ts";
 export type {
   AgentSetting,
   AuditHead,

@@ -185,6 +185,36 @@ it("the dashboard says why jobs failed, how long they take and what they cost, o
   expect((await server.request("/admin/api/dashboard?range=2h")).status).toBe(422);
 });
 
+it("a deleted case is restored, or deleted permanently, by the page's forms", async () => {
+  const cookie = await signIn(server, "Ada");
+  const show = async (path: string, more = "") => {
+    const headers = { cookie: `${cookie}${more}`, accept: "text/html" };
+    return (await fetch(server.url + path, { headers })).text();
+  };
+  await seedJob(server.service, { id: "holder", status: "completed" });
+  await seedCase(server.service, { job: "holder", ref: "lost-case" });
+  expect(await show("/admin/cases/lost-case/delete")).toContain("It can be restored for 30 days.");
+
+  const deleted = await postForm(server, "/admin/cases/lost-case/delete", {}, { cookie });
+  const flash = deleted.headers.getSetCookie().find((one) => one.startsWith("svc-flash="))!;
+  expect(await show("/admin/cases", `; ${flash.split(";")[0]}`)).toContain(
+    '<form method="post" action="/admin/deleted-cases/lost-case/restore">',
+  );
+  const list = await show("/admin/deleted-cases?search=lost");
+  expect(list).toContain("holder");
+  expect(list).toMatch(/says &quot;Ada&quot;/);
+  expect(await show("/admin/deleted-cases?search=nothing")).toContain("No deleted case matches.");
+
+  const restored = await postForm(server, "/admin/deleted-cases/lost-case/restore", {}, { cookie });
+  expect(restored.headers.get("location")).toBe("/admin/cases/lost-case");
+  expect(await show("/admin/jobs/holder")).toContain("lost-case");
+
+  await postForm(server, "/admin/cases/lost-case/delete", {}, { cookie });
+  expect(await show("/admin/deleted-cases/lost-case/erase")).toContain("Delete this case permanently?");
+  await postForm(server, "/admin/deleted-cases/lost-case/erase", {}, { cookie });
+  expect(await show("/admin/deleted-cases")).toContain("No case was deleted.");
+});
+
 it("a deleted job is restored, or deleted permanently, by the page's forms", async () => {
   const cookie = await signIn(server, "Ada");
   const show = async (path: string, more = "") => {

@@ -105,12 +105,20 @@ describe("the audit log has", () => {
     for (const id of ["a", "b"]) await ask(server, id);
 
     await server.request("/admin/api/cases/a-case", { method: "DELETE" });
+    await server.request("/admin/api/cases/a-case/restore", { method: "POST" });
+    await server.request("/admin/api/cases/a-case?permanent=true", { method: "DELETE" });
     await server.request("/admin/api/jobs/b", { method: "DELETE" });
 
     expect(await server.service.get(JOBS).find("b")).toBeUndefined();
     expect(await server.service.get(CASES).find("a-case")).toBeUndefined();
     expect(await linesOf(server, "case.delete")).toMatchObject([
       { ...KEY, target: { kind: "case", id: "a-case" }, before: { status: "awaiting", job: "a" } },
+    ]);
+    expect(await linesOf(server, "case.restore")).toMatchObject([
+      { ...KEY, target: { kind: "case", id: "a-case" }, after: "cancelled" },
+    ]);
+    expect(await linesOf(server, "case.erase")).toMatchObject([
+      { ...KEY, target: { kind: "case", id: "a-case" }, before: { status: "cancelled", job: "a" } },
     ]);
     expect(await linesOf(server, "job.delete")).toMatchObject([
       { ...KEY, target: { kind: "job", id: "b" }, before: { status: "awaiting", agent: "asker", cases: 1 } },

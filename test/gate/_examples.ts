@@ -104,6 +104,11 @@ const deleted = async (world: World): Promise<Example> => {
   await world.server.service.get(RUNNER).remove(id, "gate");
   return { params: { id } };
 };
+const deletedCase = async (world: World): Promise<Example> => {
+  const id = await caseOf(world, await world.job());
+  await world.server.service.get(RUNNER).removeCase(id, "gate");
+  return { params: { id } };
+};
 /** A bulk deletion that has ended. */
 const deletedMany = async (world: World, who: Values): Promise<Example> => {
   const order = { kind: "jobs", action: "delete", ids: [await world.job()] };
@@ -268,6 +273,11 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /admin/deleted/{id}/restore": deleted,
   "GET /admin/deleted/{id}/erase": deleted,
   "POST /admin/deleted/{id}/erase": deleted,
+  "POST /admin/api/cases/{id}/restore": deletedCase,
+  "GET /admin/deleted-cases/{id}/restore": deletedCase,
+  "POST /admin/deleted-cases/{id}/restore": deletedCase,
+  "GET /admin/deleted-cases/{id}/erase": deletedCase,
+  "POST /admin/deleted-cases/{id}/erase": deletedCase,
   "POST /admin/api/bulk/{id}/undo": deletedMany,
   "POST /admin/bulk/{id}/undo": deletedMany,
   "POST /jobs/{id}/continue": held,

@@ -24,3 +24,14 @@ export async function removeCase(unit: Unit, stored: StoredCase, by?: string): P
   await unit.tx.clear("CaseUpdate", stored.id);
   await unit.tell({ kind: "case:deleted", case: splitHistory(stored).item, by });
 }
+
+/** Removes permanently inside a unit all deleted cases of a job; resolves with how many were deleted with it. */
+export async function eraseCasesOf(unit: Unit, jobId: string): Promise<number> {
+  let withJob = 0;
+  for (const id of await unit.tx.ids("DeletedCase", "job_id", jobId)) {
+    if ((await unit.tx.get("DeletedCase", id))?.deleted_at === undefined) withJob++;
+    await unit.tx.remove("DeletedCase", id);
+    await unit.tx.clear("CaseUpdate", id);
+  }
+  return withJob;
+}

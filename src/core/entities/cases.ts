@@ -3,6 +3,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { AccountRef } from "../models/account.ts";
 import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate, CaseNodeUpdateInput } from "../models/case-node-update.ts";
+import type { DeletedCase } from "../models/deleted-job.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { isHeld } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
@@ -81,6 +82,12 @@ export class Cases {
     // One after another: a page of cases must not use the whole disk bandwidth.
     for (const item of items) whole.push(await this.#withUpdates(item, newest));
     return { items: whole, total };
+  }
+
+  /** Cases that were deleted alone and can be restored. */
+  deleted(query: ListQuery = {}): Promise<Page<DeletedCase>> {
+    const where = { ...query.where, deleted_at: { gte: 0 } };
+    return this.#store.table("DeletedCase").list({ ...query, where });
   }
 
   countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
@@ -216,7 +223,7 @@ async function freeCaseId(unit: Unit, jobId: string, ref: string): Promise<strin
   return createHash("sha256").update(`${jobId}\n${ref}`).digest("base64url");
 }
 
-/** Whether no case has an id, not even one of a deleted job. */
+/** Whether no case has an id, not even a deleted one. */
 async function isFree({ tx }: Unit, id: string): Promise<boolean> {
   const found = await Promise.all([tx.get("Case", id), tx.get("DeletedCase", id)]);
   return found.every((item) => item === undefined);
@@ -439,7 +446,7 @@ function followCase(item: StoredCase, event: LifecycleEvent): EntityStatus {
 }
 
 /** The error for an unknown case id. */
-function caseNotFound(id: string): ServiceError {
+export function caseNotFound(id: string): ServiceError {
   return new ServiceError("case_not_found", `Case "${id}" does not exist`, {
     detail: "The job's case_ids list the existing ones.",
   });

@@ -21,7 +21,9 @@ export type Change =
   | { kind: "case:opened"; case: StoredCase }
   /** `update` is the entry that the change added, if any. */
   | { kind: "case:changed"; case: StoredCase; previous: StoredCase; update?: CaseNodeUpdate; by?: string }
-  | { kind: "case:deleted"; case: StoredCase; by?: string };
+  | { kind: "case:deleted"; case: StoredCase; by?: string }
+  /** One that was deleted alone; those of a job return with `job:restored`. */
+  | { kind: "case:restored"; case: StoredCase; by?: string };
 
 /** Ids of jobs and cases that may have changed; `all` where it is not known which. */
 export interface Touched {

@@ -2,7 +2,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { DeletedJob } from "../models/deleted-job.ts";
 import type { StoredJob } from "../models/job.ts";
 import { laterOf } from "../store/timestamp.ts";
-import { splitHistory } from "./case-history.ts";
+import { eraseCasesOf, splitHistory } from "./case-history.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
 import { caseIdsOf, jobNotFound, leaveRelatives } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
@@ -42,7 +42,8 @@ export async function restoreJob(unit: Unit, id: string, by?: string): Promise<S
   if (await unit.tx.get("Job", id)) throw isTaken(`Job "${id}"`);
   for (const caseId of await unit.tx.ids("DeletedCase", "job_id", id)) {
     const item = await unit.tx.get("DeletedCase", caseId);
-    if (!item) continue;
+    // One that was deleted alone stays so.
+    if (!item || item.deleted_at !== undefined) continue;
     if (await unit.tx.get("Case", caseId)) throw isTaken(`Case "${caseId}"`);
     await unit.tx.remove("DeletedCase", caseId);
     await unit.tx.insert("Case", item);
@@ -61,16 +62,12 @@ export async function eraseJob(
   by?: string,
 ): Promise<{ readonly job: DeletedJob; readonly cases: number }> {
   const job = await deletedJob(unit, id);
-  const caseIds = await unit.tx.ids("DeletedCase", "job_id", id);
-  for (const caseId of caseIds) {
-    await unit.tx.remove("DeletedCase", caseId);
-    await unit.tx.clear("CaseUpdate", caseId);
-  }
+  const cases = await eraseCasesOf(unit, id);
   await unit.tx.remove("DeletedJob", id);
   await freeKey(unit.tx, job);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:erased", job, by });
-  return { job, cases: caseIds.length };
+  return { job, cases };
 }
 
 async function deletedJob(unit: Unit, id: string): Promise<DeletedJob> {

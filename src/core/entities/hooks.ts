@@ -22,6 +22,7 @@ export interface CoreHooks {
   "case:opened": ChangeOf<"case:opened">;
   "case:changed": ChangeOf<"case:changed">;
   "case:deleted": ChangeOf<"case:deleted">;
+  "case:restored": ChangeOf<"case:restored">;
   /** A line of a job's run log, after it is stored. */
   "run:entry": { job_id: string; seq: number; entry: RunEntry };
   /**
@@ -54,6 +55,7 @@ const CORE_HOOKS: Readonly<Record<keyof CoreHooks, true>> = {
   "case:opened": true,
   "case:changed": true,
   "case:deleted": true,
+  "case:restored": true,
   "run:entry": true,
   "jobs:touched": true,
   telemetry: true,

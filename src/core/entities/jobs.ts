@@ -16,7 +16,7 @@ import {
   type Transaction,
 } from "../store/store.ts";
 import { laterOf } from "../store/timestamp.ts";
-import { removeCase } from "./case-history.ts";
+import { eraseCasesOf, removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
 import type { Unit } from "./ledger.ts";
@@ -249,6 +249,7 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   const job = await unit.tx.get("Job", id);
   if (!job) throw jobNotFound(id);
   const removed = await removeCasesOf(unit, id, by);
+  await eraseCasesOf(unit, id);
   if (!isTerminal(job.status)) await removeWaits(unit, id);
   await unit.tx.remove("Job", id);
   await freeKey(unit.tx, job);

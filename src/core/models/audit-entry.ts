@@ -24,6 +24,8 @@ export const AUDIT_ACTIONS = [
   "job.token",
   "case.status",
   "case.delete",
+  "case.erase",
+  "case.restore",
   "case.answer",
   "case.assign",
   "case.link",

@@ -1,4 +1,5 @@
 import type { RetentionPolicy } from "../agents/retention-policy.ts";
+import { eraseCase } from "../entities/deleted-cases.ts";
 import { eraseJob } from "../entities/deleted-jobs.ts";
 import { isRefusal, type Ledger } from "../entities/ledger.ts";
 import type { ListQuery, Store } from "../store/store.ts";
@@ -19,30 +20,38 @@ export interface EraseParts {
   readonly onRefused?: (jobId: string, error: Error) => void;
 }
 
-/** Removes deleted jobs permanently whose time is over, or which retention would remove; returns how many. */
+/** Removes permanently what was deleted and whose time is over, or which retention would remove; returns how many jobs. */
 export async function eraseDeleted(parts: EraseParts, now: Date): Promise<number> {
   const { store, deletedKeep, policyOf } = parts;
-  const queries: ListQuery[] = [];
-  if (deletedKeep !== null)
-    queries.push({ where: { deleted_at: { lt: now.getTime() - deletedKeep } }, sort: "deleted_at" });
-  for (const { query } of await dueGroups(store, policyOf, now, "DeletedJob")) queries.push(query);
   let erased = 0;
-  for (const query of queries) erased += await eraseFound(parts, query);
+  if (deletedKeep !== null) {
+    const past = { where: { deleted_at: { lt: now.getTime() - deletedKeep } }, sort: "deleted_at" };
+    // Cases that were deleted alone; those of jobs go with their jobs.
+    await eraseFound(parts, "DeletedCase", past);
+    erased += await eraseFound(parts, "DeletedJob", past);
+  }
+  for (const { query } of await dueGroups(store, policyOf, now, "DeletedJob"))
+    erased += await eraseFound(parts, "DeletedJob", query);
   return erased;
 }
 
-async function eraseFound(parts: EraseParts, query: ListQuery): Promise<number> {
+async function eraseFound(
+  parts: EraseParts,
+  table: "DeletedJob" | "DeletedCase",
+  query: ListQuery,
+): Promise<number> {
   const { store, ledger, isOver, onRefused } = parts;
   let erased = 0;
   for (let kept = 0; ; ) {
-    const ids = await store.table("DeletedJob").ids({ ...query, skip: kept, limit: FOUND });
+    const ids = await store.table(table).ids({ ...query, skip: kept, limit: FOUND });
     for (const id of ids) {
       if (isOver()) return erased;
       try {
         const isErased = await ledger.write(async (unit) => {
           // Somebody may have restored it in the meantime.
-          if (!(await unit.tx.get("DeletedJob", id))) return false;
-          await eraseJob(unit, id, "retention");
+          if (!(await unit.tx.get(table, id))) return false;
+          if (table === "DeletedJob") await eraseJob(unit, id, "retention");
+          else await eraseCase(unit, id);
           return true;
         });
         if (isErased) erased++;

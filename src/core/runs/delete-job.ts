@@ -35,7 +35,7 @@ export async function deleteJob(
     const cases = keep === 0 ? await removeJob(unit, jobId, by) : await putAside(unit, jobId, by);
     const action = keep === 0 ? "job.erase" : "job.delete";
     await note(parts, unit, actor, { action, target: asJob(jobId), before: toNote(job, cases) });
-    return { value: { cases, restorableUntil: until(unit.now, keep) }, take: true };
+    return { value: { cases, restorableUntil: restorableUntil(unit.now, keep) }, take: true };
   };
   if (permanent && !(await parts.jobs.find(jobId))) return parts.ledger.write(erase);
   return takeFrom(parts, jobId, { end: END, work, needsRecord: false });
@@ -54,7 +54,8 @@ function toNote({ status, agent_name: agent, name }: StoredJob, cases: number) {
   return { status, agent, name, cases };
 }
 
-function until(now: string, keep: number | null): Deletion["restorableUntil"] {
+/** Until when what is deleted now can be restored; `keep` in milliseconds. */
+export function restorableUntil(now: string, keep: number | null): Deletion["restorableUntil"] {
   if (keep === null) return "indefinitely";
   return keep === 0 ? null : new Date(Date.parse(now) + keep).toISOString();
 }

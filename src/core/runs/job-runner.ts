@@ -17,6 +17,7 @@ import { ActiveRuns, toApplicant } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
 import { answerQuestion } from "./answer.ts";
 import { assignQuestion } from "./assign.ts";
+import { deleteCase, restoreDeletedCase } from "./delete-case.ts";
 import { deleteJob, restoreDeleted } from "./delete-job.ts";
 import { listCalls, type NamedCall } from "./fork/call-names.ts";
 import { continueJob, moveJobTo } from "./held-jobs.ts";
@@ -45,7 +46,7 @@ import type {
 import { type RequestParts, type RunnerParts, refuseWhenClosing } from "./runner-parts.ts";
 import { ActiveSchedules } from "./schedules/active-schedules.ts";
 import { Starts } from "./start.ts";
-import { deleteCase, overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./steer.ts";
+import { overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./steer.ts";
 import { isStorageError, whenWritable } from "./when-writable.ts";
 
 /** Makes the part that runs jobs. */
@@ -203,8 +204,16 @@ class JobRunner implements Runner {
     return restoreDeleted(this.#parts, jobId, actor);
   }
 
-  removeCase(caseId: string, actor: Actor): Promise<void> {
-    return deleteCase(this.#parts, caseId, actor);
+  removeCase(
+    caseId: string,
+    actor: Actor,
+    options?: DeletionOptions,
+  ): Promise<Pick<Deletion, "restorableUntil">> {
+    return deleteCase(this.#parts, caseId, actor, options);
+  }
+
+  restoreCase(caseId: string, actor: Actor): Promise<StoredCase> {
+    return restoreDeletedCase(this.#parts, caseId, actor);
   }
 
   get isPaused(): boolean {

@@ -167,7 +167,14 @@ export interface Runner {
   remove(jobId: string, by: Actor, options?: DeletionOptions): Promise<Deletion>;
   /** Restores a deleted job as it was; `job_not_found` where there is none. */
   restore(jobId: string, by: Actor): Promise<StoredJob>;
-  removeCase(caseId: string, by: Actor): Promise<void>;
+  /** Deletes a case, cancelled where it was open; its job goes on. It can be restored as a job can. */
+  removeCase(
+    caseId: string,
+    by: Actor,
+    options?: DeletionOptions,
+  ): Promise<Pick<Deletion, "restorableUntil">>;
+  /** Restores a case that was deleted alone; `case_not_found` where there is none. */
+  restoreCase(caseId: string, by: Actor): Promise<StoredCase>;
   /** Calls a method beside the run; its answer as it is for `chat`, a JobResponse for the others. */
   call(slug: string, call: MethodCall): Promise<unknown>;
   /** The newest JobResponse of a job. */

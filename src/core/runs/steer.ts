@@ -1,6 +1,6 @@
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { isServiceError } from "../base/errors.ts";
-import { endCases, overrideCase, removeCaseOfJob } from "../entities/cases.ts";
+import { endCases, overrideCase } from "../entities/cases.ts";
 import { caseIdsOf, endJob, moveJob, takeJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredCase } from "../models/case.ts";
@@ -183,23 +183,9 @@ export async function overrideCaseStatus(
 }
 
 /** Changes a case; where it has a question, its job is in memory meanwhile, as far as that is possible. */
-async function withJobOf<T>(parts: RequestParts, caseId: string, work: () => Promise<T>): Promise<T> {
+export async function withJobOf<T>(parts: RequestParts, caseId: string, work: () => Promise<T>): Promise<T> {
   const item = await parts.cases.get(caseId);
   return item.question ? whileAsked(parts, { jobId: item.job_id, caseId }, work) : work();
-}
-
-/** Removes a case; its job continues. */
-export function deleteCase(parts: RequestParts, caseId: string, actor: Actor): Promise<void> {
-  return withJobOf(parts, caseId, async () => {
-    const { job_id } = await parts.ledger.write(async (unit) => {
-      const removed = await removeCaseOfJob(unit, caseId, nameOf(actor));
-      const { status, job_id: job, name } = removed;
-      const before = { status, job, name };
-      await note(parts, unit, actor, { action: "case.delete", target: asCase(caseId), before });
-      return removed;
-    });
-    await parts.runs.find(job_id)?.questions.withdraw(caseId, `Case "${caseId}" was deleted`);
-  });
 }
 
 /** Stores a change of a job that may take it away from its run: nothing that the run still does is stored then. */

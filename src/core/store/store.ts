@@ -2,7 +2,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
-import type { DeletedJob } from "../models/deleted-job.ts";
+import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { ModelUse } from "../models/model-use.ts";
 import type {
@@ -61,7 +61,7 @@ export interface Tables {
   DamagedJob: DamagedJob;
   Case: StoredCase;
   DeletedJob: DeletedJob;
-  DeletedCase: StoredCase;
+  DeletedCase: DeletedCase;
   AgentSetting: AgentSetting;
   Retention: RetentionState;
   AuditHead: AuditHead;

@@ -1,5 +1,5 @@
 import type { StoredCase } from "../models/case.ts";
-import type { DeletedJob } from "../models/deleted-job.ts";
+import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { ModelUse } from "../models/model-use.ts";
@@ -116,14 +116,16 @@ const DELETED_JOB_TABLE: TableSpec<DeletedJob> = {
   text: ({ id, name }) => `${id}\n${name}`,
 };
 
-/** Cases of deleted jobs. */
-const DELETED_CASE_TABLE: TableSpec<StoredCase> = {
+/** Cases of deleted jobs, and cases that were deleted alone: only those have `deleted_at`. */
+const DELETED_CASE_TABLE: TableSpec<DeletedCase> = {
   name: "DeletedCase",
-  version: 1,
+  version: 2,
   entity: false,
-  index: ({ job_id }) => ({ job_id }),
+  index: ({ job_id, deleted_at }) => ({ job_id, deleted_at: time(deleted_at ?? null) }),
   facets: ["job_id"],
   sorted: [],
+  sparse: ["deleted_at"],
+  text: ({ id, name }) => `${id}\n${name}`,
 };
 
 const RETENTION_TABLE: TableSpec<RetentionState> = {

@@ -17,8 +17,14 @@ export interface Flash {
   readonly undo?: string | undefined;
 }
 
+/** What was deleted and can be restored. */
+export interface DeletedThing {
+  readonly kind: "jobs" | "cases";
+  readonly id: string;
+}
+
 /** The cookie value that carries a message to the next page. */
-function writeFlash(kind: Flash["kind"], text: string, undo: string | undefined): string {
+function writeFlash(kind: Flash["kind"], text: string, undo: DeletedThing | undefined): string {
   return Buffer.from(JSON.stringify({ kind, text: text.slice(0, 300), undo })).toString("base64url");
 }
 
@@ -27,26 +33,31 @@ export function readFlash(event: HttpEvent, own: OwnAddress): Flash | undefined 
   const value = readCookie(event, own, FLASH_COOKIE);
   if (!value) return undefined;
   try {
-    const { kind, text, undo } = JSON.parse(Buffer.from(value, "base64url").toString("utf8")) as Flash;
+    const { kind, text, undo } = JSON.parse(Buffer.from(value, "base64url").toString("utf8")) as Pick<
+      Flash,
+      "kind" | "text"
+    > & { undo?: DeletedThing };
     const good = kind === "good";
     return {
       kind: good ? "good" : "bad",
       icon: good ? "check" : "close",
       text: String(text).slice(0, 300),
-      undo: v.is(EntityIdSchema, undo) ? pathTo("deleted", undo, "restore") : undefined,
+      undo: v.is(EntityIdSchema, undo?.id)
+        ? pathTo(undo.kind === "cases" ? "deleted-cases" : "deleted", undo.id, "restore")
+        : undefined,
     };
   } catch {
     return undefined;
   }
 }
 
-/** The cookie that carries a message to the next page; with the id of a deleted job, a button that restores it. */
+/** The cookie that carries a message to the next page; with what was deleted, a button that restores it. */
 export function flashCookie(
   parts: AdminParts,
   event: HttpEvent,
   kind: Flash["kind"],
   text: string,
-  undo?: string,
+  undo?: DeletedThing,
 ): string {
   return toCookie(event, parts, { name: FLASH_COOKIE, value: writeFlash(kind, text, undo), maxAge: 30 });
 }

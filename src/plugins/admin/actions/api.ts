@@ -10,6 +10,7 @@ const tag = "Admin";
 const PathSchema = v.object({ id: EntityIdSchema });
 const StatusSchema = v.object({ status: EntityStatusSchema });
 const ChangedSchema = v.object({ message: v.string(), id: v.string(), status: EntityStatusSchema });
+const DeleteQuerySchema = v.object({ permanent: v.optional(v.picklist(["true", "false"])) });
 const changed = { 200: { description: "The new status", schema: ChangedSchema } };
 
 /** Changes by an operator, as JSON. */
@@ -53,7 +54,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         "A job that has not ended is cancelled first. It can be restored with `/admin/api/jobs/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted job, too.",
       tag,
       params: PathSchema,
-      query: v.object({ permanent: v.optional(v.picklist(["true", "false"])) }),
+      query: DeleteQuerySchema,
       responses: {
         200: {
           description: "What was deleted",
@@ -78,14 +79,28 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       path: "/admin/api/cases/{id}",
       auth: "session",
       summary: "Delete a case",
+      description:
+        "A case that has not ended is cancelled first; its job goes on. It can be restored with `/admin/api/cases/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted case, too.",
       tag,
       params: PathSchema,
+      query: DeleteQuerySchema,
       responses: {
-        200: { description: "What was deleted", schema: v.object({ message: v.string(), id: v.string() }) },
+        200: {
+          description: "What was deleted",
+          schema: v.object({
+            message: v.string(),
+            id: v.string(),
+            /** ISO 8601, `indefinitely`, or `null` where it cannot be restored. */
+            restorable_until: v.nullable(v.string()),
+          }),
+        },
       },
-      handler: async ({ params: { id }, caller }) => {
-        await runner().removeCase(id, caller);
-        return { message: `Case "${id}" was deleted`, id };
+      handler: async ({ params: { id }, query, caller }) => {
+        const { restorableUntil } = await runner().removeCase(id, caller, {
+          permanent: query.permanent === "true",
+        });
+        const message = `Case "${id}" was deleted${restorableUntil === null ? " permanently" : ""}`;
+        return { message, id, restorable_until: restorableUntil };
       },
     }),
     defineRoute({

@@ -127,11 +127,11 @@ export function forkConfirm(job: StoredJob, calls: readonly NamedCall[], line: n
 }
 
 /** Confirmations of changes to a case. */
-export function caseConfirms(item: StoredCase, action: string): Confirm {
+export function caseConfirms(parts: AdminParts, item: StoredCase, action: string): Confirm {
   const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
   if (action === "status") return { ...base, ...statusConfirm(item.status, "case") };
   const lines = [
-    `"${item.name}" will be deleted with ${countOf(item.update_count, "update")}. Its job is kept. This cannot be undone.`,
+    `"${item.name}" will be deleted with ${countOf(item.update_count, "update")}. Its job is kept. ${textOfUndo(parts)}`,
   ];
   return {
     ...base,

@@ -5,7 +5,7 @@ import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
-import { flashCookie } from "../flash.ts";
+import { type DeletedThing, flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
@@ -28,8 +28,8 @@ type Act = (
 interface Elsewhere {
   readonly text: string;
   readonly path: string;
-  /** The deleted job that can be restored right away. */
-  readonly undo?: string;
+  /** What was deleted and can be restored right away. */
+  readonly undo?: DeletedThing;
 }
 
 /**
@@ -52,7 +52,7 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
       pair(parts, "cases", {
         action,
         act,
-        confirm: async (id) => caseConfirms(await parts.cases.summary(id), action),
+        confirm: async (id) => caseConfirms(parts, await parts.cases.summary(id), action),
       }),
     ),
   ];
@@ -68,7 +68,7 @@ export interface Pair {
 /** The routes of a change: its confirmation, and the change. */
 export function pair(
   parts: AdminParts,
-  kind: "jobs" | "cases" | "schedules" | "deleted",
+  kind: "jobs" | "cases" | "schedules" | "deleted" | "deleted-cases",
   { action, act, confirm }: Pair,
 ): RouteDefinition[] {
   const path = `/admin/${kind}/{id}/${action}`;
@@ -95,7 +95,7 @@ export function pair(
       handler: async ({ params, event, caller }) => {
         const form = await readForm(event);
         const list = `/admin/${kind}`;
-        const here = kind === "schedules" || kind === "deleted" ? list : pathTo(kind, params.id);
+        const here = kind === "jobs" || kind === "cases" ? pathTo(kind, params.id) : list;
         const after = action === "delete" ? list : here;
         return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, caller }) });
       },
@@ -162,7 +162,7 @@ const JOB_ACTS: Readonly<Record<string, Act>> = {
   delete: async ({ runner }, id, { caller }) => {
     const { cases, restorableUntil } = await runner().remove(id, caller);
     const text = `The job was deleted${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
-    return { text, path: "/admin/jobs", ...(restorableUntil !== null && { undo: id }) };
+    return { text, path: "/admin/jobs", ...(restorableUntil !== null && { undo: { kind: "jobs", id } }) };
   },
 };
 
@@ -172,8 +172,9 @@ const CASE_ACTS: Readonly<Record<string, Act>> = {
     return `The status was set to "${labelOf(status)}".`;
   },
   delete: async ({ runner }, id, { caller }) => {
-    await runner().removeCase(id, caller);
-    return "The case was deleted.";
+    const { restorableUntil } = await runner().removeCase(id, caller);
+    const undo = restorableUntil !== null && ({ undo: { kind: "cases", id } } as const);
+    return { text: "The case was deleted.", path: "/admin/cases", ...undo };
   },
 };
 

@@ -29,14 +29,26 @@ export const JobRowSchema = v.object({
   run_count: v.number(),
 });
 
+const DELETED = {
+  deleted_at: v.string(),
+  deleted_by: v.nullable(v.string()),
+  /** `null`: indefinitely. */
+  restorable_until: v.nullable(v.string()),
+};
+
 /** Deleted jobs that can be restored. */
 export const DeletedJobsSchema = pageOf(
   v.object({
     ...v.pick(JobSchema, ["id", "name", "agent_name", "status", "created_at", "finished_at"]).entries,
-    deleted_at: v.string(),
-    deleted_by: v.nullable(v.string()),
-    /** `null`: indefinitely. */
-    restorable_until: v.nullable(v.string()),
+    ...DELETED,
+  }),
+);
+
+/** Cases that were deleted alone and can be restored. */
+export const DeletedCasesSchema = pageOf(
+  v.object({
+    ...v.pick(CaseSchema, ["id", "name", "job_id", "status", "created_at", "finished_at"]).entries,
+    ...DELETED,
   }),
 );
 

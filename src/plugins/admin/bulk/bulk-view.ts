@@ -134,15 +134,14 @@ async function readOutcome(
 }
 
 /** Whether what it has deleted can be restored. */
-export function canUndo({ service }: AdminParts, { kind, action, state, done }: BulkOperation): boolean {
+export function canUndo({ service }: AdminParts, { action, state, done }: BulkOperation): boolean {
   const isOver = state === "done" || state === "aborted";
-  return kind === "jobs" && action === "delete" && isOver && done > 0 && service.deletedRetention !== 0;
+  return action === "delete" && isOver && done > 0 && service.deletedRetention !== 0;
 }
 
-function consequenceOf(parts: AdminParts, { kind, action }: BulkOperation): string {
+function consequenceOf(parts: AdminParts, { action }: BulkOperation): string {
   if (action !== "delete") return CONSEQUENCES[action];
-  const undo = kind === "jobs" ? textOfUndo(parts).replace("It can", "They can") : "This cannot be undone.";
-  return `${CONSEQUENCES.delete} ${undo}`;
+  return `${CONSEQUENCES.delete} ${textOfUndo(parts).replace("It can", "They can")}`;
 }
 
 const VERBS: Readonly<Record<BulkAction, string>> = {

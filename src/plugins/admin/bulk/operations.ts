@@ -178,7 +178,8 @@ export class BulkOperations {
       else if (action === "continue") await runner.continue(id, by);
       else if (action === "resume") await runner.resume(id, limits, by);
       else if (action === "restart") await runner.retry(id, "start", by);
-      else if (action === "restore") await runner.restore(id, by);
+      else if (action === "restore")
+        await (kind === "jobs" ? runner.restore(id, by) : runner.restoreCase(id, by));
       else if (kind === "jobs") await runner.remove(id, by);
       else await runner.removeCase(id, by);
     } catch (error) {

@@ -138,14 +138,16 @@ async function undoBulk(parts: AdminParts, id: string, by: Caller): Promise<Bulk
   const operation = await parts.bulk.get(id);
   if (!canUndo(parts, operation)) {
     throw new ServiceError("invalid_transition", "Nothing that this operation did can be undone", {
-      detail: "Only the deletion of jobs can, once it has ended.",
+      detail: "Only a deletion can, once it has ended.",
     });
   }
+  const { kind } = operation;
   const where = { id: [...operation.ids] };
-  const { items } = await parts.jobs.deleted({ where, sort: "id", limit: operation.ids.length });
+  const query = { where, sort: "id", limit: operation.ids.length };
+  const { items } = await (kind === "jobs" ? parts.jobs.deleted(query) : parts.cases.deleted(query));
   const undo = await parts.bulk.preview({
-    ...{ kind: "jobs", action: "restore", by },
-    ids: items.map((job) => job.id),
+    ...{ kind, action: "restore", by },
+    ids: items.map(({ id }) => id),
     cost: items.reduce((sum, { total_cost }) => sum + total_cost, 0),
     leftOut: operation.ids.length - items.length,
   });

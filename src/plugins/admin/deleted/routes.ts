@@ -1,11 +1,11 @@
 import * as v from "valibot";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
-import type { DeletedJob } from "../../../core/models/deleted-job.ts";
+import type { DeletedCase, DeletedJob } from "../../../core/models/deleted-job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { button } from "../actions/confirms.ts";
 import { pair } from "../actions/forms.ts";
-import { DeletedJobsSchema } from "../answers/entities.ts";
+import { DeletedCasesSchema, DeletedJobsSchema } from "../answers/entities.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
@@ -14,69 +14,103 @@ import type { Resource } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
-const PATH = "/admin/deleted";
 const QuerySchema = filterQuery({
   ...pageQuery({ max: 100, default: 50 }),
   search: optionalText(v.pipe(v.string(), v.maxLength(200))),
 });
 type Query = v.InferOutput<typeof QuerySchema>;
 
-/** Jobs that were deleted: restore them, or delete them permanently. */
+/** What was deleted alone: jobs, or cases of jobs that are still listed. */
+interface Kind {
+  readonly one: "job" | "case";
+  readonly many: "jobs" | "cases";
+  readonly place: "deleted" | "deleted-cases";
+  readonly schema: v.GenericSchema;
+  /** What a person is told of a restoration. */
+  readonly returns: string;
+}
+const JOBS: Kind = {
+  ...{ one: "job", many: "jobs", place: "deleted", schema: DeletedJobsSchema },
+  returns: "returns to the list of jobs as it was, with its cases.",
+};
+const CASES: Kind = {
+  ...{ one: "case", many: "cases", place: "deleted-cases", schema: DeletedCasesSchema },
+  returns: "returns to its job with its history. If it was open, it is cancelled.",
+};
+
+/** Jobs and cases that were deleted: restore them, or delete them permanently. */
 export function deletedRoutes(parts: AdminParts): RouteDefinition[] {
+  return [JOBS, CASES].flatMap((kind) => routesOf(parts, kind));
+}
+
+function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
+  const { one, many, place } = kind;
+  const path = `/admin/${place}`;
+  const noun = one === "job" ? "Job" : "Case";
+  const restore = (id: string, by: Parameters<ReturnType<AdminParts["runner"]>["restore"]>[1]) =>
+    one === "job" ? parts.runner().restore(id, by) : parts.runner().restoreCase(id, by);
   return [
     ...resourceRoutes(parts, {
-      page: [PATH, "Deleted jobs page"],
+      page: [path, `Deleted ${many} page`],
       api: [
-        "/admin/api/deleted",
-        "List deleted jobs",
+        `/admin/api/${place}`,
+        `List deleted ${many}`,
         "Those that can be restored, the last deleted one first. `search` matches id and name.",
       ],
       query: QuerySchema,
-      answer: "Deleted jobs",
-      schema: DeletedJobsSchema,
-      resource: ({ query }) => deletedResource(parts, query),
+      answer: `Deleted ${many}`,
+      schema: kind.schema,
+      resource: ({ query }) => deletedResource(parts, kind, query),
     }),
     defineRoute({
       method: "POST",
-      path: "/admin/api/jobs/{id}/restore",
+      path: `/admin/api/${many}/{id}/restore`,
       auth: "session",
-      summary: "Restore a deleted job",
-      description: "As it was, with its cases. One that was open when it was deleted is cancelled: retry it.",
+      summary: `Restore a deleted ${one}`,
+      description:
+        one === "job"
+          ? "As it was, with its cases. One that was open when it was deleted is cancelled: retry it."
+          : "With its history. One that was open when it was deleted is cancelled. A case that was deleted with its job returns with it.",
       tag: "Admin",
       params: v.object({ id: EntityIdSchema }),
       responses: {
         200: {
-          description: "The job",
+          description: `The ${one}`,
           schema: v.object({ message: v.string(), id: v.string(), status: v.string() }),
         },
       },
       handler: async ({ params, caller }) => {
-        const { id, status } = await parts.runner().restore(params.id, caller);
-        return { message: `Job "${id}" was restored`, id, status };
+        const { id, status } = await restore(params.id, caller);
+        return { message: `${noun} "${id}" was restored`, id, status };
       },
     }),
-    ...pair(parts, "deleted", {
+    ...pair(parts, place, {
       action: "restore",
-      act: async ({ runner }, id, { caller }) => {
-        await runner().restore(id, caller);
-        return { text: "The job was restored.", path: pathTo("jobs", id) };
+      act: async (_parts, id, { caller }) => {
+        await restore(id, caller);
+        return { text: `The ${one} was restored.`, path: pathTo(many, id) };
       },
       confirm: async (id) => ({
-        ...{ action: pathTo("deleted", id, "restore"), back: PATH, fields: "" },
-        title: "Restore this job?",
-        lines: [`"${id}" returns to the list of jobs as it was, with its cases.`],
+        ...{ action: pathTo(place, id, "restore"), back: path, fields: "" },
+        title: `Restore this ${one}?`,
+        lines: [`"${id}" ${kind.returns}`],
         buttons: [button("Restore", {})],
       }),
     }),
-    ...pair(parts, "deleted", {
+    ...pair(parts, place, {
       action: "erase",
       act: async ({ runner }, id, { caller }) => {
-        const { cases } = await runner().remove(id, caller, { permanent: true });
+        const permanent = { permanent: true };
+        if (one === "case") {
+          await runner().removeCase(id, caller, permanent);
+          return "The case was deleted permanently.";
+        }
+        const { cases } = await runner().remove(id, caller, permanent);
         return `The job was deleted permanently${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
       },
       confirm: async (id) => ({
-        ...{ action: pathTo("deleted", id, "erase"), back: PATH, fields: "" },
-        title: "Delete this job permanently?",
+        ...{ action: pathTo(place, id, "erase"), back: path, fields: "" },
+        title: `Delete this ${one} permanently?`,
         lines: [`Nothing of "${id}" will be left. This cannot be undone.`],
         buttons: [button("Delete permanently", { style: "danger" })],
       }),
@@ -84,39 +118,41 @@ export function deletedRoutes(parts: AdminParts): RouteDefinition[] {
   ];
 }
 
-function deletedResource(parts: AdminParts, query: Query): Resource {
+function deletedResource(parts: AdminParts, { one, many, place }: Kind, query: Query): Resource {
   const { limit, skip } = query;
   const { search } = withoutEmpty(query);
   const kept = parts.service.deletedRetention;
-  const read = () => parts.jobs.deleted({ sort: "-deleted_at", limit, skip, ...(search && { search }) });
+  const read = async () => {
+    const wanted = { sort: "-deleted_at", limit, skip, ...(search && { search }) };
+    const { items, total } =
+      one === "job" ? await parts.jobs.deleted(wanted) : await parts.cases.deleted(wanted);
+    return { total, rows: items.map((item) => toRow(item, kept)) };
+  };
   return {
     page: "deleted",
     fragment: "deleted",
     json: async () => {
-      const { items, total } = await read();
-      return toPageOf(
-        items.map((job) => toRow(job, kept)),
-        { total, limit, skip },
-      );
+      const { rows, total } = await read();
+      return toPageOf(rows, { total, limit, skip });
     },
     state: async () => {
-      const { items, total } = await read();
+      const { rows, total } = await read();
       const now = parts.clock();
-      const to = (at: number) => withQuery(PATH, { search, skip: at || undefined });
+      const path = `/admin/${place}`;
+      const to = (at: number) => withQuery(path, { search, skip: at || undefined });
       return {
         total: formatCount(total),
         search: search ?? "",
-        rows: items.map((job) => {
-          const { restorable_until: until, ...row } = toRow(job, kept);
-          return {
-            ...row,
-            status: statusPiece(row.status).toString(),
-            deleted: timePiece(row.deleted_at, now).toString(),
-            until: until === null ? "" : timePiece(until, now).toString(),
-            restoreHref: pathTo("deleted", row.id, "restore"),
-            eraseHref: pathTo("deleted", row.id, "erase"),
-          };
-        }),
+        ...{ one, many, path },
+        rows: rows.map((row) => ({
+          ...{ id: row.id, name: row.name, deleted_by: row.deleted_by },
+          owner: "job_id" in row ? row.job_id : row.agent_name,
+          status: statusPiece(row.status).toString(),
+          deleted: timePiece(row.deleted_at, now).toString(),
+          until: row.restorable_until === null ? "" : timePiece(row.restorable_until, now).toString(),
+          restoreHref: pathTo(place, row.id, "restore"),
+          eraseHref: pathTo(place, row.id, "erase"),
+        })),
         previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
         next: skip + limit < total ? to(skip + limit) : "",
       };
@@ -124,9 +160,12 @@ function deletedResource(parts: AdminParts, query: Query): Resource {
   };
 }
 
-/** A deleted job in the list; `kept` in milliseconds. */
-function toRow(job: DeletedJob, kept: number | null) {
-  const { id, name, agent_name, status, created_at, finished_at, deleted_at, deleted_by } = job;
+/** What was deleted, in the list; `kept` in milliseconds. */
+function toRow(item: DeletedJob | DeletedCase, kept: number | null) {
+  const { id, name, status, created_at, finished_at } = item;
+  const deleted_at = item.deleted_at!;
   const restorable_until = kept === null ? null : new Date(Date.parse(deleted_at) + kept).toISOString();
-  return { id, name, agent_name, status, created_at, finished_at, deleted_at, deleted_by, restorable_until };
+  const owner = "job_id" in item ? { job_id: item.job_id } : { agent_name: item.agent_name };
+  const about = { id, name, ...owner, status, created_at, finished_at };
+  return { ...about, deleted_at, deleted_by: item.deleted_by ?? null, restorable_until };
 }

@@ -21,6 +21,7 @@ const SEARCHED = 100;
 const OTHER_PAGES = [
   ["/admin/failures", "Failures by reason"],
   ["/admin/deleted", "Deleted jobs"],
+  ["/admin/deleted-cases", "Deleted cases"],
   ["/admin/sessions", "Sessions"],
   ["/admin/help", "Keyboard"],
 ] as const;

@@ -76,6 +76,7 @@ export class LiveHub {
         const asked = item.status === "awaiting" && previous.status !== "awaiting";
         this.#note("cases", item.id, item.job_id, asked ? "asked" : undefined);
       }),
+      hooks.on("case:restored", ({ case: item }) => this.#note("cases", item.id, item.job_id)),
       hooks.on("case:deleted", ({ case: item }) => this.#note("cases", item.id, item.job_id)),
       hooks.on("run:entry", ({ job_id }) => this.#note("jobs", job_id, job_id)),
       hooks.on("jobs:touched", ({ jobs, cases }) => {
