@@ -123,7 +123,7 @@ test.each(["case", "job", "retry"] as const)("the history goes with the %s", asy
   expect(await stored()).toBe(1);
 
   const runner = service.get(RUNNER);
-  if (what === "case") await runner.removeCase("a", "test");
+  if (what === "case") await runner.removeCase("a", "test", { permanent: true });
   if (what === "job") await runner.remove(id, "test", { permanent: true });
   if (what === "retry") {
     await runner.stop(id);
