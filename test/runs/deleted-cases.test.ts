@@ -75,7 +75,7 @@ it("a deleted case leaves its job and every list, and returns whole when it is r
   expect((await call(server, "POST", "cases/order-1/restore")).text).toContain("is not deleted");
 });
 
-it("a case that is deleted while it asks is cancelled: its job goes on, and it is restored as that", async () => {
+it("a case that is deleted while it asks is cancelled: its job continues, and it is restored as that", async () => {
   await using server = await serve();
   await startJob(server.service, { id: "a", fields: { n: 2 } });
   await until(server.service, "a", ["awaiting"]);
@@ -95,7 +95,7 @@ it("a case that is deleted while it asks is cancelled: its job goes on, and it i
   expect(log).toContain("case restored");
 });
 
-it("a case that was deleted alone stays deleted when its job is deleted and restored, and goes with it for good", async () => {
+it("a case that was deleted alone stays deleted when its job is deleted and restored, and goes with it permanently", async () => {
   await using server = await serve();
   await startJob(server.service, { id: "a" });
   await until(server.service, "a");
@@ -135,7 +135,7 @@ it("a later case never gets the id of a deleted one", async () => {
   ]);
 });
 
-it("a deleted case is removed for good when its time is over, when a person says so, and where nothing is kept", async () => {
+it("a deleted case is removed permanently when its time is over, when a person says so, and where nothing is kept", async () => {
   await using server = await serve({ deletedRetention: "10h" });
   await startJob(server.service, { id: "a" });
   await until(server.service, "a");

@@ -8,7 +8,7 @@ import { caseNotFound, endCase } from "./cases.ts";
 import { changeJob } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
 
-/** Deletes a case inside a unit so that it can be restored, cancelled where it was open; its job goes on. */
+/** Deletes a case inside a unit so that it can be restored, cancelled where it was open; its job continues. */
 export async function putCaseAside(unit: Unit, id: string, by?: string): Promise<void> {
   const found = await unit.tx.get("Case", id);
   if (!found) throw caseNotFound(id);

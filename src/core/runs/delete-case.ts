@@ -7,7 +7,7 @@ import type { Deletion, DeletionOptions } from "./runner.ts";
 import { asCase, note, type RequestParts } from "./runner-parts.ts";
 import { withJobOf } from "./steer.ts";
 
-/** Deletes a case, cancelled where it was open, and answers its question for the run; the job goes on. */
+/** Deletes a case, cancelled where it was open, and answers its question for the run; the job continues. */
 export async function deleteCase(
   parts: RequestParts,
   caseId: string,

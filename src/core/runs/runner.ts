@@ -167,7 +167,7 @@ export interface Runner {
   remove(jobId: string, by: Actor, options?: DeletionOptions): Promise<Deletion>;
   /** Restores a deleted job as it was; `job_not_found` where there is none. */
   restore(jobId: string, by: Actor): Promise<StoredJob>;
-  /** Deletes a case, cancelled where it was open; its job goes on. It can be restored as a job can. */
+  /** Deletes a case, cancelled where it was open; its job continues. It can be restored as a job can. */
   removeCase(
     caseId: string,
     by: Actor,

@@ -80,7 +80,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       auth: "session",
       summary: "Delete a case",
       description:
-        "A case that has not ended is cancelled first; its job goes on. It can be restored with `/admin/api/cases/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted case, too.",
+        "A case that has not ended is cancelled first; its job continues. It can be restored with `/admin/api/cases/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted case, too.",
       tag,
       params: PathSchema,
       query: DeleteQuerySchema,

@@ -26,7 +26,7 @@ interface Kind {
   readonly many: "jobs" | "cases";
   readonly place: "deleted" | "deleted-cases";
   readonly schema: v.GenericSchema;
-  /** What a person is told of a restoration. */
+  /** What the confirmation says of a restoration. */
   readonly returns: string;
 }
 const JOBS: Kind = {
