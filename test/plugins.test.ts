@@ -77,7 +77,17 @@ describe("plugins", () => {
     );
     expect(methods(server.service.get(CASES))).toEqual(
       [
-        ...["constructor", "countBy", "find", "get", "list", "listWithUpdates", "ofJob", "summary"],
+        ...[
+          "constructor",
+          "countBy",
+          "deleted",
+          "find",
+          "get",
+          "list",
+          "listWithUpdates",
+          "ofJob",
+          "summary",
+        ],
         "updates",
       ].sort(),
     );

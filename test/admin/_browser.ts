@@ -79,6 +79,8 @@ interface Finding {
  * page's policy is unchanged.
  */
 export async function findings(page: Page, source: string, view: View): Promise<string[]> {
+  // A page that a form has just opened may be there before its style sheet.
+  await page.waitForLoadState("load");
   const client = await page.context().newCDPSession(page);
   const { frameTree } = (await client.send("Page.getFrameTree")) as { frameTree: { frame: { id: string } } };
   const world = { frameId: frameTree.frame.id };

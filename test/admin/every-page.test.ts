@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { defineAgent } from "agent-control-service";
+import { defineAgent, defineChat } from "agent-control-service";
+import { THREADS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, vi } from "vitest";
@@ -39,6 +40,29 @@ const worker = defineAgent({
   },
 });
 
+const waiter = defineAgent({
+  name: "Waiter",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: [{ name: "order", field_type: "IntegerField", default: 42 }],
+      run: async ({ job, fields }) => {
+        const where = { "order.id": fields.order };
+        return (await job.waitFor("payment", { where, since: new Date(0), deadline: "3d" })).id;
+      },
+    },
+  },
+});
+const baker = defineChat({
+  name: "Baker",
+  version: "1.0.0",
+  async reply({ message, turn }) {
+    await turn.step("search", () => ({ found: [UNBROKEN] }), { kind: "tool", input: { query: message } });
+    if (message === "no") throw new Error(UNBROKEN);
+    return `${ARABIC} ${UNBROKEN}`;
+  },
+});
+
 /** Pages and states: 200 % zoom of 1360 pixels is a window of 680. */
 const PAGES: Readonly<Record<string, string>> = {
   ...{ dashboard: "", week: "?range=7d", jobs: "jobs", "no-jobs": "jobs?search=nothing", cases: "cases" },
@@ -58,6 +82,7 @@ const PAGES: Readonly<Record<string, string>> = {
     agent: "agents/worker",
     start: "agents/worker/start",
   },
+  ...{ chat: "jobs/thread/chat", "new-chat": "agents/baker/chat", "waits-for-event": "jobs/waits-43" },
   ...{ models: "models", schedules: "schedules", events: "events", "events-waiting": "events/waiting" },
   ...{ console: "console", deliveries: "deliveries", audit: "audit", server: "server", sessions: "sessions" },
   ...{ help: "help", find: "find", "nothing-found": "find?q=nothing+at+all", missing: "jobs/none" },
@@ -76,7 +101,18 @@ beforeAll(async () => {
   if (!chromium.met) return;
   [browser, server, axe] = await Promise.all([
     launch(),
-    testServer({ agents: [worker] }),
+    testServer({
+      agents: [worker, waiter, baker],
+      schedules: [
+        { id: "nightly", cron: "0 3 * * *", agent: waiter },
+        {
+          id: UNBROKEN.slice(0, 100),
+          cron: "*/15 8-18 * * MON-FRI",
+          timezone: "Europe/Berlin",
+          agent: waiter,
+        },
+      ],
+    }),
     readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"),
   ]);
   for (const [id, order, status] of [
@@ -91,6 +127,18 @@ beforeAll(async () => {
       { timeout: 60_000 },
     );
   }
+  for (const order of [42, 43])
+    await server.request("/agents/waiter/jobs", {
+      json: { job_context: { job_id: `waits-${order}`, mission_name: ARABIC }, job_fields: { order } },
+    });
+  for (const [id, order] of [
+    ["paid", 42],
+    [UNBROKEN.slice(0, 100), 9],
+  ] as const)
+    await server.request("/events/payment", { json: { id, data: { order: { id: order }, text: UNBROKEN } } });
+  const threads = server.service.get(THREADS);
+  await threads.start("baker", { message: ARABIC }, { id: "thread" });
+  for (const message of [UNBROKEN, "no"]) await threads.say("thread", message);
   await seedJob(server.service, { id: "open", name: ARABIC, agent: "worker", status: "in_progress" });
   await seedJob(server.service, { id: "cancelled", agent: "worker", status: "cancelled" });
   await seedJob(server.service, { id: "queued", agent: "gone-agent" });

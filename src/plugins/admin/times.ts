@@ -2,6 +2,7 @@ import type { HttpEvent } from "../../core/http/route.ts";
 import { readCookie } from "./cookies.ts";
 import type { OwnAddress } from "./same-origin.ts";
 import { stampsIn } from "./views/format.ts";
+import { isZone } from "./zones.ts";
 
 export const TIMES_COOKIE = "svc-times";
 
@@ -44,6 +45,7 @@ export function zoneOf({ zone, local }: TimeSetting): string {
 
 const TIME = /<time([^>]*?) datetime="([^"]*)" title="[^"]*" data-(relative|until)([^>]*)>([^<]*)<\/time>/g;
 const PLAIN = /(<(?:time|text)[^>]*? data-(clock|tick|day)="([^"]*)"[^>]*>)[^<]*/g;
+const ZONE = 'name="zone" value=""';
 const LABEL = /(data-from="([^"]*)"[^>]*?(?: aria-label="|>))\d{4}-\d\d-\d\d \d\d:\d\d UTC/g;
 
 /**
@@ -56,6 +58,7 @@ export function withTimes(page: string, setting: TimeSetting): string {
   if (zone === "UTC" && !isAbsolute) return page;
   const stamp = stampsIn(zone);
   return page
+    .replaceAll(ZONE, () => `name="zone" value="${zone}"`)
     .replace(TIME, (_, before, iso, kind, rest, text) => {
       const isPoint = kind === "relative";
       const shown = !isAbsolute ? text : isPoint ? stamp(iso) : `${text} (${stamp(iso)})`;
@@ -67,13 +70,4 @@ export function withTimes(page: string, setting: TimeSetting): string {
       return isAbsolute ? `${tag}${stamp(iso, kind === "tick" ? "second" : "day")}` : whole;
     })
     .replace(LABEL, (_, before: string, iso: string) => `${before}${stamp(iso, "minute")}`);
-}
-
-function isZone(name: string): boolean {
-  if (!/^[A-Za-z0-9_+/-]{1,60}$/.test(name)) return false;
-  try {
-    return new Intl.DateTimeFormat("en", { timeZone: name }) !== undefined;
-  } catch {
-    return false;
-  }
 }

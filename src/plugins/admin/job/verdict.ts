@@ -87,7 +87,7 @@ function titleOf(job: StoredJob, call: Call | undefined, { caseNames, now }: Ver
       if (isHeld(job)) return reason ?? "Held until a person decides";
       return job.open_questions > 0 ? `Waiting for ${countOf(job.open_questions, "answer")}` : "Waiting";
     case "in_progress":
-      return call ? `${call.call === "step" ? "Running" : "In"} ${where}` : "Running";
+      return call ? `${call.call === "step" ? "Running" : (DOES[call.call] ?? "In")} ${where}` : "Running";
   }
 }
 
@@ -97,6 +97,13 @@ function placeOf(call: Call, caseNames: ReadonlyMap<string, string>): string {
   const of = call.case_id === undefined ? "" : ` of ${name ?? call.case_id}`;
   return `${toLabel(what).toLowerCase()} “${call.name}”${of}`;
 }
+
+/** What a job does in a call that is not a step. */
+const DOES: Readonly<Partial<Record<Call["call"], string>>> = {
+  ask: "Waiting for",
+  child: "Waiting for",
+  event: "Waiting for",
+};
 
 const REASONS: Readonly<Partial<Record<NonNullable<StoredJob["stop_reason"]>, string>>> = {
   max_cases: "Reached its limit of cases",

@@ -16,13 +16,13 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     kind: "jobs",
     title: "Jobs",
     description:
-      "Filters combine. `agent_name` is a part of the agent's slug, `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name and the first line of the error. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, `min_duration` is in seconds.",
+      "Filters combine. `agent_name` is a part of the agent's slug, `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name and the first line of the error. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
     schema: JobsQuerySchema,
     table: parts.jobs,
     filters: FILTERS,
     filterLabels: {
       ...{ search: "Search", agent_name: "Agent", stop_reason: "Reason", parent_id: "Parent" },
-      ...{ failure: "Failure", since: "Created from", until: "Created before" },
+      ...{ failure: "Failure", since: "Created from", until: "Created before", zone: "Days in" },
       ...{ min_cost: "Cost from", min_duration: "Seconds from", min_runs: "Runs from" },
     },
     columns: [
@@ -63,7 +63,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
 
 const FILTERS = [
   ...(["search", "agent_name", "stop_reason", "parent_id", "failure"] as const),
-  ...(["since", "until", "min_cost", "min_duration", "min_runs"] as const),
+  ...(["since", "until", "zone", "min_cost", "min_duration", "min_runs"] as const),
 ] as const;
 
 const REASONS = [

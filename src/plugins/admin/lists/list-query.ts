@@ -5,6 +5,7 @@ import { StopReasonSchema } from "../../../core/models/job.ts";
 import { EntityIdSchema, TimestampSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
+import { startOf, ZoneSchema } from "../zones.ts";
 
 export const DEFAULT_LIMIT = 50;
 export const DEFAULT_SORT = "-created_at";
@@ -28,6 +29,8 @@ const jobFilters = {
   failure: optionalText(v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be the id of a reason"))),
   since: optionalText(moment),
   until: optionalText(moment),
+  /** In which the days of `since` and `until` begin. @default UTC */
+  zone: optionalText(ZoneSchema),
   min_cost: optionalText(amount),
   /** Seconds. */
   min_duration: optionalText(amount),
@@ -87,11 +90,11 @@ export const CasesFilterSchema = filterQuery(caseFilters);
 export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
   const { status, agent_name, stop_reason, parent_id, failure, search, limit, skip, sort, ...ranges } =
     withoutEmpty(query);
-  const { since, until, min_cost, min_duration, min_runs } = ranges;
+  const { since, until, zone, min_cost, min_duration, min_runs } = ranges;
   const where = {
     ...{ status, stop_reason, parent_id, failure },
     agent_name: agent_name === undefined ? undefined : { contains: agent_name },
-    created_at: range(since && Date.parse(since), until && Date.parse(until)),
+    created_at: range(since && startOf(since, zone), until && startOf(until, zone)),
     total_cost: range(min_cost),
     duration: range(min_duration === undefined ? undefined : min_duration * 1000),
     run_count: range(min_runs),

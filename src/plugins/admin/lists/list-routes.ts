@@ -70,18 +70,19 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       summary: `Counts of the ${kind} list, and how many are new since it was rendered`,
       query: v.strictObject({
         ...schema.entries,
-        since: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/))),
+        after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/))),
       }),
       responses: fragment("Tabs"),
       handler: async ({ query, event }) => {
-        const { since = parts.clock().getTime(), ...given } = query as Q & { since?: string };
+        const { after = parts.clock().getTime(), ...given } = query as Q & { after?: string };
         const { where, search } = list.toListQuery(given as unknown as Q);
-        const newer = { ...where, created_at: { gte: Number(since) } };
+        const { gte = 0, ...until } = (where?.created_at ?? {}) as { gte?: number };
+        const newer = { ...where, created_at: { ...until, gte: Math.max(gte, Number(after)) } };
         const [source, added] = await Promise.all([
           readSource(list, given as unknown as Q),
           list.table.list({ where: newer, search, limit: 0 }),
         ]);
-        const state = { list: toTabsView(source, { since: Number(since), added: added.total }) };
+        const state = { list: toTabsView(source, { after: Number(after), added: added.total }) };
         return renderFragment(parts, event, { template: "entity-tabs", state });
       },
     }),
@@ -126,6 +127,8 @@ async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
   // A tab shows the count that a click on it would list: the other filters apply, the status does not.
   const counts = await list.table.countBy("status", { where: { ...where, status: undefined }, search });
   const query = withoutEmpty(given) as Record<string, unknown> & Pick<ListSource, "status" | "sort">;
+  // A form sends the reader's zone with everything.
+  if (query.since === undefined && query.until === undefined) delete query.zone;
   return {
     kind: list.kind,
     filters: Object.fromEntries(list.filters.map((name) => [name, textOf(query[name])])),

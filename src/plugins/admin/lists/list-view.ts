@@ -67,7 +67,7 @@ const STEADY: readonly EntityStatus[] = ["in_progress", "awaiting", "completed",
 const SIZES = [25, 50, 100] as const;
 
 /** The part of a list that is updated while it is open: counts by status, and how many entities are new. */
-export function toTabsView(source: ListSource, { since, added }: { since: number; added: number }) {
+export function toTabsView(source: ListSource, { after, added }: { after: number; added: number }) {
   const { kind, status, counts } = source;
   const { to, state } = addressesOf(source);
   const noun = nounOf(kind);
@@ -75,7 +75,7 @@ export function toTabsView(source: ListSource, { since, added }: { since: number
   return {
     kind,
     here: to({ skip: source.skip || undefined }),
-    tabsUrl: withQuery(`/admin/api/${kind}/tabs`, state, { since }),
+    tabsUrl: withQuery(`/admin/api/${kind}/tabs`, state, { after }),
     tabs: toTabs(source, to),
     matching: formatCount(total),
     news: added === 0 ? "" : `Show ${countOf(added, `new ${noun}`)}`,
@@ -91,7 +91,7 @@ export function toListView(source: PageSource) {
   const until = Math.min(skip + limit, total);
   const filtered = status !== undefined || Object.values(filters).some((value) => value !== undefined);
   return {
-    ...toTabsView(source, { since: source.renderedAt, added: 0 }),
+    ...toTabsView(source, { after: source.renderedAt, added: 0 }),
     path,
     query: new URLSearchParams(withQuery("", state).slice(1)).toString(),
     caption: kind === "jobs" ? "Jobs" : "Cases",
@@ -112,6 +112,7 @@ export function toListView(source: PageSource) {
       const value = filters[input.name] ?? "";
       return { ...input, value: input.type === "date" ? value.slice(0, 10) : value };
     }),
+    needsZone: source.inputs.length > 0 && filters.zone === undefined,
     narrowed: source.inputs.some(({ name }) => filters[name] !== undefined),
     exports:
       kind === "jobs"
