@@ -6,6 +6,13 @@
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const signal = $("#signal");
 
+  // What a person has half typed is not for the next one, also where the session has just expired.
+  const { session } = document.body.dataset;
+  if (sessionStorage.getItem("svc-session") !== session) {
+    sessionStorage.clear();
+    sessionStorage.setItem("svc-session", session);
+  }
+
   // Live: one stream per page. It reports what changed; the page requests the parts that it shows.
   const url = document.body.dataset.live;
   const HIDDEN_FOR = 20_000;

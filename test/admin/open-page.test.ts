@@ -422,7 +422,7 @@ chromium.it("questions are answered one after another by keyboard, beside their 
 });
 
 chromium.it(
-  "a half-typed answer stays with its question while others are read, until it is answered or its person signs out",
+  "a half-typed answer stays with its question while others are read, until it is answered or its session ends",
   async () => {
     await using server = await testServer({ agents: [ticker] });
     await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });
@@ -459,6 +459,10 @@ chromium.it(
     await pane.getByText("Answered. The agent continues.").waitFor();
     const drafts = () => page.evaluate("Object.keys(sessionStorage).filter((key) => key.includes('draft'))");
     await expect.poll(drafts).toHaveLength(1);
+    await context.clearCookies();
+    await page.goto(`${server.url}/admin/inbox`);
+    await signIn(page, server.url, server.key);
+    expect(await drafts()).toEqual([]);
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
     expect(await page.evaluate("Object.keys(sessionStorage)")).toEqual([]);

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { HttpEvent } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
@@ -26,6 +27,8 @@ export interface Shell {
   readonly zoneLabel: string;
   readonly otherZone: TimeSetting["zone"];
   readonly signedIn: boolean;
+  /** Differs from session to session, and says nothing about one. */
+  readonly session: string;
   readonly tick: number;
   readonly assets: AdminParts["assets"]["urls"];
   readonly nav: readonly NavItem[];
@@ -65,6 +68,7 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
   const path = event.url.pathname;
   const theme = readTheme(event, parts);
   const times = readTimes(event, parts);
+  const session = readCookie(event, parts, SESSION_COOKIE);
   const waiting = (await parts.cases.countBy("status")).awaiting ?? 0;
   return {
     title: parts.options.title,
@@ -79,7 +83,9 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
     otherTimes: times.form === "relative" ? "absolute" : "relative",
     zoneLabel: `Zone: ${zoneOf(times)}`,
     otherZone: times.zone === "local" ? "utc" : "local",
-    signedIn: readCookie(event, parts, SESSION_COOKIE) !== undefined,
+    signedIn: session !== undefined,
+    session:
+      session === undefined ? "" : createHash("sha256").update(session).digest("base64url").slice(0, 12),
     tick: parts.hub.tick,
     assets: parts.assets.urls,
     nav: [

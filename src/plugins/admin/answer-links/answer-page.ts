@@ -157,7 +157,7 @@ function toFound(updates: readonly CaseNodeUpdate[]) {
     const text = error ?? JSON.stringify(payload, null, 1).replace(/^\{\n|\n\}$/g, "");
     return {
       name: (name ?? "Update").slice(0, 100),
-      text: text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text,
+      text: cut(text),
     };
   });
 }
@@ -196,4 +196,9 @@ async function orPage(parts: AdminParts, event: HttpEvent, work: () => Promise<R
     const { status, headers, message, detail = "" } = error;
     return show(parts, event, { status, headers, state: { title: message, tone: "", text: detail } });
   }
+}
+
+/** The first characters of a long text; a pair of code units stays together. */
+function cut(text: string): string {
+  return text.length > LONGEST ? `${text.slice(0, LONGEST).replace(/[\uD800-\uDBFF]$/, "")}…` : text;
 }
