@@ -123,7 +123,7 @@ const IN_TURN = [
       "clouds/bucket-store",
       "clouds/given-image",
     ],
-    ...["deploy/server-proxy", "cli/init", "clouds/environments"],
+    ...["deploy/server-proxy", "cli/init", "clouds/environments", "deploy/real-workspace"],
   ],
 ];
 const turn = process.env.SVC_TURN;

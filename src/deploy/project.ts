@@ -6,9 +6,9 @@ import { readIfThere } from "./atomic-file.ts";
 import type { ContextSource } from "./context-files.ts";
 import { DeployError } from "./errors.ts";
 import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
-import { checkWorkspace } from "./workspace.ts";
+import { checkWorkspace, type WorkspaceContext, workspaceOf } from "./workspace.ts";
 
-export type PackageManager = "npm" | "pnpm" | "yarn";
+export type PackageManager = "npm" | "pnpm" | "yarn" | "bun";
 
 /** What the deployment files need to know about a project. */
 export interface Project extends ContextSource {
@@ -23,6 +23,8 @@ export interface Project extends ContextSource {
   readonly hasBuild: boolean;
   /** Install settings that contain a login, below `root`: visible to a build only while it installs. */
   readonly secretFiles: readonly string[];
+  /** Of a package of a workspace, whose root the image is built from; paths are below that root. */
+  readonly workspace: Pick<WorkspaceContext, "members" | "used"> | undefined;
   /** Names of the packages that are installed in the image. */
   readonly dependencies: readonly string[];
   /** Major version of the base image. */
@@ -47,23 +49,32 @@ export async function readProject(
   options: { readonly sourceDir?: string; readonly controllerFile?: string } = {},
 ): Promise<Project> {
   const manifest = await readManifest(cwd);
-  const packageManager = packageManagerOf(cwd, manifest);
-  const lockFile = LOCK_FILES[packageManager].find((file) => existsSync(join(cwd, file)));
-  await checkWorkspace({ cwd, packageManager, lockFile, dependencies: dependenciesOf(manifest) });
+  const workspace = await workspaceOf(cwd);
+  const root = workspace?.root ?? cwd;
+  const top = workspace ? await readManifest(root) : manifest;
+  const packageManager = packageManagerOf(root, top);
+  const lockFile = LOCK_FILES[packageManager].find((file) => existsSync(join(root, file)));
+  if (!workspace)
+    await checkWorkspace({ cwd, packageManager, lockFile, dependencies: dependenciesOf(manifest) });
+  const used = workspace?.used.map(({ folder }) => folder) ?? [];
   return {
-    root: cwd,
-    folder: "",
-    unused: [],
+    root,
+    folder: workspace?.folder ?? "",
+    unused: workspace?.members.filter((folder) => !used.includes(folder)) ?? [],
     packageManager,
-    packageManagerVersion: versionOf(manifest),
+    packageManagerVersion: versionOf(top),
     lockFile,
-    yarnBerry: packageManager === "yarn" && isBerry(cwd, manifest),
-    installFiles: installFilesOf(cwd, manifest),
-    hasBuild: manifest.scripts?.build !== undefined,
-    secretFiles: await secretFilesOf(cwd),
+    yarnBerry: packageManager === "yarn" && isBerry(root, top),
+    installFiles: [
+      ...installFilesOf(root, "", dependenciesOf(top)),
+      ...(workspace?.used ?? []).flatMap((one) => localFilesOf(root, one.folder, one.dependencies)),
+    ],
+    hasBuild: workspace ? workspace.used.some((one) => one.hasBuild) : manifest.scripts?.build !== undefined,
+    secretFiles: await secretFilesOf(root),
     controller: controllerOf(cwd, options),
+    workspace,
     dependencies: Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies }),
-    nodeVersion: await nodeVersionOf(cwd, manifest),
+    nodeVersion: await nodeVersionOf(cwd, root, manifest.engines ?? top.engines),
   };
 }
 
@@ -71,6 +82,7 @@ const LOCK_FILES: Readonly<Record<PackageManager, readonly string[]>> = {
   npm: ["package-lock.json", "npm-shrinkwrap.json"],
   pnpm: ["pnpm-lock.yaml"],
   yarn: ["yarn.lock"],
+  bun: ["bun.lock", "bun.lockb"],
 };
 
 async function readManifest(cwd: string): Promise<Manifest> {
@@ -109,19 +121,21 @@ function versionOf({ packageManager }: Manifest): string | undefined {
   if (packageManager === undefined) return undefined;
   const found =
     typeof packageManager === "string" &&
-    /^((?:npm|pnpm|yarn)@\d+(?:\.\d+){0,2}(?:-[0-9A-Za-z.-]+)?)(?:\+[0-9A-Za-z.-]+)?$/.exec(packageManager);
+    /^((?:npm|pnpm|yarn|bun)@\d+(?:\.\d+){0,2}(?:-[0-9A-Za-z.-]+)?)(?:\+[0-9A-Za-z.-]+)?$/.exec(
+      packageManager,
+    );
   if (found) return found[1];
   throw new DeployError("usage", `"packageManager" in package.json is ${JSON.stringify(packageManager)}`, {
-    detail: "It must be npm, pnpm or yarn with an exact version, such as pnpm@10.4.1",
+    detail: "It must be npm, pnpm, yarn or bun with an exact version, such as pnpm@10.4.1",
     outcome: "Nothing was built",
     fix: "Correct it in package.json, or remove it: the lock file also identifies the package manager",
   });
 }
 
 function packageManagerOf(cwd: string, { packageManager }: Manifest): PackageManager {
-  const named = /^(npm|pnpm|yarn)@/.exec(packageManager ?? "")?.[1] as PackageManager | undefined;
+  const named = /^(npm|pnpm|yarn|bun)@/.exec(packageManager ?? "")?.[1] as PackageManager | undefined;
   if (named) return named;
-  const order: readonly PackageManager[] = ["pnpm", "yarn", "npm"];
+  const order: readonly PackageManager[] = ["pnpm", "yarn", "bun", "npm"];
   return order.find((one) => LOCK_FILES[one].some((file) => existsSync(join(cwd, file)))) ?? "npm";
 }
 
@@ -129,26 +143,44 @@ function isBerry(cwd: string, { packageManager }: Manifest): boolean {
   return existsSync(join(cwd, ".yarnrc.yml")) || /^yarn@(?:[2-9]|\d\d)/.test(packageManager ?? "");
 }
 
-function installFilesOf(cwd: string, manifest: Manifest): string[] {
-  const files = [".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn", "pnpm-workspace.yaml", "patches"].filter(
-    (file) => existsSync(join(cwd, file)),
-  );
-  for (const [name, version] of Object.entries(dependenciesOf(manifest))) {
+/** Files and folders besides package.json and the lock file that an install at a root reads. */
+function installFilesOf(root: string, folder: string, dependencies: Record<string, string>): string[] {
+  const names = [
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".yarn",
+    "bunfig.toml",
+    "pnpm-workspace.yaml",
+    "patches",
+  ];
+  const files = names.filter((file) => existsSync(join(root, file)));
+  return [...new Set([...files, ...localFilesOf(root, folder, dependencies)])].sort();
+}
+
+/** Packages of the project itself, or of a package of its workspace in a folder, that are files below the root. */
+function localFilesOf(
+  root: string,
+  folder: string,
+  dependencies: Readonly<Record<string, string>>,
+): string[] {
+  const files: string[] = [];
+  for (const [name, version] of Object.entries(dependencies)) {
     const local = /^(?:file|link|portal):(.+)$/.exec(version)?.[1];
     if (local === undefined) continue;
-    const path = relative(cwd, resolve(cwd, local)).replaceAll("\\", "/");
+    const path = relative(root, resolve(root, folder, local)).replaceAll("\\", "/");
     if (path.startsWith("..") || path === "")
       throw new DeployError("usage", `Dependency "${name}" (${version}) is outside the project`, {
         detail: "A container image is built only from the project's folder",
         fix: `Pack it into the project: npm pack ${local}, then npm install ./<the file>`,
       });
-    if (!existsSync(join(cwd, path)))
+    if (!existsSync(join(root, path)))
       throw new DeployError("usage", `Dependency "${name}" (${version}) does not exist`, {
         fix: `Add ${path}, or change the dependency in package.json`,
       });
     files.push(path);
   }
-  return [...new Set(files)].sort();
+  return files;
 }
 
 function controllerOf(cwd: string, options: { sourceDir?: string; controllerFile?: string }): string {
@@ -166,8 +198,9 @@ function controllerOf(cwd: string, options: { sourceDir?: string; controllerFile
 }
 
 /** The version that the project names, else the first of ours that its `engines.node` allows. */
-async function nodeVersionOf(cwd: string, { engines }: Manifest): Promise<string> {
-  const written = (await readIfThere(join(cwd, ".nvmrc"))) ?? (await readIfThere(join(cwd, ".node-version")));
+async function nodeVersionOf(cwd: string, root: string, engines: Manifest["engines"]): Promise<string> {
+  const places = [cwd, root].flatMap((folder) => [join(folder, ".nvmrc"), join(folder, ".node-version")]);
+  const written = (await Promise.all(places.map(readIfThere))).find((text) => text !== undefined);
   const major = /^v?(\d+)/.exec(written?.trim() ?? "")?.[1];
   if (major !== undefined && Number(major) >= 20) return major;
   const range = validRange(engines?.node ?? "*");

@@ -92,6 +92,13 @@ function toData({
     nodeVersion: project.nodeVersion,
     controller: project.controller,
     hasBuild: project.hasBuild,
+    folder: project.folder,
+    // Paths may have spaces, so they are in the form of a list.
+    manifests: (project.workspace?.members ?? []).map((folder) =>
+      JSON.stringify([`${folder}/package.json`, `./${folder}/`]),
+    ),
+    pruneFolders: (project.workspace?.used ?? []).map(({ folder }) => `, ${JSON.stringify(folder)}`).join(""),
+    toRoot: project.folder.replaceAll(/[^/]+/g, ".."),
     installRootFiles: [...(project.lockFile ? [project.lockFile] : []), ...rootFiles].join(" "),
     installFolders: folders,
     removeAfterInstall: removable.map((path) => ` ${path}`).join(""),
@@ -126,18 +133,32 @@ interface ManagerCommands {
 
 /** How the package manager of a project installs and builds. */
 export function managerCommands(project: Project): ManagerCommands {
+  const { packageManager, workspace } = project;
+  const commands = commandsOf(project);
+  if (!workspace) return commands;
+  const builds = workspace.used.filter(({ hasBuild }) => hasBuild);
+  return {
+    ...commands,
+    runBuild: builds.map(({ folder }) => `(cd "${folder}" && ${packageManager} run build)`).join(" && "),
+  };
+}
+
+function commandsOf(project: Project): ManagerCommands {
   const locked = project.lockFile !== undefined;
   const version = project.packageManagerVersion;
+  const { folder } = project;
+  /** Of a package of a workspace: only what it needs is installed. */
+  const only = (words: string) => (folder === "" ? "" : ` ${words}`);
   const commands: Readonly<Record<PackageManager, () => ManagerCommands>> = {
     npm: () => ({
       installTool: version ?? "",
-      installProduction: `npm ${locked ? "ci" : "install"} --omit=dev --no-audit --no-fund`,
+      installProduction: `npm ${locked ? "ci" : "install"} --omit=dev --no-audit --no-fund${only(`--workspace="${folder}" --include-workspace-root`)}`,
       installAll: `npm ${locked ? "ci" : "install"} --no-audit --no-fund`,
       runBuild: "npm run build",
     }),
     pnpm: () => ({
       installTool: version ?? "pnpm@10",
-      installProduction: `pnpm install --prod ${locked ? "--frozen-lockfile" : "--no-frozen-lockfile"}`,
+      installProduction: `pnpm install --prod ${locked ? "--frozen-lockfile" : "--no-frozen-lockfile"}${only(`--filter="{${folder}}..." --filter="{.}"`)}`,
       installAll: `pnpm install ${locked ? "--frozen-lockfile" : "--no-frozen-lockfile"}`,
       runBuild: "pnpm run build",
     }),
@@ -145,7 +166,7 @@ export function managerCommands(project: Project): ManagerCommands {
       if (project.yarnBerry)
         return {
           installTool: version?.replace("yarn@", "@yarnpkg/cli-dist@") ?? "@yarnpkg/cli-dist@4",
-          installProduction: "YARN_NODE_LINKER=node-modules yarn workspaces focus --production",
+          installProduction: `${folder === "" ? "" : `cd "${folder}" && `}YARN_NODE_LINKER=node-modules yarn workspaces focus --production`,
           installAll: `YARN_NODE_LINKER=node-modules yarn install${locked ? " --immutable" : ""}`,
           runBuild: "yarn run build",
         };
@@ -157,6 +178,12 @@ export function managerCommands(project: Project): ManagerCommands {
         runBuild: "yarn run build",
       };
     },
+    bun: () => ({
+      installTool: version ?? "bun@1",
+      installProduction: `bun install --production${locked ? " --frozen-lockfile" : ""}${only(`--filter="./${folder}"`)}`,
+      installAll: `bun install${locked ? " --frozen-lockfile" : ""}`,
+      runBuild: "bun run build",
+    }),
   };
   return commands[project.packageManager]();
 }

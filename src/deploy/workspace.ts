@@ -1,31 +1,111 @@
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { dirname, join, relative, sep } from "node:path";
 import { parse } from "yaml";
 import { readIfThere } from "./atomic-file.ts";
 import { parseIgnore } from "./dockerignore.ts";
 import { DeployError } from "./errors.ts";
+import type { PackageManager } from "./project.ts";
 
-/** An npm, pnpm or yarn workspace that contains a project. */
+/** A workspace of npm, pnpm, yarn or bun that contains a project. */
 interface Workspace {
   /** Its root, absolute. */
   readonly root: string;
   /** Whether the project is one of its packages. */
   readonly isMember: boolean;
   readonly lockFile: string | undefined;
+  readonly patterns: readonly string[];
+}
+
+/** One of the packages of a workspace. */
+export interface Member {
+  /** Below the root, with `/`. */
+  readonly folder: string;
+  readonly name: string | undefined;
+  readonly hasBuild: boolean;
+  /** All dependencies, by name. */
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+/** What the image of a package of a workspace is built from. */
+export interface WorkspaceContext {
+  /** Its root, absolute. */
+  readonly root: string;
+  /** The project's folder below it, with `/`. */
+  readonly folder: string;
+  /** Folders of all its packages. */
+  readonly members: readonly string[];
+  /** The packages that the project needs, each after what it needs itself; the last one is the project. */
+  readonly used: readonly Member[];
 }
 
 /** The part of a project that is checked. */
 export interface WorkspaceUser {
   readonly cwd: string;
-  readonly packageManager: "npm" | "pnpm" | "yarn";
+  readonly packageManager: PackageManager;
   /** The project's own lock file. */
   readonly lockFile: string | undefined;
   /** All dependencies, by name. */
   readonly dependencies: Readonly<Record<string, string>>;
 }
 
-const LOCK_FILES = ["package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock"];
+const LOCK_FILES = [
+  "package-lock.json",
+  "npm-shrinkwrap.json",
+  "pnpm-lock.yaml",
+  "yarn.lock",
+  "bun.lock",
+  "bun.lockb",
+];
+
+/** The workspace whose lock file determines a project's versions; undefined where the project stands alone. */
+export async function workspaceOf(cwd: string): Promise<WorkspaceContext | undefined> {
+  if (LOCK_FILES.some((file) => existsSync(join(cwd, file))) || (await readPatterns(cwd)) !== undefined)
+    return undefined;
+  const workspace = await findWorkspace(cwd);
+  if (!workspace?.isMember || workspace.lockFile === undefined) return undefined;
+  const { root, patterns } = workspace;
+  const folder = relative(root, cwd).replaceAll("\\", "/");
+  const members = await membersOf(root, patterns);
+  const byName = new Map(members.map((member) => [member.name, member]));
+  const used = new Set<Member>();
+  const open = new Set<Member>();
+  const visit = (member: Member): void => {
+    if (used.has(member) || open.has(member)) return;
+    open.add(member);
+    for (const name of Object.keys(member.dependencies)) {
+      const found = byName.get(name);
+      if (found) visit(found);
+    }
+    used.add(member);
+  };
+  const project = members.find((member) => member.folder === folder);
+  if (!project) return undefined;
+  visit(project);
+  return { root, folder, members: members.map((member) => member.folder), used: [...used] };
+}
+
+async function membersOf(root: string, patterns: readonly string[]): Promise<Member[]> {
+  const members: Member[] = [];
+  for (const path of await manifestsBelow(root)) {
+    const folder = relative(root, dirname(path)).replaceAll("\\", "/");
+    if (folder === "" || !isMember(patterns, folder)) continue;
+    const manifest = readObject((await readIfThere(path)) ?? "{}");
+    if (manifest === undefined)
+      throw new DeployError("usage", `${path} is not JSON`, {
+        outcome: "Nothing was built",
+        fix: "Fix the file: it is a package of this project's workspace",
+      });
+    const { name, scripts, dependencies, devDependencies, optionalDependencies } = manifest;
+    members.push({
+      folder,
+      name: typeof name === "string" ? name : undefined,
+      hasBuild: scripts?.build !== undefined,
+      dependencies: { ...dependencies, ...devDependencies, ...optionalDependencies },
+    });
+  }
+  return members.sort((a, b) => (a.folder < b.folder ? -1 : 1));
+}
 
 /**
  * Rejects if an image of only the project's folder would differ from what the surrounding workspace declares:
@@ -55,12 +135,6 @@ export async function checkWorkspace(project: WorkspaceUser): Promise<void> {
       project,
       workspace,
       `Dependency "${shared}" (${dependencies[shared]}) is a package of this repository`,
-    );
-  if (!own && workspace?.isMember && workspace.lockFile !== undefined)
-    throw refused(
-      project,
-      workspace,
-      `The lock file of this project is ${relative(cwd, workspace.lockFile)}`,
     );
 }
 
@@ -93,6 +167,7 @@ async function findWorkspace(cwd: string): Promise<Workspace | undefined> {
       root: folder,
       isMember: isMember(patterns, relative(folder, cwd).replaceAll("\\", "/")),
       lockFile: LOCK_FILES.map((file) => join(folder, file)).find((path) => existsSync(path)),
+      patterns,
     };
   }
   return undefined;
@@ -140,27 +215,42 @@ function isMember(patterns: readonly string[], folder: string): boolean {
 /** Names of the packages below a folder, except the project itself. */
 async function packageNames(root: string, cwd: string): Promise<Set<string>> {
   const names = new Set<string>();
+  for (const path of await manifestsBelow(root)) {
+    if (root !== cwd && `${dirname(path)}${sep}`.startsWith(cwd + sep)) continue;
+    // What is not JSON is a fixture or a template in the repository; npm could not install it either.
+    const name = readObject((await readIfThere(path)) ?? "{}")?.name;
+    if (typeof name === "string") names.add(name);
+  }
+  return names;
+}
+
+/** All package.json below a folder. */
+async function manifestsBelow(root: string): Promise<string[]> {
+  const found: string[] = [];
   const visit = async (folder: string): Promise<void> => {
     for (const entry of await readdir(folder, { withFileTypes: true })) {
       const path = join(folder, entry.name);
       if (entry.isDirectory()) {
-        if (entry.name !== "node_modules" && entry.name !== ".git" && path !== cwd) await visit(path);
-      } else if (entry.name === "package.json") {
-        const name = nameOf((await readIfThere(path)) ?? "{}");
-        if (name !== undefined) names.add(name);
-      }
+        if (entry.name !== "node_modules" && entry.name !== ".git") await visit(path);
+      } else if (entry.name === "package.json") found.push(path);
     }
   };
   await visit(root);
-  return names;
+  return found;
 }
 
-function nameOf(manifest: string): string | undefined {
+interface Manifest {
+  readonly name?: unknown;
+  readonly scripts?: { readonly build?: unknown };
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+function readObject(text: string): Manifest | undefined {
   try {
-    const { name } = JSON.parse(manifest) as { name?: unknown };
-    return typeof name === "string" ? name : undefined;
+    return JSON.parse(text) as Manifest;
   } catch {
-    // A fixture or a template in the repository; npm could not install it either.
     return undefined;
   }
 }
@@ -173,11 +263,13 @@ const INSTALL = {
   npm: "npm install --no-workspaces ./<the file>",
   pnpm: "pnpm add --ignore-workspace ./<the file>",
   yarn: "yarn add ./<the file>, in a folder with its own yarn.lock",
+  bun: "bun add ./<the file>, in a folder with its own bun.lock",
 } as const;
 const LOCK = {
   npm: "npm install --no-workspaces --package-lock-only",
   pnpm: "pnpm install --ignore-workspace --lockfile-only",
   yarn: "yarn install, in a folder with its own yarn.lock",
+  bun: "bun install --lockfile-only, in a folder with its own bun.lock",
 } as const;
 
 function refused(
@@ -190,6 +282,6 @@ function refused(
     detail:
       "An image is built only from the project's folder: without that lock file it gets different versions, and a package of the repository would be looked up in the public registry",
     outcome: "Nothing was built",
-    fix: `Give the project its own lock file: pack each package of the repository that it uses (${packageManager} pack) into its folder and add it with "${INSTALL[packageManager]}"; if it uses none, run "${LOCK[packageManager]}". Or bundle the project with its imports into a separate folder, and deploy that folder`,
+    fix: `Make the project a package of the workspace and commit the lock file of its root: the image is then built from the root. Or give the project its own lock file: pack each package of the repository that it uses (${packageManager} pack) into its folder and add it with "${INSTALL[packageManager]}"; if it uses none, run "${LOCK[packageManager]}". Or bundle the project with its imports into a separate folder, and deploy that folder`,
   });
 }

@@ -29,7 +29,7 @@ const folders = (folder) => fs.readdirSync(folder, { withFileTypes: true }).filt
 
 /** Removes the packages of a node_modules folder in which nothing is used. */
 const prune = (modules) => {
-  for (const { name } of folders(modules)) {
+  for (const { name } of fs.existsSync(modules) ? folders(modules) : []) {
     const folder = path.join(modules, name);
     if (name.startsWith("@")) {
       prune(folder);
@@ -56,11 +56,13 @@ const sweep = (folder) => {
 };
 
 const top = fs.realpathSync(".");
-const modules = path.join(top, "node_modules");
-fs.mkdirSync(modules, { recursive: true });
-// The packages of a workspace are not here, so what they need is unknown.
-if (!read(top).workspaces) {
-  visit(top);
-  prune(modules);
+fs.mkdirSync(path.join(top, "node_modules"), { recursive: true });
+// The folders of a workspace's packages that the service needs: with the root's, their dependencies are used.
+const members = process.argv.slice(1).map((folder) => path.join(top, folder));
+const places = [top, ...members].map((folder) => path.join(folder, "node_modules"));
+// The packages of a workspace whose root is the project are not here, so what they need is unknown.
+if (members.length > 0 || !read(top).workspaces) {
+  for (const folder of [top, ...members]) visit(folder);
+  for (const modules of places) prune(modules);
 }
-sweep(modules);
+for (const modules of places) if (fs.existsSync(modules)) sweep(modules);

@@ -137,13 +137,16 @@ describe("the Dockerfile", () => {
     return `${rendered.Dockerfile}\n${rendered["docker-compose.yml"]}`;
   }
 
-  it("installs from the lock file with npm, pnpm and yarn", async () => {
+  it("installs from the lock file with npm, pnpm, yarn and bun", async () => {
     expect(await dockerfile({ "package-lock.json": "{}" })).toContain("RUN npm ci --omit=dev");
     expect(await dockerfile({ "pnpm-lock.yaml": "" }, { packageManager: "pnpm@10.4.1+sha512.abc" })).toMatch(
       /npm install --global .* pnpm@10\.4\.1\n[\s\S]*RUN pnpm install --prod --frozen-lockfile/,
     );
     expect(await dockerfile({ "yarn.lock": "" })).toContain(
       "RUN yarn install --production --frozen-lockfile",
+    );
+    expect(await dockerfile({ "bun.lock": "" }, { packageManager: "bun@1.4.5" })).toMatch(
+      /npm install --global .* bun@1\.4\.5\n[\s\S]*RUN bun install --production --frozen-lockfile\n/,
     );
     expect(await dockerfile({ "yarn.lock": "", ".yarnrc.yml": "" })).toContain(
       "yarn workspaces focus --production",
@@ -156,7 +159,7 @@ describe("the Dockerfile", () => {
     "npm@11 --registry=https://evil.example",
     "yarn@https://evil.example/yarn.tgz",
     "pnpm@10.4.1+sha512.a b",
-    "bun@1.2.0",
+    "deno@2.0.0",
     "pnpm",
   ])("a packageManager such as %j is never copied into it", async (packageManager) => {
     await expect(dockerfile({ "pnpm-lock.yaml": "" }, { packageManager })).rejects.toMatchObject({

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryProject } from "./_fixture.ts";
@@ -17,8 +17,8 @@ function packages(manifests: Record<string, object>): Record<string, string> {
 }
 
 /** Runs the script as the image does; which of these paths are left. */
-function leftIn(cwd: string, paths: readonly string[]): string[] {
-  execFileSync(process.execPath, [SCRIPT], { cwd });
+function leftIn(cwd: string, paths: readonly string[], members: readonly string[] = []): string[] {
+  execFileSync(process.execPath, ["-e", readFileSync(SCRIPT, "utf8"), ...members], { cwd });
   return paths.filter((path) => existsSync(join(cwd, path)));
 }
 
@@ -104,5 +104,34 @@ describe("the packages of an image", () => {
     );
 
     expect(leftIn(cwd, ["node_modules/of-a-package"])).toEqual(["node_modules/of-a-package"]);
+  });
+
+  it("of a workspace are those that the root, the project and the packages that it uses need", () => {
+    const kept = {
+      "node_modules/of-root": {},
+      "node_modules/of-agent": {},
+      "node_modules/of-greet": {},
+      "packages/greet/node_modules/nested": {},
+    };
+    const dropped = { "node_modules/of-unused": {}, "packages/greet/node_modules/alone": {} };
+    const cwd = temporaryProject(
+      packages({
+        ".": { workspaces: ["packages/*", "apps/*"], dependencies: { "of-root": "1" } },
+        "apps/agent": { name: "agent", dependencies: { "of-agent": "1", "@x/greet": "*" } },
+        "packages/greet": { name: "@x/greet", dependencies: { "of-greet": "1", nested: "1" } },
+        "packages/unused": { name: "@x/unused", dependencies: { "of-unused": "1" } },
+        ...kept,
+        ...dropped,
+      }),
+    );
+    mkdirSync(join(cwd, "node_modules/@x"));
+    for (const name of ["greet", "unused"])
+      symlinkSync(`../../packages/${name}`, join(cwd, `node_modules/@x/${name}`));
+    const paths = [...Object.keys(kept), ...Object.keys(dropped), "packages/greet/package.json"];
+
+    expect(leftIn(cwd, paths, ["packages/greet", "apps/agent"])).toEqual([
+      ...Object.keys(kept),
+      "packages/greet/package.json",
+    ]);
   });
 });

@@ -32,6 +32,14 @@ const YARN = {
   "package.json": '{"private": true, "workspaces": {"packages": ["packages/*", "./apps/*/"]}}',
   "yarn.lock": "",
 };
+const BUN = {
+  "package.json": '{"private": true, "workspaces": ["packages/*", "apps/*"]}',
+  "bun.lock": "",
+};
+const LOCKS = ["package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"];
+/** The same without a lock file. */
+const unlocked = (files: Record<string, string>) =>
+  Object.fromEntries(Object.entries(files).filter(([path]) => !LOCKS.includes(path)));
 
 describe("a project in a workspace", () => {
   it.each([
@@ -46,7 +54,7 @@ describe("a project in a workspace", () => {
   ])(
     "never has a package of the repository fetched from a registry (%s, %j, %s)",
     async (_manager, files, version) => {
-      await expect(read(files, { "@x/shared": version })).rejects.toMatchObject({
+      await expect(read(unlocked(files), { "@x/shared": version })).rejects.toMatchObject({
         exitCode: 2,
         message: expect.stringContaining('"@x/shared"'),
         fix: expect.stringContaining("pack"),
@@ -58,11 +66,57 @@ describe("a project in a workspace", () => {
     ["npm", NPM, "package-lock.json"],
     ["pnpm", PNPM, "pnpm-lock.yaml"],
     ["yarn", YARN, "yarn.lock"],
-  ])("is not built without the lock file that %s writes for it", async (_manager, files, lock) => {
-    await expect(read(files, { valibot: "^1" })).rejects.toMatchObject({
-      exitCode: 2,
-      message: `The lock file of this project is ../../${lock} (workspace ../..)`,
+    ["bun", BUN, "bun.lock"],
+  ])("is built from the root of the workspace, by its lock file: %s", async (manager, files, lock) => {
+    const project = await read(
+      {
+        ...files,
+        "packages/shared/package.json":
+          '{"name": "@x/shared", "scripts": {"build": "x"}, "dependencies": {"@x/deep": "*"}}',
+        "packages/deep/package.json": '{"name": "@x/deep"}',
+        "packages/other/package.json": '{"name": "@x/other", "dependencies": {"@x/shared": "*"}}',
+        "packages/fixture/package.txt": "",
+      },
+      { "@x/shared": "*", valibot: "^1" },
+    );
+
+    expect(project).toMatchObject({
+      ...{ packageManager: manager, lockFile: lock, folder: "apps/agent", hasBuild: true },
+      unused: ["packages/other"],
+      controller: "src/controller.ts",
     });
+    expect(project.workspace?.used.map(({ folder }) => folder)).toEqual([
+      "packages/deep",
+      "packages/shared",
+      "apps/agent",
+    ]);
+    expect(project.workspace?.members).toEqual([
+      "apps/agent",
+      "packages/deep",
+      "packages/other",
+      "packages/shared",
+    ]);
+  });
+
+  it("packages that need each other are built once each", async () => {
+    const { workspace } = await read(
+      {
+        ...NPM,
+        "packages/shared/package.json": '{"name": "@x/shared", "dependencies": {"@x/deep": "*"}}',
+        "packages/deep/package.json": '{"name": "@x/deep", "dependencies": {"@x/shared": "*"}}',
+      },
+      { "@x/shared": "*" },
+    );
+
+    expect(workspace?.used.map(({ folder }) => folder)).toEqual([
+      "packages/deep",
+      "packages/shared",
+      "apps/agent",
+    ]);
+  });
+
+  it("a package of the workspace that is not JSON ends the deployment", async () => {
+    await expect(read({ ...NPM, "packages/shared/package.json": "{" }, {})).rejects.toThrow(/is not JSON/);
   });
 
   it("is built with its own lock file, and with packed packages", async () => {

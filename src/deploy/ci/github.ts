@@ -151,14 +151,8 @@ function previewHead(job: PipelineJob) {
   };
 }
 
-function stepsOf(
-  { nodeVersion, manager, lockFile, folder, install }: Pipeline,
-  { login }: PipelineJob,
-): object[] {
-  const cache =
-    manager === "npm"
-      ? { cache: manager, "cache-dependency-path": [folder, lockFile].filter(Boolean).join("/") }
-      : {};
+function stepsOf({ nodeVersion, manager, lockFile, install }: Pipeline, { login }: PipelineJob): object[] {
+  const cache = manager === "npm" ? { cache: manager, "cache-dependency-path": lockFile } : {};
   return [
     { uses: CHECKOUT, with: { "persist-credentials": false } },
     { uses: SETUP_NODE, with: { "node-version": nodeVersion, ...cache } },

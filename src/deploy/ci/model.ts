@@ -1,3 +1,4 @@
+import type { PackageManager } from "../project.ts";
 import type { PipelineLogin, PipelineRight, Repository } from "./pipeline.ts";
 
 /** One kind of job: how it signs in, and the secrets of the repository that it passes on. */
@@ -16,7 +17,8 @@ export interface Pipeline {
   /** The environment that the branch deploys. */
   readonly environment: string;
   readonly nodeVersion: string;
-  readonly manager: "npm" | "pnpm" | "yarn";
+  readonly manager: PackageManager;
+  /** Below the repository's root. */
   readonly lockFile: string;
   /** Commands that install the project's packages by the lock file. */
   readonly install: readonly string[];

@@ -92,7 +92,9 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
     environment,
     nodeVersion: project.nodeVersion,
     manager: project.packageManager,
-    lockFile: project.lockFile,
+    lockFile: [folder.slice(0, folder.length - project.folder.length).replace(/\/$/, ""), project.lockFile]
+      .filter(Boolean)
+      .join("/"),
     install: [
       ...(commands.installTool === "" ? [] : [`npm install --global ${commands.installTool}`]),
       commands.installAll,
