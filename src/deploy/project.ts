@@ -5,10 +5,9 @@ import validRange from "semver/ranges/valid.js";
 import { readIfThere } from "./atomic-file.ts";
 import type { ContextSource } from "./context-files.ts";
 import { DeployError } from "./errors.ts";
+import { LOCK_FILES, type PackageManager } from "./lock-files.ts";
 import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
 import { checkWorkspace, type WorkspaceContext, workspaceOf } from "./workspace.ts";
-
-export type PackageManager = "npm" | "pnpm" | "yarn" | "bun";
 
 /** What the deployment files need to know about a project. */
 export interface Project extends ContextSource {
@@ -77,13 +76,6 @@ export async function readProject(
     nodeVersion: await nodeVersionOf(cwd, root, manifest.engines ?? top.engines),
   };
 }
-
-const LOCK_FILES: Readonly<Record<PackageManager, readonly string[]>> = {
-  npm: ["package-lock.json", "npm-shrinkwrap.json"],
-  pnpm: ["pnpm-lock.yaml"],
-  yarn: ["yarn.lock"],
-  bun: ["bun.lock", "bun.lockb"],
-};
 
 async function readManifest(cwd: string): Promise<Manifest> {
   const path = join(cwd, "package.json");

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { Edge } from "edge.js";
 import { CREDENTIAL_NAMES } from "./credential-names.ts";
-import type { PackageManager, Project } from "./project.ts";
+import type { PackageManager } from "./lock-files.ts";
+import type { Project } from "./project.ts";
 
 /** Input of the deployment files. */
 export interface FileInput {

@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { readIfThere } from "./atomic-file.ts";
 import { parseIgnore } from "./dockerignore.ts";
 import { DeployError } from "./errors.ts";
-import type { PackageManager } from "./project.ts";
+import { LOCK_FILES, type PackageManager } from "./lock-files.ts";
 
 /** A workspace of npm, pnpm, yarn or bun that contains a project. */
 interface Workspace {
@@ -49,18 +49,11 @@ export interface WorkspaceUser {
   readonly dependencies: Readonly<Record<string, string>>;
 }
 
-const LOCK_FILES = [
-  "package-lock.json",
-  "npm-shrinkwrap.json",
-  "pnpm-lock.yaml",
-  "yarn.lock",
-  "bun.lock",
-  "bun.lockb",
-];
+const EACH_LOCK_FILE = Object.values(LOCK_FILES).flat();
 
-/** The workspace whose lock file determines a project's versions; undefined where the project stands alone. */
+/** The workspace whose lock file determines a project's versions; undefined where the project has its own versions. */
 export async function workspaceOf(cwd: string): Promise<WorkspaceContext | undefined> {
-  if (LOCK_FILES.some((file) => existsSync(join(cwd, file))) || (await readPatterns(cwd)) !== undefined)
+  if (EACH_LOCK_FILE.some((file) => existsSync(join(cwd, file))) || (await readPatterns(cwd)) !== undefined)
     return undefined;
   const workspace = await findWorkspace(cwd);
   if (!workspace?.isMember || workspace.lockFile === undefined) return undefined;
@@ -166,7 +159,7 @@ async function findWorkspace(cwd: string): Promise<Workspace | undefined> {
     return {
       root: folder,
       isMember: isMember(patterns, relative(folder, cwd).replaceAll("\\", "/")),
-      lockFile: LOCK_FILES.map((file) => join(folder, file)).find((path) => existsSync(path)),
+      lockFile: EACH_LOCK_FILE.map((file) => join(folder, file)).find((path) => existsSync(path)),
       patterns,
     };
   }

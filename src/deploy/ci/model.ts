@@ -1,4 +1,4 @@
-import type { PackageManager } from "../project.ts";
+import type { PackageManager } from "../lock-files.ts";
 import type { PipelineLogin, PipelineRight, Repository } from "./pipeline.ts";
 
 /** One kind of job: how it signs in, and the secrets of the repository that it passes on. */
