@@ -14,21 +14,22 @@ export async function imageFiles(
     options,
     emit,
   }: {
-    readonly options: { readonly dockerfile?: string | undefined; readonly apt?: string | undefined };
+    readonly options: Readonly<Partial<Record<"dockerfile" | "baseImage" | "apt", string | undefined>>>;
     readonly emit: Emit;
   },
 ): Promise<ContextFiles> {
   const dockerignore = await effectiveFile(cwd, ".dockerignore", generated[".dockerignore"] ?? "");
-  const { dockerfile: own, apt } = options;
+  const { dockerfile: own } = options;
   const refuse = (message: string, fix: string) =>
     new DeployError("usage", message, { outcome: "Nothing was built", fix });
   if (own === undefined) {
     const body = generated.Dockerfile ?? "";
     const dockerfile = await effectiveFile(cwd, "Dockerfile", body);
-    if (apt !== undefined && !dockerfile.endsWith(body))
+    const useless = dockerfile.endsWith(body) ? undefined : given(options);
+    if (useless !== undefined)
       throw refuse(
-        "--apt has no effect: .deployment/Dockerfile was edited",
-        "Install the packages there, or delete the file: it is generated again",
+        `${useless.option} has no effect: .deployment/Dockerfile was edited`,
+        `${useless.instead} there, or delete the file: it is generated again`,
       );
     if (existsSync(join(cwd, "Dockerfile")))
       emit({
@@ -38,13 +39,26 @@ export async function imageFiles(
       });
     return { dockerfile, dockerignore };
   }
-  if (apt !== undefined)
+  const useless = given(options);
+  if (useless !== undefined)
     throw refuse(
-      "--apt has no effect on your own Dockerfile",
-      "Install the packages there, or remove one of the two options",
+      `${useless.option} has no effect on your own Dockerfile`,
+      `${useless.instead} there, or remove one of the two options`,
     );
   const dockerfile = await readIfThere(resolve(cwd, own));
   if (dockerfile === undefined)
     throw refuse(`--dockerfile ${own}: there is no such file`, "Name it relative to the project's folder");
   return { dockerfile, dockerignore };
+}
+
+/** An option that only the generated Dockerfile follows, and what to do in another one in its place. */
+function given({
+  apt,
+  baseImage,
+}: {
+  readonly apt?: string | undefined;
+  readonly baseImage?: string | undefined;
+}) {
+  if (apt !== undefined) return { option: "--apt", instead: "Install the packages" };
+  return baseImage === undefined ? undefined : { option: "--base-image", instead: "Name the image" };
 }

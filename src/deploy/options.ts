@@ -32,6 +32,8 @@ export interface DeployOptions {
   readonly controllerFile?: string | undefined;
   /** The user's own Dockerfile, relative to the project. @default the generated one */
   readonly dockerfile?: string | undefined;
+  /** Image with Debian and Node that the generated one starts from. @default the slim one of the project's Node */
+  readonly baseImage?: string | undefined;
   /** Debian packages of the image, separated by spaces. */
   readonly apt?: string | undefined;
   /** Continue even if jobs and cases in the service's files will be lost. */

@@ -130,6 +130,7 @@ export async function prepare(
         imageTag,
         env,
         secretNames: secretNames(secrets),
+        baseImage: options.baseImage,
         apt: options.apt,
       });
     const draft = await render("latest");

@@ -18,6 +18,8 @@ export interface FileInput {
   readonly env: Readonly<Record<string, string>>;
   /** Variables whose value compose reads from its own environment. */
   readonly secretNames: readonly string[];
+  /** Image that the generated one starts from. @default the slim one of the project's Node */
+  readonly baseImage?: string | undefined;
   /** Debian packages of the image, separated by spaces. */
   readonly apt?: string | undefined;
   /** Of a local test whose instances share a database. */
@@ -69,6 +71,7 @@ export function secretId(file: string): string {
 }
 
 function toData({
+  baseImage,
   apt = "",
   project,
   name,
@@ -90,7 +93,7 @@ function toData({
     imageTag,
     apt: apt.split(/\s+/).filter(Boolean).sort().join(" "),
     image: localImage,
-    nodeVersion: project.nodeVersion,
+    baseImage: baseImage ?? `node:${project.nodeVersion}-slim`,
     controller: project.controller,
     hasBuild: project.hasBuild,
     folder: project.folder,

@@ -49,6 +49,11 @@ describe("an own Dockerfile", () => {
       { apt: "ffmpeg" },
       /--apt has no effect: .deployment\/Dockerfile was edited/,
     ],
+    [
+      { Dockerfile: OWN },
+      { dockerfile: "Dockerfile", baseImage: "node:24-slim" },
+      /--base-image has no effect on your own Dockerfile/,
+    ],
   ])("is refused where it cannot have the wanted effect: %j %j", async (files, options, message) => {
     await expect(dockerfileOf(files as Record<string, string>, options)).rejects.toMatchObject({
       exitCode: 2,
@@ -56,6 +61,35 @@ describe("an own Dockerfile", () => {
       outcome: "Nothing was built",
     });
   });
+});
+
+describe("the image that the generated one starts from", () => {
+  it("is the one that is named, in each stage, by its digest and from a mirror too", async () => {
+    const digest = `sha256:${"a1".repeat(32)}`;
+    const none = await dockerfileOf({ ".nvmrc": "v24.1.0" });
+    const pinned = await dockerfileOf({ "deploy.yaml": `baseImage: node:22-slim@${digest}\n` });
+    const mirrored = await dockerfileOf({}, { baseImage: "mirror.example:5000/library/node:24-slim" });
+
+    const startsOf = (text: string) =>
+      [...text.matchAll(/^FROM (\S+) AS (base|runtime)$/gm)].map(([, from]) => from);
+    expect(startsOf(none.text)).toEqual(["node:24-slim", "node:24-slim"]);
+    expect(startsOf(pinned.text)).toEqual([`node:22-slim@${digest}`, `node:22-slim@${digest}`]);
+    expect(startsOf(mirrored.text)).toEqual(Array(2).fill("mirror.example:5000/library/node:24-slim"));
+    expect(new Set([none.hash, pinned.hash, mirrored.hash]).size).toBe(3);
+  });
+
+  it.each(["node:22-slim\nRUN id", "node 22", "node:22-slim@sha256:12", "$(id)"])(
+    "is a name: %j",
+    async (name) => {
+      const cwd = temporaryProject({ "deploy.yaml": `baseImage: ${JSON.stringify(name)}\n` });
+      const platform = { name: "memory", flags: { entries: {} } } as never;
+
+      await expect(readSettings(cwd, "dev", platform, {})).rejects.toMatchObject({
+        code: "bad_config",
+        message: expect.stringMatching(/baseImage must be the name of an image/),
+      });
+    },
+  );
 });
 
 describe("system packages", () => {

@@ -59,6 +59,7 @@ export const RELEASE_FLAGS = {
   sourceDir: SETTINGS.sourceDir,
   controllerFile: SETTINGS.controllerFile,
   dockerfile: SETTINGS.dockerfile,
+  baseImage: SETTINGS.baseImage,
   apt: SETTINGS.apt,
   ...ACCEPT_DATA_LOSS,
 };
@@ -68,7 +69,11 @@ export const SOURCE_FLAGS = {
   controllerFile: RELEASE_FLAGS.controllerFile,
 };
 
-export const IMAGE_FLAGS = { dockerfile: RELEASE_FLAGS.dockerfile, apt: RELEASE_FLAGS.apt };
+export const IMAGE_FLAGS = {
+  dockerfile: RELEASE_FLAGS.dockerfile,
+  baseImage: RELEASE_FLAGS.baseImage,
+  apt: RELEASE_FLAGS.apt,
+};
 
 export const YES = { yes: switchOff("do not ask for confirmation") };
 export const JSON_FLAG = { json: switchOff("print a single JSON document") };

@@ -62,6 +62,19 @@ export const SETTINGS = {
     ),
   ),
   dockerfile: text("your own Dockerfile, instead of the generated one", "file"),
+  baseImage: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^(?:[a-z0-9.-]+(?::\d+)?\/)?[a-z0-9._-]+(?:\/[a-z0-9._-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$/,
+        "must be the name of an image, such as node:22-slim@sha256:…",
+      ),
+      v.description(
+        "image that the generated one starts from: Debian with Node, best by its digest (default: node:22-slim)",
+      ),
+      v.metadata({ value: "image" }),
+    ),
+  ),
   apt: v.optional(
     v.pipe(
       v.string(),

@@ -27,6 +27,8 @@ export interface LocalOptions {
   readonly controllerFile: string | undefined;
   /** @default that of `deploy.yaml`, else the generated one */
   readonly dockerfile?: string | undefined;
+  /** Image that the generated one starts from. @default that of `deploy.yaml`, else the slim one of the project's Node */
+  readonly baseImage?: string | undefined;
   /** Debian packages of the image. @default those of `deploy.yaml` */
   readonly apt?: string | undefined;
   readonly overwriteFiles: boolean;
@@ -77,10 +79,11 @@ export interface OpenLocal {
 export async function openLocal(open: OpenLocal): Promise<LocalRun> {
   const { cwd, env, now = () => new Date(), redactor = new Redactor() } = open;
   const settings = await readSettings(cwd, open.options.env, undefined, env);
-  const { dockerfile, apt } = settings.options;
+  const { dockerfile, baseImage, apt } = settings.options;
   const options = {
     ...open.options,
     dockerfile: open.options.dockerfile ?? dockerfile,
+    baseImage: open.options.baseImage ?? baseImage,
     apt: open.options.apt ?? apt,
   };
   const name = resolveName(options.name ?? settings.options.name, cwd);

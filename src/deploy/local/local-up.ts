@@ -81,6 +81,7 @@ export async function localUp(run: LocalRun, self?: readonly string[]): Promise<
     env: variables,
     secretNames,
     database,
+    baseImage: options.baseImage,
     apt: options.apt,
   });
   const outcomes = await step(emit, "files", async ({ note }) => {
