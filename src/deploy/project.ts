@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import intersects from "semver/ranges/intersects.js";
 import validRange from "semver/ranges/valid.js";
 import { readIfThere } from "./atomic-file.ts";
@@ -55,6 +55,12 @@ export async function readProject(
   const lockFile = LOCK_FILES[packageManager].find((file) => existsSync(join(root, file)));
   if (!workspace)
     await checkWorkspace({ cwd, packageManager, lockFile, dependencies: dependenciesOf(manifest) });
+  else if (lockFile === undefined)
+    throw new DeployError("usage", `The workspace in ${root} has no lock file of ${packageManager}`, {
+      detail: `Its package.json names ${packageManager}, and ${basename(workspace.lockFile)} was written by another one`,
+      outcome: "Nothing was built",
+      fix: `Correct "packageManager" there, or run ${packageManager} install and commit its lock file`,
+    });
   const used = workspace?.used.map(({ folder }) => folder) ?? [];
   return {
     root,

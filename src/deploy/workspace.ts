@@ -33,6 +33,8 @@ export interface WorkspaceContext {
   readonly root: string;
   /** The project's folder below it, with `/`. */
   readonly folder: string;
+  /** At the root, absolute. */
+  readonly lockFile: string;
   /** Folders of all its packages. */
   readonly members: readonly string[];
   /** The packages that the project needs, each after what it needs itself; the last one is the project. */
@@ -57,7 +59,7 @@ export async function workspaceOf(cwd: string): Promise<WorkspaceContext | undef
     return undefined;
   const workspace = await findWorkspace(cwd);
   if (!workspace?.isMember || workspace.lockFile === undefined) return undefined;
-  const { root, patterns } = workspace;
+  const { root, patterns, lockFile } = workspace;
   const folder = relative(root, cwd).replaceAll("\\", "/");
   const members = await membersOf(root, patterns);
   const byName = new Map(members.map((member) => [member.name, member]));
@@ -75,7 +77,7 @@ export async function workspaceOf(cwd: string): Promise<WorkspaceContext | undef
   const project = members.find((member) => member.folder === folder);
   if (!project) return undefined;
   visit(project);
-  return { root, folder, members: members.map((member) => member.folder), used: [...used] };
+  return { root, folder, lockFile, members: members.map((member) => member.folder), used: [...used] };
 }
 
 async function membersOf(root: string, patterns: readonly string[]): Promise<Member[]> {

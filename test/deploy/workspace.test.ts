@@ -98,6 +98,16 @@ describe("a project in a workspace", () => {
     ]);
   });
 
+  it("is not built by another package manager than the one that wrote the lock file", async () => {
+    const files = { ...PNPM, "package.json": '{"packageManager": "npm@11.0.0"}' };
+
+    await expect(read(files, { "@x/shared": "*" })).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringMatching(/has no lock file of npm$/),
+      detail: expect.stringContaining("pnpm-lock.yaml"),
+    });
+  });
+
   it("packages that need each other are built once each", async () => {
     const { workspace } = await read(
       {
