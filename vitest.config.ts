@@ -85,47 +85,22 @@ const ALONE = [
 ];
 
 /**
- * The costliest files, in three parts that cost about the same: the check of a commit runs one of them (`SVC_TURN`, a
- * number), three in a row run all. `npm test` alone runs all.
+ * The costliest files, in parts that cost about the same: the check of a commit runs one of them (`SVC_TURN`, a number),
+ * as many commits in a row as there are parts run all. `npm test` alone runs all.
  */
 const IN_TURN = [
-  [
-    ...[
-      "on-postgres",
-      "deploy/local",
-      "docs/site",
-      "gate/gate",
-      "deploy/docker",
-      "cli/pull",
-      "cli/job",
-      "compilers",
-    ],
-    ...["deploy/server-backup", "store/move", "cli/plugin-commands"],
-  ],
-  [
-    ...["clouds/flow", "deploy/real-local", "admin/browser", "package", "deploy/resume", "store/postgres"],
-    ...[
-      "storage/buckets",
-      "clouds/documented-permissions",
-      "cli/comforts",
-      "clouds/exports",
-      "clouds/checkouts",
-    ],
-  ],
-  [
-    ...["clouds/killed", "deploy/server", "deploy/ssh-docker", "deploy/server-killed", "cli/instances"],
-    ...["deploy/server-contract", "runs/isolated-rehearsals", "events/outage", "cli/start", "cli/dev"],
-    ...["clouds/independent-clients", "cli/move", "testing/crash-test", "clouds/pipeline"],
-    ...[
-      "deploy/server-engine",
-      "admin/every-page",
-      "deploy/storage",
-      "clouds/bucket-store",
-      "clouds/given-image",
-    ],
-    ...["deploy/server-proxy", "cli/init", "clouds/environments", "deploy/real-workspace"],
-  ],
-];
+  `on-postgres clouds/bucket-store deploy/server-contract cli/start deploy/storage cli/plugin-commands
+   clouds/independent-clients runs/instances-crash-loop package cli/comforts`,
+  `clouds/killed compilers deploy/real-workspace deploy/server-proxy deploy/server-backup
+   runs/schedules clouds/environments cli/dev admin/browser clouds/documented-permissions
+   store/postgres-server`,
+  `deploy/server-engine deploy/docker deploy/ssh-docker admin/every-page cli/instances admin/weight
+   gate/flood cli/move store/move deploy/resume clouds/exports`,
+  `deploy/local clouds/pipeline admin/open-page cli/init cli/pull clouds/given-image clouds/app-runner
+   testing/crash-test deploy/real-local storage/buckets cli/check`,
+  `gate/gate docs/site deploy/server deploy/server-killed admin/desk events/outage cli/job
+   runs/isolated-rehearsals clouds/flow store/postgres clouds/checkouts`,
+].map((part) => part.split(/\s+/));
 const turn = process.env.SVC_TURN;
 const leftOut = turn
   ? IN_TURN.flatMap((files, part) => (part === Number(turn) % IN_TURN.length ? [] : files))
