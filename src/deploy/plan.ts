@@ -311,7 +311,7 @@ async function variables(
     options.publicUrl ??
     environment.SERVICE_PUBLIC_URL ??
     ownAddress(live) ??
-    (await session.predictUrl?.()) ??
+    (await session.predictUrl?.(live)) ??
     live?.url;
   const expires = wantedExpiry(options.expires, live, tools.now());
   return {

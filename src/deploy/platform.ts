@@ -186,7 +186,7 @@ export interface PlatformSession {
   plan(spec: ReleaseSpec, live?: Release): Promise<ResourceAction[]>;
   estimate?(spec: ReleaseSpec, live?: Release): Promise<Estimate>;
   /** The URL, if the platform can predict it before the first release. */
-  predictUrl?(): Promise<string | undefined>;
+  predictUrl?(live?: Release): Promise<string | undefined>;
   /**
    * Locks the target for this run across machines; resolves with how to release it, and rejects with `DeployError`
    * "locked" naming the holder.

@@ -55,6 +55,7 @@ platformContract("aws-app-runner", {
       { memory: "4096" },
       { instanceRole: giveRole("runner") },
       { vpcConnector: CONNECTOR },
+      { domain: "agents.example.com" },
     ],
     images: [ONE, TWO],
     changes: () => at.cloud.recorder.changes.length,

@@ -44,6 +44,7 @@ platformContract("cloud-run", {
       { subnet: "agents-1" },
       { vpcEgress: "all-traffic" as const },
       { ingress: "internal-and-cloud-load-balancing" as const },
+      { domain: "agents.example.com" },
     ],
     ways: ["useCloudBuild"],
     images: [ONE, TWO],

@@ -4,7 +4,7 @@ import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import { openSite } from "./flow/site.ts";
 import { runCommand } from "./killed/command.ts";
-import { LIVES, livesOn, RANGE } from "./killed/life.ts";
+import { LIVES, livesOn, SETTINGS } from "./killed/life.ts";
 
 const DOCS = readFileSync(new URL("../../docs/deploy-clouds.md", import.meta.url), "utf8");
 
@@ -17,7 +17,7 @@ async function callsOf(flow: FlowPlatform): Promise<string[]> {
       for (const step of LIVES[life]!) {
         step.edit?.(at);
         const env = { ...at.env, SERVICE_API_KEY: step.apiKey };
-        const flags = step.range ? (RANGE[flow.name] ?? {}) : {};
+        const flags = step.settings ? (SETTINGS[flow.name] ?? {}) : {};
         const command = { name: step.command, cwd: at.cwd, env, projectId: flow.projectId, flags };
         await runCommand(command, { ...flow, ...at.cloud });
       }
@@ -113,6 +113,8 @@ const GOOGLE: readonly (readonly [RegExp, string])[] = [
   [/^run POST .*\/services$/, "run.services.create"],
   [/^run GET .*\/services$/, "run.services.list"],
   [/^run GET .*\/services\//, "run.services.get"],
+  // Google has no permission for them: only a role of the whole project includes them.
+  [/^run \w+ .*\/(domainmappings|authorizeddomains)/, ""],
   [/^run PATCH /, "run.services.update"],
   [/^run DELETE /, "run.services.delete"],
   [/^logging POST .*entries:list$/, "logging.logEntries.list"],

@@ -12,7 +12,7 @@ import type { ChildOptions } from "./killed/child.ts";
 import type { Command } from "./killed/command.ts";
 import { runCommand } from "./killed/command.ts";
 import type { LifeStep } from "./killed/life.ts";
-import { LIVES, livesOn, RANGE } from "./killed/life.ts";
+import { LIVES, livesOn, SETTINGS } from "./killed/life.ts";
 import { settle } from "./killed/settle.ts";
 import { cloudIn, describeWorld } from "./killed/world.ts";
 
@@ -54,7 +54,7 @@ function commandOf(flow: FlowPlatform, at: Site, step: LifeStep): Command {
     cwd: at.cwd,
     env: { ...at.env, SERVICE_API_KEY: step.apiKey },
     projectId: flow.projectId,
-    flags: step.range ? (RANGE[flow.name] ?? {}) : {},
+    flags: step.settings ? (SETTINGS[flow.name] ?? {}) : {},
   };
 }
 

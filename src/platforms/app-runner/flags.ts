@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { RoleArnSchema } from "../aws/role-arn.ts";
+import { DOMAIN_OPTION } from "../cloud/domain.ts";
 
 const instances = (least: string) =>
   v.pipe(
@@ -57,6 +58,7 @@ export const AppRunnerFlagsSchema = v.object({
       ),
     ),
   ),
+  domain: DOMAIN_OPTION,
   vpcConnector: v.optional(
     v.pipe(
       v.string(),

@@ -8,8 +8,10 @@ import { findRole } from "../aws/roles.ts";
 import { listSecrets } from "../aws/secrets.ts";
 import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
+import { domainChanges } from "../cloud/domain.ts";
 import { bucketRole, egressOf, ownRoles, toUnits, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
+import { domainsOf } from "./domains.ts";
 import { hasWantedScaling, rangeText, wantedRange } from "./scaling.ts";
 import type { Service } from "./service-types.ts";
 import { findOwnService, listTags } from "./services.ts";
@@ -26,7 +28,8 @@ export async function planRelease(
   const changes = service === undefined ? [] : settingChanges(context, spec, service);
   if (service !== undefined && context.target.labels !== undefined)
     changes.push(...labelChanges(context.target, tagMap(await listTags(context, service))));
-  const { serviceName } = context.target;
+  const { serviceName, flags } = context.target;
+  if (service !== undefined) changes.push(...(await domainChanges(flags.domain, domainsOf(context))));
   const own = ownRoles(context, spec, service);
   return [
     resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),

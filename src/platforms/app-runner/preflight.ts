@@ -31,6 +31,11 @@ const ACTIONS = [
   "apprunner:PauseService",
   "apprunner:DeleteService",
 ];
+const DOMAIN_ACTIONS = [
+  "apprunner:DescribeCustomDomains",
+  "apprunner:AssociateCustomDomain",
+  "apprunner:DisassociateCustomDomain",
+];
 const SUCCESSOR = "--platform aws-ecs-express";
 
 /** Checks everything that could prevent a deployment, and changes nothing. */
@@ -78,7 +83,11 @@ export async function preflight(context: Context): Promise<Finding[]> {
     ...rangeFindings(context),
     ...(await roleFindings(context, named)),
     ...(await accessFindings(context)),
-    ...(await permissionFindings(context, [...ACTIONS, ...(wantsBucket(target) ? BUCKET_ACTIONS : [])])),
+    ...(await permissionFindings(context, [
+      ...ACTIONS,
+      ...(wantsBucket(target) ? BUCKET_ACTIONS : []),
+      ...(target.flags.domain === undefined ? [] : DOMAIN_ACTIONS),
+    ])),
   ];
 }
 

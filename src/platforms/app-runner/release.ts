@@ -3,11 +3,13 @@ import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { ensureRole } from "../aws/roles.ts";
 import { ensureLabels, serviceTags } from "../aws/service-tags.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
+import { ensureDomain } from "../cloud/domain.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import type { Configuration } from "./configuration.ts";
 import { isSameConfiguration, ownRoles, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { accessRole } from "./context.ts";
+import { domainsOf } from "./domains.ts";
 import { keepRelease } from "./kept-releases.ts";
 import { failureLog } from "./logs.ts";
 import { toRelease } from "./release-of.ts";
@@ -46,6 +48,7 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   else await updateService(context, live, spec, scaling);
   const service = await settledService(context);
   if (service === undefined) throw gone(context);
+  await ensureDomain({ tools: context.tools, wanted: context.target.flags.domain }, domainsOf(context));
   await dropScaling(context, service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn);
   return toRelease(context, service);
 }

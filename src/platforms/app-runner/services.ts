@@ -7,7 +7,7 @@ import type { Context } from "./context.ts";
 import type { Operation, Service } from "./service-types.ts";
 
 const EVERY = 4000;
-const MISSING = /ResourceNotFoundException/;
+export const MISSING = /ResourceNotFoundException/;
 
 /** The service of this target's name. Its full name ends in an id that only the list shows. */
 export async function findService(context: Context): Promise<Service | undefined> {

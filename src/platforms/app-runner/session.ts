@@ -1,5 +1,5 @@
 import { STORAGE_URL } from "../../deploy/config.ts";
-import type { DeployTarget, PlatformSession } from "../../deploy/platform.ts";
+import type { DeployTarget, PlatformSession, Release } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
 import { readIdentity } from "../aws/aws-context.ts";
@@ -7,8 +7,10 @@ import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
+import { domainUrl, withDomain } from "../cloud/domain.ts";
 import { bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
+import { domainsOf } from "./domains.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 import { releaseHistory } from "./kept-releases.ts";
@@ -18,7 +20,7 @@ import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { estimateCost } from "./price.ts";
 import { prepareRoles, releaseService } from "./release.ts";
-import { toRelease } from "./release-of.ts";
+import { releaseOf, toRelease } from "./release-of.ts";
 import { pauseService, removeService } from "./remove.ts";
 import { rollbackService } from "./rollback.ts";
 import { findOwnService } from "./services.ts";
@@ -30,16 +32,25 @@ export async function openSession(
 ): Promise<PlatformSession> {
   const aws = new Aws(tools, target.region, "apprunner");
   const context: Context = { target, tools, aws, identity: await readIdentity(aws) };
+  const { domain } = target.flags;
+  const domains = domainsOf(context);
+  const addressed = <R extends Release | undefined>(release: R) => withDomain(release, domain, domains);
   return {
     preflight: () => preflight(context),
     async inspect() {
       const service = await findOwnService(context);
-      return service === undefined ? undefined : toRelease(context, service);
+      return service === undefined ? undefined : addressed(await toRelease(context, service));
     },
     environments: () => listServices(context),
     listSecrets: () => listSecrets(context),
     plan: (spec, live) => planRelease(context, spec, live),
     estimate: async (_spec, live) => estimateCost(target.flags, live),
+    async predictUrl(live) {
+      const own = await domainUrl(domain, live?.env?.SERVICE_PUBLIC_URL, domains);
+      if (own !== undefined || domain === undefined) return own;
+      const service = await findOwnService(context);
+      return service && releaseOf(service, undefined).url;
+    },
     lock: (holder, request) => takeLock(context, holder, request),
     lockedBy: () => readLock(context),
     async prepare() {
@@ -60,8 +71,8 @@ export async function openSession(
     registryLogin: () => registryLogin(context),
     imageDigest: (tag) => imageDigest(context, tag),
     putSecrets: (values) => putSecrets(context, values),
-    release: (spec) => releaseService(context, spec),
-    rollback: (to) => rollbackService(context, to),
+    release: async (spec) => addressed(await releaseService(context, spec)),
+    rollback: async (to) => addressed(await rollbackService(context, to)),
     history: () => releaseHistory(context),
     scaleToZero: () => pauseService(context),
     remove: () => removeService(context),

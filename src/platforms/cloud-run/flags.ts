@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { DeployError } from "../../deploy/errors.ts";
 import { toFlagName } from "../../deploy/flags.ts";
+import { DOMAIN_OPTION } from "../cloud/domain.ts";
 
 const instances = (least: number) =>
   v.pipe(
@@ -74,6 +75,7 @@ export const CloudRunFlagsSchema = v.object({
       ),
     ),
   ),
+  domain: DOMAIN_OPTION,
   private: v.optional(
     v.pipe(v.boolean(), v.description("Only callers with the role run.invoker have access")),
   ),

@@ -5,9 +5,11 @@ import type { Release, ReleaseSpec, StoredSecret } from "../../deploy/platform.t
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
+import { domainChanges } from "../cloud/domain.ts";
 import { isPublic, wantedAccess } from "./access.ts";
 import { settingChanges } from "./changes.ts";
 import type { Context } from "./context.ts";
+import { checkDomain, domainsOf } from "./domains.ts";
 import { planStorage } from "./job-bucket.ts";
 import { hasRepository, REPOSITORY } from "./registry.ts";
 import { newServiceBody } from "./release.ts";
@@ -29,6 +31,7 @@ export async function planRelease(
   const liveHashes: Record<string, string> = {};
   for (const { name, hash } of secrets) if (hash !== undefined) liveHashes[name] = hash;
   const known = { ...spec, secrets: withStored(spec, secrets) };
+  await checkDomain(context);
   await validate(context, known, service);
   const changes = service === undefined ? [] : await otherChanges(context, known, service);
   return [
@@ -46,6 +49,7 @@ async function otherChanges(context: Context, spec: ReleaseSpec, service: Servic
   const wanted = wantedAccess(context.target.flags);
   const access = (await isPublic(context, service)) ? "public" : "private";
   if (wanted !== undefined && wanted !== access) changes.push({ field: "access", from: access, to: wanted });
+  changes.push(...(await domainChanges(context.target.flags.domain, domainsOf(context))));
   return changes;
 }
 

@@ -3,10 +3,12 @@ import { DeployError } from "../../deploy/errors.ts";
 import { wantedLabels } from "../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { superseded } from "../../deploy/serving.ts";
+import { ensureDomain } from "../cloud/domain.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
 import { ensureAccess, mayDisableInvokerCheck } from "./access.ts";
 import { isSameTemplate } from "./changes.ts";
 import type { Context } from "./context.ts";
+import { domainsOf } from "./domains.ts";
 import { INGRESS } from "./network.ts";
 import { newestRelease } from "./release-of.ts";
 import { letRead, ofOthers } from "./secrets.ts";
@@ -28,6 +30,7 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   const service =
     live === undefined ? await createService(context, spec) : await updateService(context, spec, live);
   await ensureAccess(context, service, isMade(context, live));
+  await ensureDomain({ tools: context.tools, wanted: context.target.flags.domain }, domainsOf(context));
   const release = newestRelease(context, service);
   if (isAllOnLatest(service)) return release;
   const probeUrl = candidateUrl(service);

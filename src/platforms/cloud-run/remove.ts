@@ -1,8 +1,10 @@
 import { DeployError } from "../../deploy/errors.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
+import { removeDomains } from "../cloud/domain.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
+import { domainsOf } from "./domains.ts";
 import { isNotFound } from "./google-error.ts";
 import { waitForOperation } from "./operations.ts";
 import { changeService, finishChange } from "./service.ts";
@@ -22,9 +24,11 @@ export async function scaleToZero(context: Context): Promise<void> {
   );
 }
 
-/** Deletes the service and waits until its name is free. */
+/** Deletes the service, its domain mappings first, and waits until its name is free. */
 export async function removeService(context: Context): Promise<void> {
   const google = await context.google();
+  if (context.target.flags.domain !== undefined && (await ownService(context)) !== undefined)
+    await removeDomains(context.tools, domainsOf(context));
   for (;;) {
     const service = await ownService(context);
     if (service === undefined) return;

@@ -1,5 +1,6 @@
-import type { BuildContext, DeployTarget, PlatformSession } from "../../deploy/platform.ts";
+import type { BuildContext, DeployTarget, PlatformSession, Release } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
+import { domainUrl, withDomain } from "../cloud/domain.ts";
 import { invokerHeaders, invokerProblem } from "./access.ts";
 import { enableApis, readProjectNumber } from "./apis.ts";
 import { isCloudStorage } from "./buckets.ts";
@@ -7,6 +8,7 @@ import { buildRemotely } from "./cloud-build.ts";
 import type { Context } from "./context.ts";
 import { requireProject } from "./context.ts";
 import { findIdentity } from "./credentials.ts";
+import { domainsOf } from "./domains.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import { checkFlags } from "./flags.ts";
 import { Google } from "./google.ts";
@@ -31,12 +33,15 @@ import { exportTerraform } from "./terraform.ts";
 export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTools): PlatformSession {
   checkFlags(target.flags);
   const context = createContext(target, tools);
+  const { domain } = target.flags;
+  const domains = domainsOf(context);
+  const addressed = <R extends Release | undefined>(release: R) => withDomain(release, domain, domains);
   const findService = async () => (await context.google()).find<Service>("run", `/v2/${context.service}`);
   return {
     preflight: () => preflight(context),
     async inspect() {
       const service = await findService();
-      return service === undefined ? undefined : servingRelease(context, service);
+      return service === undefined ? undefined : addressed(await servingRelease(context, service));
     },
     environments: () => listServices(context),
     listSecrets: () => listSecrets(context),
@@ -50,7 +55,9 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
         ...(service.scaling ? { scaling: service.scaling } : {}),
       });
     },
-    async predictUrl() {
+    async predictUrl(live) {
+      const own = await domainUrl(domain, live?.env?.SERVICE_PUBLIC_URL, domains);
+      if (own !== undefined) return own;
       const number = await readProjectNumber(context);
       return number === undefined
         ? undefined
@@ -75,9 +82,9 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
       ? { build: (build: BuildContext, ref: string) => buildRemotely(context, build, ref) }
       : {}),
     putSecrets: (values) => putSecrets(context, values),
-    release: (spec) => releaseService(context, spec),
-    promote: (release) => promoteNewest(context, release),
-    rollback: (to) => rollbackTo(context, to),
+    release: async (spec) => addressed(await releaseService(context, spec)),
+    promote: async (release) => addressed(await promoteNewest(context, release)),
+    rollback: async (to) => addressed(await rollbackTo(context, to)),
     history: () => revisionHistory(context),
     scaleToZero: () => scaleToZero(context),
     remove: () => removeService(context),

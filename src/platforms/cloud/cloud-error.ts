@@ -38,7 +38,7 @@ export function isCloudError(error: unknown): error is CloudError {
 /** Whether the same call may succeed a moment later: no response, too many requests, or a server error. */
 export function isTransient(error: CloudError): boolean {
   const { status, code } = error;
-  if (status === 0 || status === 408 || status === 429 || status >= 500) return true;
+  if (status === 0 || status === 408 || status === 429 || (status >= 500 && status !== 501)) return true;
   return /^(Throttl|TooManyRequests|RequestLimitExceeded|RequestThrottled|SlowDown)/.test(code);
 }
 

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { DeployError } from "../../deploy/errors.ts";
 import type { ReleaseSpec } from "../../deploy/platform.ts";
+import { NO_DOMAIN } from "../cloud/domain.ts";
 import type { AppDomain, AppEnv, AppImage, AppService, AppSpec } from "./app-types.ts";
 import type { Context } from "./context.ts";
-import { NO_DOMAIN } from "./flags.ts";
 import { isMarker, markerOf, readMarker } from "./marker.ts";
 
 const PRIMARY = "PRIMARY";

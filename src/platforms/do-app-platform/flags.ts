@@ -1,7 +1,5 @@
 import * as v from "valibot";
-
-/** Takes the domain of a service away. */
-export const NO_DOMAIN = "none";
+import { DOMAIN_OPTION } from "../cloud/domain.ts";
 
 const instances = v.pipe(
   v.number(),
@@ -29,16 +27,7 @@ export const AppPlatformFlagsSchema = v.object({
     ),
   ),
   size: v.optional(v.pipe(v.string(), v.description("Size of an instance (new app: apps-s-1vcpu-0.5gb)"))),
-  domain: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^(?:none|(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,})$/,
-        'must be a domain in lower-case letters such as agents.example.com, or "none"',
-      ),
-      v.description('Domain of the service, with a certificate of App Platform; "none" for none'),
-    ),
-  ),
+  domain: DOMAIN_OPTION,
   registry: v.optional(
     v.pipe(v.string(), v.description("Container registry to use, if the account has several")),
   ),

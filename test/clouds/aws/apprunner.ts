@@ -1,4 +1,5 @@
 import type { Answer } from "../http-server.ts";
+import { associate, describeDomains, disassociate } from "./apprunner-domains.ts";
 import { assumeProblem } from "./identity.ts";
 import type { AwsState, Json, RunnerOperation, RunnerService } from "./state.ts";
 import { ok, readSecret, refuse as refuseAs } from "./state.ts";
@@ -59,6 +60,12 @@ export async function appRunnerApi(state: AwsState, operation: string, input: Js
           Status: status,
         })),
       });
+    case "DescribeCustomDomains":
+      return describeDomains(state, service, input);
+    case "AssociateCustomDomain":
+      return associate(state, service, input);
+    case "DisassociateCustomDomain":
+      return disassociate(state, service, input);
     case "UpdateService":
       return update(state, service, input);
     case "PauseService":
@@ -104,6 +111,7 @@ function create(state: AwsState, input: Json): Answer {
     ),
     tags: (input.Tags as RunnerService["tags"] | undefined) ?? [],
     operations: [],
+    domains: [],
     instance: undefined,
   };
   state.services.push(service);

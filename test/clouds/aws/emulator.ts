@@ -45,7 +45,8 @@ export async function startAws(images: ImageRunner): Promise<AwsEmulator> {
       AWS_SECRET_ACCESS_KEY: "lab-secret-access-key",
       AWS_REGION: state.region,
     },
-    frontFor: (host) => (/\.awsapprunner\.com$|\.on\.aws$/.test(host) ? front.url : undefined),
+    frontFor: (host) =>
+      /\.awsapprunner\.com$|\.on\.aws$/.test(host) || instanceOf(state, host) ? front.url : undefined,
     async close() {
       await Promise.all([server.close(), front.close()]);
     },
@@ -117,7 +118,9 @@ async function serveUsers(state: AwsState, request: Received): Promise<Answer> {
 
 function instanceOf(state: AwsState, host: string): Instance | undefined {
   const runner = state.services.find(
-    (one) => host === `${one.id.slice(-10)}.${state.region}.awsapprunner.com`,
+    (one) =>
+      host === `${one.id.slice(-10)}.${state.region}.awsapprunner.com` ||
+      one.domains.some(({ name, status }) => host === name && status === "ACTIVE"),
   );
   const express = [...state.express.values()].find(
     (one) => host === `${one.name}.${state.switches.expressDomain}`,

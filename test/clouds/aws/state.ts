@@ -1,5 +1,6 @@
 import type { Answer } from "../http-server.ts";
 import type { ImageRunner, Instance } from "../instances.ts";
+import type { RunnerDomain } from "./apprunner-domains.ts";
 
 export type Json = Record<string, unknown>;
 
@@ -32,6 +33,7 @@ export interface RunnerService {
   scaling: string;
   readonly tags: { Key: string; Value: string }[];
   readonly operations: RunnerOperation[];
+  readonly domains: RunnerDomain[];
   instance: Instance | undefined;
 }
 
@@ -93,6 +95,7 @@ export interface AwsState {
     /** Times that a fresh role cannot be assumed yet. */
     roleDelay: number;
     refuseRepair: boolean;
+    failDomains: boolean;
     deniedActions: string[];
     /** Domain of the addresses of ECS Express services. */
     expressDomain: string;
@@ -120,6 +123,7 @@ export function newAwsState(images: ImageRunner): AwsState {
       closed: false,
       roleDelay: 0,
       refuseRepair: false,
+      failDomains: false,
       deniedActions: [],
       expressDomain: "ecs.us-east-1.on.aws",
     },

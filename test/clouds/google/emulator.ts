@@ -69,7 +69,8 @@ export async function startGoogle(options: {
     recorder,
     url: server.url,
     env: { ...overrides(server), CLOUDSDK_AUTH_ACCESS_TOKEN: state.token, ...options.env },
-    frontFor: (host) => (host.endsWith(".run.app") ? front.url : undefined),
+    frontFor: (host) =>
+      host.endsWith(".run.app") || state.domains.get(host)?.reached ? front.url : undefined,
     async close() {
       await Promise.all([server.close(), front.close()]);
     },
@@ -216,7 +217,7 @@ function targetOf(service: StoredService, host: string, state: GoogleState) {
   const tag = /^([a-z0-9-]+)---/.exec(host)?.[1];
   const rest = tag === undefined ? host : host.slice(tag.length + 3);
   const own = [`${short}-${state.number}.${state.region}.run.app`, `${short}-a1b2c3d4e5-uc.a.run.app`];
-  if (!own.includes(rest)) return undefined;
+  if (!own.includes(rest) && state.domains.get(host)?.routeName !== short) return undefined;
   const status = statuses.find((entry) => (tag === undefined ? (entry.percent ?? 0) > 0 : entry.tag === tag));
   const latest = (service.resource.latestReadyRevision as string | undefined)?.split("/").at(-1);
   const name = status?.type === "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST" ? latest : status?.revision;

@@ -1,6 +1,7 @@
 import type { Answer, Received } from "../http-server.ts";
 import { aborted, exists, invalid, notFound, refuse } from "./error.ts";
 import { readPolicy, writePolicy } from "./policy.ts";
+import { domainsApi } from "./run-domains.ts";
 import { hostOf, isNewRevision, rollOut, snapshot } from "./run-rollout.ts";
 import { normalised, templateProblem, withoutDefaults } from "./run-template.ts";
 import type { GoogleState, Json, StoredService } from "./state.ts";
@@ -28,6 +29,9 @@ export async function runApi(state: GoogleState, request: Received, body: Json):
       status: 200,
       body: { locations: ["us-central1", "us-east1", "europe-west1"].map((id) => ({ locationId: id })) },
     };
+  const first = `/v1/projects/${state.project}/locations/${state.region}`;
+  if (/^\/(domainmappings|authorizeddomains)/.test(path.replace(first, "")))
+    return domainsApi(state, path.slice(first.length), request, body);
   if (!path.startsWith(parent))
     return refuse(403, "PERMISSION_DENIED", `Permission denied on '${path}' (or resource may not exist).`);
   const rest = path.slice(parent.length);

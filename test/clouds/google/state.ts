@@ -1,4 +1,5 @@
 import type { ImageRunner, Instance } from "../instances.ts";
+import type { StoredDomain } from "./run-domains.ts";
 import type { Failure } from "./run-rollout.ts";
 
 export type Json = Record<string, unknown>;
@@ -60,6 +61,9 @@ export interface GoogleState {
   readonly repositories: Map<string, Json>;
   readonly secrets: Map<string, StoredSecret>;
   readonly services: Map<string, StoredService>;
+  readonly domains: Map<string, StoredDomain>;
+  /** What the caller has shown to own. */
+  readonly verifiedDomains: string[];
   readonly operations: Map<string, StoredOperation>;
   readonly buckets: Map<
     string,
@@ -80,6 +84,8 @@ export interface GoogleState {
     failBuild: boolean;
     noSubmitApi: boolean;
     unreadableLogs: boolean;
+    noDomainMappings: boolean;
+    domainsDenied: boolean;
     /** Digest that a remote build pushes. */
     builtImage: string | undefined;
   };
@@ -105,6 +111,8 @@ export function newGoogleState(options: {
     repositories: new Map(),
     secrets: new Map(),
     services: new Map(),
+    domains: new Map(),
+    verifiedDomains: ["example.com"],
     operations: new Map(),
     buckets: new Map(),
     logs: [],
@@ -115,6 +123,8 @@ export function newGoogleState(options: {
       failBuild: false,
       noSubmitApi: false,
       unreadableLogs: false,
+      noDomainMappings: false,
+      domainsDenied: false,
       builtImage: undefined,
     },
     next: () => ++counter,

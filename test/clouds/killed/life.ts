@@ -7,8 +7,8 @@ export interface LifeStep {
   readonly command: Command["name"];
   /** How it ends where nothing disturbs it. */
   readonly outcome: string;
-  /** Whether an instance range is asked for. */
-  readonly range?: boolean;
+  /** Whether an instance range and a domain are asked for. */
+  readonly settings?: boolean;
   /** The service's key, as the environment gives it. */
   readonly apiKey: string;
   edit?(site: Site): void;
@@ -63,10 +63,10 @@ export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
       edit: (site) => site.write("src/controller.ts", "export default { version: 2 };\n"),
     },
     {
-      title: "up with a changed variable and an instance range",
+      title: "up with a changed variable, an instance range and a domain",
       command: "up",
       outcome: "done",
-      range: true,
+      settings: true,
       apiKey: SECOND_KEY,
       edit: (site) =>
         site.write(".deployment/config.yaml", `${EXTERNAL}environment:\n  GREETING: good day\n`),
@@ -75,11 +75,11 @@ export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
       title: "up with an image that does not start",
       command: "up",
       outcome: "3 rolled_back",
-      range: true,
+      settings: true,
       apiKey: SECOND_KEY,
       edit: (site) => site.write("src/controller.ts", "// crash at start\n"),
     },
-    { title: "rollback", command: "rollback", outcome: "done", range: true, apiKey: SECOND_KEY },
+    { title: "rollback", command: "rollback", outcome: "done", settings: true, apiKey: SECOND_KEY },
   ],
 };
 
@@ -88,10 +88,15 @@ export const livesOn = (platform: string): readonly string[] =>
   Object.keys(LIVES).filter((name) => name !== "bucket's" || WITH_BUCKETS.includes(platform));
 const WITH_BUCKETS = ["cloud-run", "aws-app-runner", "aws-ecs-express"];
 
-/** The instance range, in the words of each platform. */
-export const RANGE: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
-  "cloud-run": { minInstances: 1, maxInstances: 3 },
-  "do-app-platform": { minInstances: 1, maxInstances: 3, size: "apps-d-1vcpu-1gb" },
-  "aws-app-runner": { minInstances: 1, maxInstances: 3 },
+/** The instance range, in the words of each platform, and a domain where it has certificates. */
+export const SETTINGS: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  "cloud-run": { minInstances: 1, maxInstances: 3, domain: "agents.example.com" },
+  "do-app-platform": {
+    minInstances: 1,
+    maxInstances: 3,
+    size: "apps-d-1vcpu-1gb",
+    domain: "agents.example.com",
+  },
+  "aws-app-runner": { minInstances: 1, maxInstances: 3, domain: "agents.example.com" },
   "aws-ecs-express": { minInstances: 1, maxInstances: 3 },
 };

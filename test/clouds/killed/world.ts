@@ -49,8 +49,9 @@ function awsOf({ repositories, roles, secrets, scaling, services, express, bucke
     scaling: scaling
       .filter(({ status }) => status === "ACTIVE")
       .map(({ name, min, max }) => [name, min, max]),
-    services: services.map(({ status, config, tags, operations }) => [
+    services: services.map(({ status, config, tags, operations, domains }) => [
       status,
+      domains.map(({ name }) => name),
       config,
       tags.filter(({ Key }) => !Key.startsWith("svc-release-")),
       keptReleases(tags).map(({ keys: _, ...release }) => release),
@@ -65,7 +66,7 @@ function awsOf({ repositories, roles, secrets, scaling, services, express, bucke
   };
 }
 
-function googleOf({ apis, repositories, secrets, services, buckets }: GoogleState): unknown {
+function googleOf({ apis, repositories, secrets, services, buckets, domains }: GoogleState): unknown {
   return {
     apis: [...apis].sort(),
     repositories: [...repositories],
@@ -79,6 +80,7 @@ function googleOf({ apis, repositories, secrets, services, buckets }: GoogleStat
       revisions.map((revision) => revision.resource),
       policy.bindings,
     ]),
+    domains: [...domains].map(([name, { routeName }]) => [name, routeName]),
     buckets: [...buckets].map(([name, { resource, policy }]) => [name, resource, policy?.bindings]),
   };
 }
