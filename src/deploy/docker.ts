@@ -80,6 +80,10 @@ export async function buildImage(
     /** Files that only the installation sees, absolute. */
     readonly secretFiles?: readonly string[];
     readonly env?: Record<string, string>;
+    /** Its layers are to be a cache of builds on other machines; needs BuildKit. */
+    readonly shared?: boolean;
+    /** Such an image that this engine has. */
+    readonly cacheFrom?: string | undefined;
   },
 ): Promise<void> {
   const { tar, ref, architecture = DEFAULT_ARCHITECTURE, labels = {}, secretFiles = [], env = {} } = options;
@@ -95,7 +99,15 @@ export async function buildImage(
     );
   const secret = secretFiles.flatMap((file) => ["--secret", `id=${secretId(file)},src=${file}`]);
   const args = docker.buildx
-    ? ["buildx", "build", "--load", "--provenance=false", "--progress=plain", ...secret]
+    ? [
+        "buildx",
+        "build",
+        "--load",
+        "--provenance=false",
+        "--progress=plain",
+        ...secret,
+        ...cacheWords(options),
+      ]
     : ["build", "--force-rm"];
   const marks = Object.entries(labels).flatMap(([name, value]) => ["--label", `${name}=${value}`]);
   const words = [...args, "--platform", `linux/${architecture}`, ...marks, "--tag", ref, "-"];
@@ -106,23 +118,54 @@ export async function buildImage(
   if (result.code !== 0) throw failed(`The image ${ref} was not built`, result);
 }
 
+function cacheWords({ shared, cacheFrom }: { shared?: boolean; cacheFrom?: string | undefined }): string[] {
+  return [
+    ...(shared ? ["--build-arg", "BUILDKIT_INLINE_CACHE=1"] : []),
+    ...(cacheFrom === undefined ? [] : ["--cache-from", cacheFrom]),
+  ];
+}
+
 /** Pushes an image and reads its digest back. */
 export async function pushImage(
   tools: DeployTools,
   ref: string,
   auth: RegistryAuth | undefined,
 ): Promise<string> {
+  const pushed = await withLogin(tools, auth, ["push", ref]);
+  if (pushed.code !== 0) throw pushFailure(ref, pushed, auth);
+  return readDigest(tools, ref);
+}
+
+/**
+ * Lends an image of a registry to this engine, as a cache of a build; resolves with how to remove it where it was not there before,
+ * and with undefined where it cannot be had.
+ */
+export async function borrowImage(
+  tools: DeployTools,
+  ref: string,
+  login: () => Promise<RegistryAuth | undefined>,
+): Promise<(() => Promise<void>) | undefined> {
+  if (await works(tools, "docker", ["image", "inspect", ref])) return async () => undefined;
+  const pulled = await withLogin(tools, await login(), ["pull", "--quiet", ref]);
+  if (pulled.code !== 0) return undefined;
+  return async () => void (await tools.exec("docker", ["image", "rm", ref]));
+}
+
+/** Runs a Docker command with a login that only this command knows. */
+async function withLogin(
+  tools: DeployTools,
+  auth: RegistryAuth | undefined,
+  args: readonly string[],
+): Promise<ExecResult> {
   if (auth) tools.redact(auth.password);
   const folder = await mkdtemp(join(tmpdir(), "svc-docker-"));
   try {
     const host = await engineHost(tools);
     await writeFile(join(folder, "config.json"), JSON.stringify(toDockerConfig(auth)), { mode: 0o600 });
-    const pushed = await tools.exec("docker", ["--config", folder, "push", ref], { env: host });
-    if (pushed.code !== 0) throw pushFailure(ref, pushed, auth);
+    return await tools.exec("docker", ["--config", folder, ...args], { env: host });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-  return readDigest(tools, ref);
 }
 
 /** Tags an image with a name derived from its content; resolves with the name. */

@@ -1,3 +1,4 @@
+import { parseRemote } from "./ci/repository.ts";
 import { DeployError } from "./errors.ts";
 import type { DeployTools } from "./tools.ts";
 
@@ -21,8 +22,22 @@ export async function resolveImageTag(
   }
   const commit = await git(tools, cwd, ["rev-parse", "--short=12", "HEAD"]);
   if (commit === undefined) return `content-${contentHash.slice(0, 12)}`;
-  const changes = await git(tools, cwd, ["status", "--porcelain", "--", ".", ...NOT_OURS]);
-  return changes === "" ? commit : `${commit}-dirty-${contentHash.slice(0, 8)}`;
+  return (await isClean(tools, cwd)) ? commit : `${commit}-dirty-${contentHash.slice(0, 8)}`;
+}
+
+/** Labels of an image that say where its sources are, by the names of the OCI; no commit where the tree differs from it. */
+export async function originLabels(tools: DeployTools, cwd: string): Promise<Record<string, string>> {
+  const commit = await git(tools, cwd, ["rev-parse", "HEAD"]);
+  const remote = parseRemote((await git(tools, cwd, ["remote", "get-url", "origin"])) ?? "");
+  const clean = commit !== undefined && (await isClean(tools, cwd));
+  return {
+    ...(clean ? { "org.opencontainers.image.revision": commit } : {}),
+    ...(remote ? { "org.opencontainers.image.source": `https://${remote.host}/${remote.path}` } : {}),
+  };
+}
+
+async function isClean(tools: DeployTools, cwd: string): Promise<boolean> {
+  return (await git(tools, cwd, ["status", "--porcelain", "--", ".", ...NOT_OURS])) === "";
 }
 
 async function git(tools: DeployTools, cwd: string, args: readonly string[]): Promise<string | undefined> {

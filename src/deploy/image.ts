@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Deployment } from "./deployment.ts";
 import type { Docker } from "./docker.ts";
 import {
+  borrowImage,
   buildImage,
   checkArchitecture,
   DEFAULT_ARCHITECTURE,
@@ -12,6 +13,7 @@ import {
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { checkGivenImage } from "./given-image.ts";
+import { originLabels } from "./image-tag.ts";
 import type { Prepared } from "./plan.ts";
 
 /** Builds and pushes the image, here or remotely; resolves with its name by digest. */
@@ -26,7 +28,9 @@ export async function publishImage(deployment: Deployment, prepared: Prepared): 
   const given = options.imageRef;
   if (given !== undefined) {
     await step(emit, "build", async ({ skip }) => {
-      await checkGivenImage(deployment, given);
+      const pull = session.pull?.bind(session);
+      if (pull) await journal.record({ step: "image.pull", data: { ref: given } }, () => pull(given));
+      else await checkGivenImage(deployment, given);
       skip("the image is given");
     });
     return given;
@@ -65,12 +69,9 @@ export async function findBuilder({
   return { docker, architecture };
 }
 
-async function makeImage(
-  deployment: Deployment,
-  { context, imageTag, project }: Prepared,
-  ref: string,
-): Promise<string> {
+async function makeImage(deployment: Deployment, prepared: Prepared, ref: string): Promise<string> {
   const { session, emit, journal, tools } = deployment;
+  const { context, imageTag, project } = prepared;
   if (session.build) {
     const build = session.build.bind(session);
     return step(emit, "build", ({ note }) =>
@@ -93,7 +94,21 @@ async function makeImage(
   const { docker, architecture } = await findBuilder(deployment);
   await step(emit, "build", async ({ note }) => {
     const secretFiles = project.secretFiles.map((file) => join(project.root, file));
-    await buildImage(tools, docker, { tar: context.tar(), ref, architecture, secretFiles });
+    const earlier = docker.buildx ? await borrowEarlier(deployment, prepared) : undefined;
+    const labels = await originLabels(tools, project.root);
+    try {
+      const cache = { shared: true, cacheFrom: earlier?.image };
+      await buildImage(tools, docker, {
+        tar: context.tar(),
+        ref,
+        architecture,
+        labels,
+        secretFiles,
+        ...cache,
+      });
+    } finally {
+      await earlier?.giveBack();
+    }
     note(ref);
   });
   return step(emit, "push", ({ note }) =>
@@ -104,6 +119,19 @@ async function makeImage(
       return digest;
     }),
   );
+}
+
+/** The running image: its unchanged layers need not be built again, also on a machine that never built them. */
+async function borrowEarlier({ session, tools }: Deployment, { live }: Prepared) {
+  const image = live?.image;
+  // Where images are not in a registry, only the machines of the service have them.
+  if (image === undefined || session.push) return undefined;
+  const giveBack = await borrowImage(tools, image, () => session.registryLogin());
+  if (giveBack === undefined) {
+    tools.report("the running image cannot be pulled, so its layers are built again");
+    return undefined;
+  }
+  return { image, giveBack };
 }
 
 /**

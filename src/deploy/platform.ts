@@ -158,6 +158,8 @@ export interface LockRequest {
   readonly seconds: number;
   /** Takes over a lock that somebody else holds. */
   readonly breakLock: boolean;
+  /** Hears of a run that left its lock behind, in the words of its `holder`. */
+  readonly onTakeOver?: ((holder: string) => void) | undefined;
 }
 
 /**
@@ -217,6 +219,11 @@ export interface PlatformSession {
    * cannot.
    */
   takesImage?(ref: string): string | undefined;
+  /**
+   * Present only where the machine of the service gets such an image by its own login: brings it there, and rejects where that
+   * machine cannot run it. Elsewhere the engine asks the registry.
+   */
+  pull?(ref: string): Promise<void>;
   /** Makes sure that the registry exists and returns a login to it; undefined if pushing needs none. */
   registryLogin(): Promise<RegistryAuth | undefined>;
   /** Digest of the image that the registry holds under a tag; present only where a tag cannot be moved once it is given. */

@@ -25,6 +25,8 @@ const visit = (folder) => {
   }
 };
 
+// Where package managers keep packages that they link to.
+const STORES = [".pnpm", ".bun"];
 const folders = (folder) => fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
 
 /** Removes the packages of a node_modules folder in which nothing is used. */
@@ -34,7 +36,7 @@ const prune = (modules) => {
     if (name.startsWith("@")) {
       prune(folder);
       if (fs.readdirSync(folder).length === 0) fs.rmdirSync(folder);
-    } else if (name === ".pnpm") {
+    } else if (STORES.includes(name)) {
       for (const one of folders(folder)) {
         const inside = path.join(folder, one.name, "node_modules");
         if (fs.existsSync(inside)) prune(inside);
@@ -66,3 +68,42 @@ if (members.length > 0 || !read(top).workspaces) {
   for (const modules of places) prune(modules);
 }
 for (const modules of places) if (fs.existsSync(modules)) sweep(modules);
+
+/** The packages that are left, as a bill of materials: CycloneDX 1.6. */
+const packages = new Map();
+const list = (folder) => {
+  const { name, version, license } = read(folder);
+  if (!name || !version) return;
+  const id = `pkg:npm/${encodeURIComponent(name).replace("%2F", "/")}@${encodeURIComponent(version)}`;
+  const [group, short] = name.startsWith("@") ? name.split("/") : [undefined, name];
+  packages.set(id, {
+    type: "library",
+    "bom-ref": id,
+    ...(group && { group }),
+    name: short,
+    version,
+    ...(typeof license === "string" && { licenses: [{ license: { name: license } }] }),
+    purl: id,
+  });
+};
+const collect = (modules) => {
+  for (const { name } of fs.existsSync(modules) ? folders(modules) : []) {
+    const folder = path.join(modules, name);
+    if (name.startsWith("@")) collect(folder);
+    else if (STORES.includes(name)) for (const one of folders(folder)) collect(path.join(folder, one.name, "node_modules"));
+    else if (fs.existsSync(path.join(folder, "package.json"))) list(folder);
+    collect(path.join(folder, "node_modules"));
+  }
+};
+for (const modules of places) collect(modules);
+for (const folder of members) list(folder);
+const node = process.versions.node;
+const components = [
+  { type: "platform", "bom-ref": `pkg:generic/node@${node}`, name: "node", version: node, purl: `pkg:generic/node@${node}` },
+  ...[...packages.values()].sort((a, b) => (a["bom-ref"] < b["bom-ref"] ? -1 : 1)),
+];
+// The project is the last of them.
+const { name = "service", version = "0.0.0" } = read(members.at(-1) ?? top);
+const metadata = { component: { type: "application", "bom-ref": "service", name, version } };
+const bom = { bomFormat: "CycloneDX", specVersion: "1.6", version: 1, metadata, components };
+fs.writeFileSync(path.join(top, "node_modules", "sbom.cdx.json"), `${JSON.stringify(bom, null, 1)}\n`);

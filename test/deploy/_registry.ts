@@ -9,6 +9,8 @@ import { freePort } from "./_local-project.ts";
 export interface LoginRegistry {
   /** Host and port: the first part of an image's name. */
   readonly host: string;
+  /** Folder with what was pushed. */
+  readonly images: string;
   /** The digest under which it keeps an image, asked of it with the login. */
   digestOf(repository: string, tag: string): Promise<string | null>;
 }
@@ -42,6 +44,7 @@ export async function loginRegistry(username: string, password: string): Promise
   }
   return {
     host,
+    images: join(folder, "images"),
     async digestOf(repository, tag) {
       const accept = "application/vnd.docker.distribution.manifest.v2+json";
       const url = `http://${host}/v2/${repository}/manifests/${tag}`;

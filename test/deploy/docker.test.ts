@@ -1,10 +1,6 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createReleases, createSecretStore, definePlatform } from "agent-control-service/deploy";
-import * as v from "valibot";
 import { afterAll, expect, onTestFinished } from "vitest";
 import { createDeployTools } from "../../src/deploy/create-tools.ts";
 import { openDeployment } from "../../src/deploy/deployment.ts";
@@ -18,6 +14,7 @@ import { toTar } from "../../src/deploy/tar.ts";
 import { up } from "../../src/deploy/up.ts";
 import { requirement } from "../_require.ts";
 import { allText } from "./_fixture.ts";
+import { keepingPlatform } from "./_keeping-platform.ts";
 import { docker, dropPacked, freePort, localProject } from "./_local-project.ts";
 import { loginRegistry } from "./_registry.ts";
 import type { Plugins } from "./_shim.ts";
@@ -131,42 +128,6 @@ describe("svc deploy local with different Docker installations", () => {
 });
 
 const withRegistry = requirement("docker", "registry");
-
-/** A platform that stores what to run, and responds as healthy for it. */
-async function keepingPlatform(host: string, password: string) {
-  const server = createServer((_request, response) => {
-    response.setHeader("content-type", "application/json");
-    response.end(JSON.stringify({ status: "healthy" }));
-  });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const running: { record?: string } = {};
-  const secrets = new Map<string, string>();
-  return definePlatform({
-    name: "keeping",
-    defaultRegion: "here",
-    flags: v.object({}),
-    connect: ({ serviceName }, tools) => ({
-      ...createReleases(tools, {
-        read: async () =>
-          running.record === undefined
-            ? undefined
-            : { id: "1", url, status: "running", record: running.record },
-        run: async (_release, record) => Object.assign(running, { record }),
-      }),
-      ...createSecretStore(tools, serviceName, {
-        list: async () => [...secrets.keys()],
-        put: async (name, value) => secrets.set(name, value),
-        drop: async (name) => secrets.delete(name),
-      }),
-      preflight: async () => [],
-      imageRef: (tag) => `${host}/team/${serviceName}:${tag}`,
-      registryLogin: async () => ({ registry: host, username: "pusher", password }),
-      remove: async () => undefined,
-    }),
-  });
-}
 
 withRegistry.describe("an image pushed to a registry that requires a login", () => {
   const PASSWORD = "planted-registry-password";

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createDeployTools } from "../../src/deploy/create-tools.ts";
 import { run } from "../../src/deploy/exec.ts";
 import { ignoreFolder, writeFiles } from "../../src/deploy/files.ts";
-import { resolveImageTag } from "../../src/deploy/image-tag.ts";
+import { originLabels, resolveImageTag } from "../../src/deploy/image-tag.ts";
 import { openLocal } from "../../src/deploy/local/local-run.ts";
 import { localUp } from "../../src/deploy/local/local-up.ts";
 import { DEFAULT_OPTIONS } from "../../src/deploy/options.ts";
@@ -107,6 +107,28 @@ describe("the image tag", () => {
     writeAll(cwd, { "gha-creds-0123456789abcdef.json": "{}", "src/gha-creds-1.json": "{}" });
 
     expect(await resolveImageTag(tools, { typed: undefined, cwd, contentHash })).toMatch(/^[0-9a-f]{12}$/);
+  });
+
+  it("and the labels name remote and commit, without a login, and no commit that the tree differs from", async () => {
+    const cwd = temporaryProject();
+    const tools = createDeployTools({ cwd });
+    const without = await originLabels(tools, cwd);
+    await git(cwd, "init", "-q");
+    await git(cwd, "remote", "add", "origin", "https://me:planted-token@git.example.com/team/desk.git");
+    await git(cwd, "add", ".");
+    await git(cwd, "commit", "-qm", "one");
+
+    const clean = await originLabels(tools, cwd);
+    writeAll(cwd, { "src/new.ts": "" });
+    const dirty = await originLabels(tools, cwd);
+
+    const source = { "org.opencontainers.image.source": "https://git.example.com/team/desk" };
+    expect(without).toEqual({});
+    expect(clean).toEqual({
+      ...source,
+      "org.opencontainers.image.revision": expect.stringMatching(/^[0-9a-f]{40}$/),
+    });
+    expect(dirty).toEqual(source);
   });
 
   it("is the content without git, and a typed tag overrides both", async () => {

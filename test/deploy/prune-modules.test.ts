@@ -135,3 +135,80 @@ describe("the packages of an image", () => {
     ]);
   });
 });
+
+describe("the bill of materials of an image", () => {
+  const billOf = (cwd: string) =>
+    JSON.parse(readFileSync(join(cwd, "node_modules/sbom.cdx.json"), "utf8")) as {
+      metadata: { component: object };
+      components: { purl: string; name: string; licenses?: object[] }[];
+    };
+
+  it("lists each package that is left, in each of its versions, and Node", () => {
+    const cwd = temporaryProject(
+      packages({
+        ".": {
+          name: "desk",
+          version: "3.0.0",
+          dependencies: { agent: "1", "@x/tool": "1" },
+          devDependencies: { dev: "1" },
+        },
+        "node_modules/agent": {
+          name: "agent",
+          version: "1.0.0",
+          license: "MIT",
+          dependencies: { deep: "2" },
+        },
+        "node_modules/agent/node_modules/deep": { name: "deep", version: "2.0.0+build" },
+        "node_modules/deep": { name: "deep", version: "1.0.0" },
+        "node_modules/@x/tool": { name: "@x/tool", version: "1.2.3", dependencies: { deep: "1" } },
+        "node_modules/@x/tool/esm": { type: "module" },
+        "node_modules/dev": { name: "dev", version: "9.9.9" },
+      }),
+    );
+
+    leftIn(cwd, []);
+    const bill = billOf(cwd);
+    const first = readFileSync(join(cwd, "node_modules/sbom.cdx.json"), "utf8");
+    leftIn(cwd, []);
+
+    expect(bill).toMatchObject({
+      bomFormat: "CycloneDX",
+      specVersion: "1.6",
+      metadata: { component: { name: "desk", version: "3.0.0" } },
+    });
+    expect(bill.components.map(({ purl }) => purl)).toEqual([
+      `pkg:generic/node@${process.versions.node}`,
+      "pkg:npm/%40x/tool@1.2.3",
+      "pkg:npm/agent@1.0.0",
+      "pkg:npm/deep@1.0.0",
+      "pkg:npm/deep@2.0.0%2Bbuild",
+    ]);
+    expect(bill.components[1]).toMatchObject({ group: "@x", name: "tool" });
+    expect(bill.components[2]?.licenses).toEqual([{ license: { name: "MIT" } }]);
+    expect(readFileSync(join(cwd, "node_modules/sbom.cdx.json"), "utf8")).toBe(first);
+  });
+
+  it.each([".pnpm", ".bun"])(
+    "lists packages behind the links of %s, and the members of a workspace",
+    (store) => {
+      const agent = `node_modules/${store}/agent@1.0.0/node_modules/agent`;
+      const unused = `node_modules/${store}/unused@1.0.0/node_modules/unused`;
+      const cwd = temporaryProject(
+        packages({
+          ".": { name: "root", version: "1.0.0", workspaces: ["packages/*"] },
+          "packages/desk": { name: "@x/desk", version: "0.1.0", dependencies: { agent: "1" } },
+          [agent]: { name: "agent", version: "1.0.0" },
+          [unused]: { name: "unused", version: "1.0.0" },
+        }),
+      );
+      mkdirSync(join(cwd, "packages/desk/node_modules"));
+      symlinkSync(join("../../..", agent), join(cwd, "packages/desk/node_modules/agent"));
+
+      leftIn(cwd, [], ["packages/desk"]);
+
+      expect(billOf(cwd).metadata.component).toMatchObject({ name: "@x/desk", version: "0.1.0" });
+      expect(billOf(cwd).components.map(({ name }) => name)).toEqual(["node", "desk", "agent"]);
+      expect(existsSync(join(cwd, unused))).toBe(false);
+    },
+  );
+});

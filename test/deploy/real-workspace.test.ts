@@ -98,9 +98,26 @@ describe("a package of a workspace", () => {
         "cd /app && find . -name 'ms' -o -name 'picocolors' -o -name 'secret-plan.js' -o -name '.npmrc' -o -name controller.ts",
       );
 
+      const sbom = docker(
+        ...[
+          "run",
+          "--rm",
+          "--entrypoint",
+          "cat",
+          `${name}-dev:local-test`,
+          "/app/node_modules/sbom.cdx.json",
+        ],
+      );
+      const listed = (JSON.parse(sbom) as { components: { purl: string }[] }).components.map(
+        ({ purl }) => purl,
+      );
+
       expect(job).toMatch(/completed: Hello, workspace, 1m/);
       expect(files).toContain("./apps/agent/src/controller.ts");
       expect(files).toMatch(/\/ms$/m);
       expect(files).not.toMatch(/picocolors|secret-plan|npmrc/);
+      expect(listed).toEqual(expect.arrayContaining(["pkg:npm/ms@2.1.3", "pkg:npm/%40x/greet@1.0.0"]));
+      expect(listed.join()).toMatch(/pkg:npm\/agent-control-service@.*pkg:npm\/valibot@/);
+      expect(listed.join()).not.toMatch(/picocolors|%40x\/unused/);
     }, 600_000);
 });

@@ -81,6 +81,7 @@ export function deployPolicy(
           "ecr:CompleteLayerUpload",
           "ecr:PutImage",
           "ecr:BatchGetImage",
+          "ecr:GetDownloadUrlForLayer",
         ],
         of("ecr", `repository/${names}`),
       ),

@@ -63,6 +63,7 @@ export function rolePermissions(target: Building["target"]): string[] {
   return [
     ...neededPermissions(of),
     ...firstTimePermissions(of),
+    "artifactregistry.repositories.downloadArtifacts",
     "run.locations.list",
     "run.services.list",
     "secretmanager.versions.access",
