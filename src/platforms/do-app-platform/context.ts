@@ -25,4 +25,6 @@ export interface Context {
    * secrets.
    */
   readonly given: Map<string, SecretValue>;
+  /** The deployment that the plan of this run is based on: its id, empty where nothing served, undefined without a plan. */
+  readonly base: { deployment?: string };
 }

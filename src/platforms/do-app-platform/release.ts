@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import { CONTEXT } from "../../deploy/config.ts";
 import { DeployError } from "../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
+import { superseded } from "../../deploy/serving.ts";
 import { ownService, wantedAppSpec } from "./app-spec.ts";
 import type { App, AppSpec, Deployment } from "./app-types.ts";
 import { deploymentError, findOwnApp, newestDeployment, settledApp, waitForDeployment } from "./apps.ts";
@@ -10,6 +12,7 @@ import { activeRelease, pendingDomain } from "./release-of.ts";
 /** Rolls out the spec, as a new app or as a new deployment of the existing one. */
 export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<Release> {
   const live = await settledApp(context);
+  checkBase(context, spec, live);
   if (live === undefined) await createApp(context, wantedAppSpec(context, spec));
   else await updateApp(context, live, spec);
   const app = await settledApp(context);
@@ -21,6 +24,28 @@ export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<R
       `${domain} does not lead to the service yet: add a CNAME record to ${new URL(app.default_ingress ?? "https://the-app.ondigitalocean.app").host}; its certificate then comes by itself`,
     );
   return activeRelease(context, app);
+}
+
+/**
+ * App Platform has no lock: another run may have deployed since the plan was made, and its settings would be lost. What a killed
+ * run of the same sources and settings deployed is no other run's.
+ */
+function checkBase(context: Context, spec: ReleaseSpec, live: App | undefined): void {
+  const { deployment } = context.base;
+  const now = live?.active_deployment?.id ?? "";
+  if (deployment === undefined || deployment === now || isLeftByKilledRun(context)) return;
+  const found = live && activeRelease(context, live);
+  if (found !== undefined && isDeepStrictEqual(intentOf(found.env), intentOf(spec.env))) return;
+  throw superseded(context.target.serviceName, found);
+}
+
+/** Variables, without the address, and without the image in the mark of the sources. */
+function intentOf({
+  SERVICE_PUBLIC_URL: _,
+  [CONTEXT]: mark = "",
+  ...env
+}: Readonly<Record<string, string>> = {}) {
+  return { ...env, [CONTEXT]: mark.replace(/-[0-9a-f]*$/, "") };
 }
 
 async function createApp(context: Context, spec: AppSpec): Promise<void> {

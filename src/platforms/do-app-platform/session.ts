@@ -25,7 +25,15 @@ export async function openSession(
   const token = findToken(tools.env);
   const api = new DigitalOcean(tools, token.value);
   const registry = await chooseRegistry(api, target.flags);
-  const context: Context = { target, tools, api, tokenSource: token.source, registry, given: new Map() };
+  const context: Context = {
+    target,
+    tools,
+    api,
+    tokenSource: token.source,
+    registry,
+    given: new Map(),
+    base: {},
+  };
   return {
     preflight: () => preflight(context),
     async inspect() {
@@ -34,7 +42,10 @@ export async function openSession(
     },
     environments: () => listApps(context),
     listSecrets: async () => storedSecrets(await findOwnApp(context)),
-    plan: (spec, live) => planRelease(context, spec, live),
+    plan(spec, live) {
+      context.base.deployment = live?.revision ?? "";
+      return planRelease(context, spec, live);
+    },
     async estimate(spec) {
       const cost = await proposedCost(context, spec);
       return {
@@ -59,8 +70,16 @@ export async function openSession(
       }
       return refs;
     },
-    release: (spec) => releaseApp(context, spec),
-    rollback: (to) => rollbackApp(context, to),
+    async release(spec) {
+      const made = await releaseApp(context, spec);
+      context.base.deployment = made.revision ?? "";
+      return made;
+    },
+    async rollback(to) {
+      const back = await rollbackApp(context, to);
+      context.base.deployment = back.revision ?? "";
+      return back;
+    },
     history: () => deploymentHistory(context),
     scaleToZero: () => archiveApp(context),
     remove: () => removeApp(context),
