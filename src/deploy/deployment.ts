@@ -50,8 +50,11 @@ export interface Deployment {
   readonly sources: { readonly region: string; readonly projectId: string | undefined };
   /** Seconds for rollout and health. */
   readonly timeout: number;
-  /** Locks the target for this run; other runs are refused until `close`. */
-  lock(): Promise<Lock>;
+  /**
+   * Locks the target for this run; other runs are refused until `close`. `interrupted` is the run elsewhere whose lock was left
+   * behind, in the words of its holder.
+   */
+  lock(): Promise<Lock & { readonly interrupted: string | undefined }>;
   close(): Promise<void>;
 }
 
@@ -192,12 +195,16 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
       });
       unlock.push(() => lock.release());
       logs = true;
+      let interrupted: string | undefined;
       const away = await session.lock?.(lock.holder, {
         seconds: options.buildTimeout + 2 * timeout + SPARE,
         breakLock: options.breakLock === true,
+        onTakeOver: (holder) => {
+          interrupted = holder;
+        },
       });
       if (away) unlock.push(away);
-      return lock;
+      return { ...lock, interrupted };
     },
     async close() {
       for (const release of unlock.reverse()) await release();

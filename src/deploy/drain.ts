@@ -12,13 +12,17 @@ const EVERY = 5_000;
 const RENEWED_EVERY = 15_000;
 
 /**
- * Lets the running service start no new jobs until those that run have ended, or the time of `--drain` is over. They wait
+ * Lets the running service start no new jobs until those that run have ended, or the time is over. They wait
  * in line, and whatever still runs continues in the next release. The result ends the drain: jobs start again.
  */
-export async function drain(deployment: Deployment, live: Release | undefined): Promise<() => Promise<void>> {
-  const { options, emit, tools } = deployment;
-  if (options.drain === undefined || live === undefined) return async () => undefined;
-  const limit = toMilliseconds(options.drain as Duration);
+export async function drain(
+  deployment: Deployment,
+  live: Release | undefined,
+  time: string | undefined,
+): Promise<() => Promise<void>> {
+  const { emit, tools } = deployment;
+  if (time === undefined || live === undefined) return async () => undefined;
+  const limit = toMilliseconds(time as Duration);
   const end = tools.now().getTime() + limit;
   let renewing: NodeJS.Timeout | undefined;
   const renew = () =>

@@ -35,7 +35,7 @@ const TRIES = 4;
 export async function takeRemoteLock(
   place: LockPlace,
   holder: LockHolder,
-  { seconds, breakLock }: LockRequest,
+  { seconds, breakLock, onTakeOver }: LockRequest,
   tools: Pick<DeployTools, "now" | "report" | "env">,
 ): Promise<() => Promise<void>> {
   const until = new Date(tools.now().getTime() + seconds * 1000).toISOString();
@@ -53,6 +53,7 @@ export async function takeRemoteLock(
     if (held?.id === holder.id) return release;
     if (!breakLock && !isLeft(held, tools.now())) throw locked(held, tools.now());
     await place.remove(found.version, false);
+    if (held !== undefined) onTakeOver?.(held.holder);
     tools.report(
       `took over the lock of ${held?.holder ?? "an unknown run"}, held since ${held?.since ?? "?"}`,
     );

@@ -1,5 +1,6 @@
 import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
+import { drain } from "./drain.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { placeOf } from "./job-store.ts";
@@ -26,11 +27,13 @@ export async function rollback(
   deployment: Deployment,
   options: {
     readonly to: string | undefined;
+    /** Time for the running service to end its jobs before it is replaced, such as `10m`. @default not at all */
+    readonly drain?: string | undefined;
     readonly consent: (from: Release, to: Release) => Promise<boolean>;
   },
 ): Promise<RollbackOutcome> {
   const { session, emit, target, journal, limits, timeout, state } = deployment;
-  await deployment.lock();
+  const { interrupted } = await deployment.lock();
   const { live, candidates } = await step(emit, "inspect", async ({ note }) => {
     const live = await session.inspect();
     if (live === undefined)
@@ -47,7 +50,18 @@ export async function rollback(
   });
   // After a killed run the target revision may already be serving: the killed run's goal counts.
   const begun = begunRollback(deployment, options.to);
-  const { from, to } = begun ?? { from: live, to: choose(candidates, live, options.to) };
+  // What serves may be the result of a rollback that was killed elsewhere: nobody knows what that one began from.
+  const unknown = begun === undefined && interrupted?.includes("svc deploy rollback");
+  if (unknown && options.to === undefined)
+    throw new DeployError("usage", `A rollback was interrupted: that of ${interrupted}`, {
+      detail: `${nameOf(live)} is serving, which may be its result`,
+      outcome: "Nothing was changed",
+      fix: `Name what should serve: --to ${[live, ...candidates].map(({ revision }) => revision).join(", ")}`,
+    });
+  const { from, to } = begun ?? {
+    from: live,
+    to: choose(unknown ? [...candidates, live] : candidates, live, options.to),
+  };
   // Not every platform says what an earlier release has as secrets.
   if (to.secretNames)
     for (const { message, fix } of leftBehind(placeOf(to), live))
@@ -68,6 +82,8 @@ export async function rollback(
     new DeployError("timed_out", `The rollback is still in progress after ${timeout} s`, {
       fix: "Run the same command again: it continues to wait",
     });
+  // After a killed run the release to go back to may serve already.
+  const endDrain = live.revision === to.revision ? undefined : await drain(deployment, live, options.drain);
   try {
     await journal.record({ step: "rollback", data: { from, to } }, async () => undefined);
     const release = await limits.within(timeout, whenOver, () =>
@@ -91,6 +107,8 @@ export async function rollback(
     const failure = toDeployError(error, `"${target.serviceName}" was not rolled back`);
     if (failure.code === "superseded") journal.finish();
     throw failure.with({ outcome: standing(journal) });
+  } finally {
+    await endDrain?.();
   }
 }
 

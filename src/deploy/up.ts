@@ -175,7 +175,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   const secrets = await storeSecrets(deployment, prepared);
   const spec: ReleaseSpec = { ...prepared.spec, env: markedEnv(prepared, image), image, secrets };
 
-  const endDrain = await drain(deployment, prepared.live);
+  const endDrain = await drain(deployment, prepared.live, options.drain);
   try {
     return await replace(deployment, { prepared, spec, image, previous });
   } finally {

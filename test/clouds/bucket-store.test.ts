@@ -161,6 +161,33 @@ it("--drain lets running jobs end before the service is replaced, and new ones w
   }
 }, 180_000);
 
+it("--drain lets running jobs end before a rollback too", async () => {
+  const { site, bucket, steps, ask, deploy, back, job } = await open(FLOWS[0]!);
+  const said = (text: RegExp) =>
+    site.events.some((event) => event.type === "report" && text.test(event.message));
+  const carry = (id: string) => ask("/agents/porter/jobs", { job_context: contextOf(id), job_fields: {} });
+  try {
+    await deploy("one");
+    await deploy("two");
+    await carry("first");
+    await expect.poll(() => readFileSync(steps, "utf8")).toContain("first carried by two");
+
+    const going = back("24h");
+    await expect.poll(() => said(/waiting for 1 job to end/)).toBe(true);
+    await carry("second");
+    writeFileSync(`${steps}.first`, "");
+    await going;
+    const first = await job("first");
+    await expect.poll(() => readFileSync(steps, "utf8"), { timeout: 20_000 }).toContain("second");
+
+    expect(first).toMatchObject({ status: "completed", message: "done by two" });
+    expect(readFileSync(steps, "utf8")).toBe("first carried by two\nsecond carried by one\n");
+  } finally {
+    await bucket.close();
+    await site.close();
+  }
+}, 180_000);
+
 async function open(flow: FlowPlatform) {
   const bucket = await BUCKETS[flow.name]!();
   let machine: ProcessImages | undefined;
@@ -202,7 +229,8 @@ async function open(flow: FlowPlatform) {
       url = outcome.release.url ?? "";
       return outcome;
     },
-    back: () => run((deployment) => rollback(deployment, { to: undefined, consent: async () => true })),
+    back: (time?: string) =>
+      run((deployment) => rollback(deployment, { to: undefined, drain: time, consent: async () => true })),
     remove: () => run((deployment) => down(deployment, async () => true)),
     job: (id: string) => ask(`/jobs/${id}`) as Promise<{ status: string; message: string }>,
     ask,

@@ -1,4 +1,4 @@
-import { cpSync, rmSync } from "node:fs";
+import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Deployment } from "../../src/deploy/deployment.ts";
@@ -122,6 +122,45 @@ describe.each(FLOWS)("$name, each command from another checkout", (flow) => {
   }, 60_000);
 });
 
+// App Platform has no place for a lock.
+describe.each(LABELLED)("$name, a rollback that was killed in another checkout", (flow) => {
+  /** Leaves the lock behind, as a killed rollback on another machine does. */
+  const kill = async () => void (await (await at.open({}, {}, undefined, "svc deploy rollback")).lock());
+  const repeat = async (to?: string) => {
+    rmSync(join(at.cwd, ".deployment"), { recursive: true, force: true });
+    const deployment = await at.open({ breakLock: true });
+    try {
+      return (await rollback(deployment, { to, consent })).release;
+    } finally {
+      await deployment.close();
+    }
+  };
+
+  it("asks what should serve when it is repeated, and completes that", async () => {
+    at = await openSite(flow, { real: false });
+    const one = await deploy("one");
+    const first = (await inClone((deployment) => deployment.session.inspect()))!.revision;
+    await deploy("two");
+    await kill();
+    const refused = await repeat().catch((error: DeployError) => error);
+    await kill();
+    const back = await repeat(first);
+    await kill();
+
+    const again = await repeat(back.revision);
+
+    expect(refused).toMatchObject({
+      code: "usage",
+      outcome: "Nothing was changed",
+      message: expect.stringMatching(/rollback was interrupted: that of .+@.+svc deploy rollback/),
+      fix: expect.stringMatching(`--to .*${first}`),
+    });
+    expect([back.image, again.image]).toEqual([one, one]);
+    expect(again.revision).toBe(back.revision);
+    expect(at.cloud.recorder.violations).toEqual([]);
+  }, 60_000);
+});
+
 /** Settings of everything that a platform has a setting for. */
 const NAMED: Readonly<Record<string, string>> = {
   "cloud-run":
@@ -132,35 +171,50 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 
 describe.each(FLOWS)("$name, a fresh clone in a pipeline", (flow) => {
-  it("changes nothing that it does not name", async () => {
-    at = await openSite(flow, { real: false });
-    const values = { ERP_TOKEN: "erp-token-of-the-laptop", SERVICE_API_KEY: "key-of-the-laptop-0123456789" };
-    const keys = { ...values, SERVICE_RSA_PRIVATE_KEY: await sharedRsaKey() };
-    const common = `platform: ${flow.name}\nname: hello\n`;
-    at.write(
-      "deploy.yaml",
-      `${common}${NAMED[flow.name]}\nport: 8080\npublicUrl: https://agents.example.com\nstore: external\nvariables: { LOG_LEVEL: debug, TEAM: finance }\nsecrets: { ERP_TOKEN: }\n`,
-    );
-    const release = (env: Readonly<Record<string, string>>) =>
-      inClone((deployment) => up(deployment, consent), env);
-    const settings = () =>
-      JSON.stringify(at.cloud.settings(), null, 1)
-        .replace(/sha256:[0-9a-f]{64}|(?<=hello-dev:)[\w.-]+/g, "IMAGE")
-        .replace(/(?<="SVC_CONTEXT",\s+"value": |"SVC_CONTEXT": )"[^"]*"/, '"CONTEXT"');
+  const stores =
+    flow.name === "do-app-platform" ? ["store: external"] : ["store: external", "storage: create"];
+  it.each(stores)(
+    "changes nothing that it does not name (%s)",
+    async (store) => {
+      at = await openSite(flow, { real: false });
+      const values = {
+        ERP_TOKEN: "erp-token-of-the-laptop",
+        SERVICE_API_KEY: "key-of-the-laptop-0123456789",
+      };
+      const keys = { ...values, SERVICE_RSA_PRIVATE_KEY: await sharedRsaKey() };
+      const common = `platform: ${flow.name}\nname: hello\n`;
+      // One instance has a bucket.
+      const named = NAMED[flow.name]?.replace(
+        store === "storage: create" ? /m(in|ax)Instances: \d\n/g : /^$/,
+        "",
+      );
+      at.write(
+        "deploy.yaml",
+        `${common}${named}\nport: 8080\npublicUrl: https://agents.example.com\n${store}\nvariables: { LOG_LEVEL: debug, TEAM: finance }\nsecrets: { ERP_TOKEN: , SERVICE_RSA_PRIVATE_KEY: }\n`,
+      );
+      const release = (env: Readonly<Record<string, string>>) =>
+        inClone((deployment) => up(deployment, consent), env);
+      const settings = () =>
+        JSON.stringify(at.cloud.settings(), null, 1)
+          .replace(/sha256:[0-9a-f]{64}|(?<=hello-dev:)[\w.-]+/g, "IMAGE")
+          .replace(/(?<="SVC_CONTEXT",\s+"value": |"SVC_CONTEXT": )"[^"]*"/, '"CONTEXT"');
 
-    const first = await release(keys);
-    const before = settings();
-    at.write("deploy.yaml", common);
-    const same = await release({});
-    at.write("src/controller.ts", "// changed");
-    const next = await release({});
+      const first = await release(keys);
+      const before = settings();
+      at.write("deploy.yaml", common);
+      const same = await release({});
+      at.write("src/controller.ts", "// changed");
+      const next = await release({});
 
-    expect(same.changed).toBe(false);
-    expect([next.changed, next.image === first.image]).toEqual([true, false]);
-    for (const text of ["agents.example.com", "finance", "8080", "ERP_TOKEN"]) expect(before).toContain(text);
-    expect(JSON.parse(settings())).toEqual(JSON.parse(before));
-    expect(at.cloud.recorder.violations).toEqual([]);
-  }, 60_000);
+      expect(same.changed).toBe(false);
+      expect([next.changed, next.image === first.image]).toEqual([true, false]);
+      for (const text of ["agents.example.com", "finance", "8080", "ERP_TOKEN"])
+        expect(before).toContain(text);
+      expect(JSON.parse(settings())).toEqual(JSON.parse(before));
+      expect(at.cloud.recorder.violations).toEqual([]);
+    },
+    60_000,
+  );
 });
 
 // App Platform has no place for a lock.
@@ -183,6 +237,56 @@ describe.each(FLOWS.filter(({ name }) => name !== "do-app-platform"))("$name, tw
     }
   }, 60_000);
 });
+
+it("do-app-platform, two checkouts: the one whose image does not serve in the end is rejected by its name", async () => {
+  at = await openSite(FLOWS.find(({ name }) => name === "do-app-platform")!, { real: false });
+  await deploy("one");
+  const other = secondCheckout();
+  writeFileSync(join(other, "src/controller.ts"), "// three");
+  const [ours, theirs] = [await at.open(), await at.open({}, {}, other)];
+  try {
+    const ended = await Promise.allSettled([up(ours, consent), up(theirs, consent)]);
+
+    const [won] = ended.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    const [lost] = ended.flatMap((one) => (one.status === "rejected" ? [one.reason as DeployError] : []));
+    expect((await ours.session.inspect())?.image).toBe(won?.image);
+    expect(lost).toMatchObject({ code: "superseded", exitCode: 6 });
+    expect(lost?.message).toContain(won?.image);
+    expect(at.cloud.recorder.violations).toEqual([]);
+  } finally {
+    await ours.close();
+    await theirs.close();
+  }
+}, 60_000);
+
+it("do-app-platform, a run whose plan another checkout's release made outdated is rejected, and changes nothing", async () => {
+  at = await openSite(FLOWS.find(({ name }) => name === "do-app-platform")!, { real: false });
+  await deploy("one");
+  const other = secondCheckout();
+  writeFileSync(
+    join(other, "deploy.yaml"),
+    "platform: do-app-platform\nname: hello\nvariables: { TEAM: finance }\n",
+  );
+  const [ours, theirs] = [await at.open(), await at.open({}, {}, other)];
+  try {
+    let between: Promise<unknown> | undefined;
+    const lost = up(ours, async () => {
+      between = up(theirs, consent);
+      await between;
+      return true;
+    });
+
+    await expect(lost).rejects.toMatchObject({ code: "superseded", exitCode: 6 });
+    expect((await theirs.session.inspect())?.env).toMatchObject({ TEAM: "finance" });
+    expect(between).toBeDefined();
+    // Repeated, it takes what the other one has set into account.
+    await inClone((deployment) => up(deployment, consent));
+    expect((await theirs.session.inspect())?.env).toMatchObject({ TEAM: "finance" });
+  } finally {
+    await ours.close();
+    await theirs.close();
+  }
+}, 60_000);
 
 /** A copy of the project, with a version of its own. */
 function secondCheckout(): string {

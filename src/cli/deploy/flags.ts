@@ -51,6 +51,7 @@ export const ACCEPT_DATA_LOSS = {
 export const RELEASE_FLAGS = {
   port: SETTINGS.port,
   image: text("image tag (default: from the git commit)", "tag"),
+  imageRef: SETTINGS.imageRef,
   generateApiKey: SETTINGS.generateApiKey,
   generateRsa: SETTINGS.generateRsa,
   publicUrl: SETTINGS.publicUrl,
@@ -84,6 +85,7 @@ export const OVERWRITE = {
 export const BREAK_LOCK = {
   breakLock: switchOff("take over the lock of another run that is dead"),
 };
+export const DRAIN = { drain: SETTINGS.drain };
 export const TIMEOUT = { timeout: SETTINGS.timeout };
 export const BUILD_TIMEOUT = { buildTimeout: SETTINGS.buildTimeout };
 export const ROLLBACK = {
@@ -105,6 +107,7 @@ export const COMMON = hidden({
   ...TARGET_FLAGS,
   ...RELEASE_FLAGS,
   ...ROLLBACK,
+  ...DRAIN,
   ...TIMEOUT,
   ...YES,
   ...VERBOSE,

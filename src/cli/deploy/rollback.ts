@@ -11,6 +11,7 @@ export const rollbackCommand = platformCommand({
   flags: {
     ...flags.TARGET_FLAGS,
     to: flags.text("revision to roll back to (default: the previous one)", "revision"),
+    ...flags.DRAIN,
     ...flags.TIMEOUT,
     ...flags.ACCEPT_DATA_LOSS,
     ...flags.BREAK_LOCK,
@@ -25,6 +26,8 @@ export const rollbackCommand = platformCommand({
   run: async ({ shell, deployment, given }) => {
     const outcome = await rollback(deployment, {
       to: given.to as string | undefined,
+      // That of deploy.yaml is for `up`: who rolls back has no time.
+      drain: given.drain as string | undefined,
       consent: (from, to) =>
         shell.ask(
           `Roll back from revision ${from.revision} to ${to.revision} (${to.image ?? "image unknown"})?`,

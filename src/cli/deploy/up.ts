@@ -19,6 +19,7 @@ export const upCommand = platformCommand({
     ...flags.TARGET_FLAGS,
     ...flags.RELEASE_FLAGS,
     ...flags.ROLLBACK,
+    ...flags.DRAIN,
     ...flags.TIMEOUT,
     ...flags.BUILD_TIMEOUT,
     showApiKey: flags.switchOff("print a newly generated API key, once"),

@@ -35,6 +35,16 @@ const KNOWN: readonly Known[] = [
     fix: "Choose another with --port",
   },
   {
+    pattern: /unauthorized|denied|no basic auth credentials/i,
+    message: "The registry refused the server's login",
+    fix: "Log in there, as the user that svc uses: docker login REGISTRY",
+  },
+  {
+    pattern: /manifest unknown|manifest for .* not found/i,
+    message: "The registry does not have it",
+    fix: "Push it first, and name it by the digest that the push printed",
+  },
+  {
     pattern: /exec format error|does not match the detected host platform/,
     message: "The image is built for another processor than the server has",
     fix: "Use a base image that exists for the server's processor",

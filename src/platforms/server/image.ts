@@ -7,7 +7,7 @@ import { createGzip } from "node:zlib";
 import { docker } from "../../deploy/docker.ts";
 import { DeployError } from "../../deploy/errors.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
-import { type Context, onServer } from "./context.ts";
+import { type Context, namesOf, onServer } from "./context.ts";
 import { dockerError } from "./docker-error.ts";
 import { nameIn, sizeIn, tarWithout } from "./tar-without.ts";
 
@@ -40,6 +40,29 @@ export async function sendImage(context: Context, ref: string): Promise<string> 
       fix: "Run the same command again",
     });
   return found.id;
+}
+
+/** How the server's Docker knows the image of a record: one that svc sent by its id, one that it pulled by its name. */
+export function imageIn({ target }: Context, image: string): string {
+  return isSent({ target }, image) ? image.replace(/^.*@/, "") : image;
+}
+
+/** Whether svc sent an image to the server, in place of a registry. */
+export function isSent({ target }: Pick<Context, "target">, image: string): boolean {
+  return image.startsWith(`${namesOf(target.serviceName).repository}@`);
+}
+
+/** Has the server pull an image by its digest, with the login that Docker has there. */
+export async function pullImage(context: Context, ref: string): Promise<void> {
+  const pull = `docker image inspect "$1" >/dev/null 2>&1 || docker pull --quiet "$1" >/dev/null || exit
+    docker image inspect --format '{{.Os}}/{{.Architecture}}' "$1" && docker version --format 'linux/{{.Server.Arch}}'`;
+  const told = await onServer(context, `The server did not get the image ${ref}`, pull, [ref]);
+  const [found, wanted] = told.split("\n");
+  if (found === wanted) return;
+  throw new DeployError("preflight", `The image ${ref} is for ${found}, and the server needs ${wanted}`, {
+    outcome: "Nothing was released",
+    fix: `Build it for ${wanted}: docker buildx build --platform ${wanted} …`,
+  });
 }
 
 async function transfer(context: Context, ref: string, image: Image, there: readonly Image[]): Promise<void> {

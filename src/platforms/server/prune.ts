@@ -1,6 +1,7 @@
 import { change, type Releasing } from "./change.ts";
-import { type Container, hasServed, isRunning } from "./containers.ts";
+import { type Container, hasServed, isRunning, listContainers } from "./containers.ts";
 import { type Context, namesOf, onServer, SERVICE } from "./context.ts";
+import { isSent } from "./image.ts";
 import { leaveProxy } from "./proxy.ts";
 import { listSecretVolumes } from "./secrets.ts";
 
@@ -8,11 +9,21 @@ import { listSecretVolumes } from "./secrets.ts";
 const KEPT = 3;
 
 /** Removes what no rollback can need any longer: the oldest containers, and images and secrets that only they used. */
-export async function dropOld(at: Releasing, all: readonly Container[]): Promise<void> {
+export async function dropOld(
+  at: Releasing,
+  all: readonly Container[],
+  gone: readonly Container[] = [],
+): Promise<void> {
   const earlier = all.filter((one) => !isRunning(one) && hasServed(one));
   const kept = [...all.filter(isRunning), ...earlier.slice(0, KEPT)];
-  const containers = all.filter((one) => !kept.includes(one)).map(({ id }) => id);
-  const images = await unusedImages(at, kept);
+  const old = all.filter((one) => !kept.includes(one));
+  const containers = old.map(({ id }) => id);
+  const pulled = [...old, ...gone].map(({ record }) => record.image).filter((image) => !isSent(at, image));
+  const inUse = kept.map(({ record }) => record.image);
+  const images = [
+    ...(await unusedImages(at, kept)),
+    ...new Set(pulled.filter((image) => !inUse.includes(image))),
+  ];
   const secrets = await unusedSecrets(at, kept);
   if (containers.length + images.length + secrets.length === 0) return;
   const script = `while [ $# -gt 0 ]; do
@@ -65,6 +76,7 @@ export async function removeService(at: Releasing, removeData: boolean): Promise
   const { serviceName } = at.target;
   const label = `${SERVICE}=${serviceName}`;
   const { data } = namesOf(serviceName);
+  const before = removeData ? await listContainers(at) : [];
   const find = 'docker ps --all --quiet --no-trunc --filter "label=$1"';
   const ids = (await onServer(at, "The containers of the service could not be read", find, [label]))
     .split("\n")
@@ -87,5 +99,5 @@ export async function removeService(at: Releasing, removeData: boolean): Promise
     await change(at, "data.remove", { volume: data }, () =>
       onServer(at, "The volume was not removed", 'docker volume rm --force "$1" >/dev/null', [data]),
     );
-  await dropOld(at, []);
+  await dropOld(at, [], before);
 }

@@ -4,6 +4,7 @@ import { change, type Releasing } from "./change.ts";
 import { checkInside } from "./check-inside.ts";
 import { type Container, hasServed, isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
 import { type Context, namesOf, onServer, RECORD, SERVICE, START_AND_STOP } from "./context.ts";
+import { imageIn } from "./image.ts";
 import { ensureNetwork, serveDomain } from "./proxy.ts";
 import { dropOld } from "./prune.ts";
 import { parseRecord, recordText, revisionOf, type ServerRecord } from "./record.ts";
@@ -86,7 +87,7 @@ async function createContainer(at: Releasing, name: string, text: string): Promi
       : ["--network", network, "--network-alias", serviceName]),
     ...Object.values(secrets).flatMap((ref) => ["--volume", `${ref}:${SECRETS_DIR}/${ref}:ro`]),
     ...Object.entries(variables).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
-    image.replace(/^.*@/, ""),
+    imageIn(at, image),
   ];
   const script = `docker volume create --label "$1" "$2" >/dev/null || exit 1
     shift 2; exec docker create "$@" >/dev/null`;

@@ -7,7 +7,7 @@ import { isRunning, listContainers, listServices, servingOf, toRelease } from ".
 import { namesOf, onServer } from "./context.ts";
 import { restoreData, sendBackup } from "./data.ts";
 import type { ServerFlags } from "./flags.ts";
-import { sendImage } from "./image.ts";
+import { pullImage, sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
 import { serverLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -74,6 +74,11 @@ export async function openSession(
     push: (ref) => {
       lock.check();
       return sendImage(context, ref);
+    },
+    takesImage: () => undefined,
+    pull(ref) {
+      lock.check();
+      return pullImage(context, ref);
     },
     lock: (holder, request) => lock.take(holder, request),
     lockedBy: () => lock.holder(),

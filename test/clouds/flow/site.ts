@@ -24,6 +24,7 @@ export interface Site {
     options?: Partial<DeployOptions>,
     env?: Readonly<Record<string, string>>,
     folder?: string,
+    command?: string,
   ): Promise<Deployment>;
   close(): Promise<void>;
 }
@@ -61,14 +62,14 @@ export async function openSite(flow: FlowPlatform, options: SiteOptions): Promis
     env,
     events,
     write,
-    open: (some = {}, more = {}, checkout = cwd) =>
+    open: (some = {}, more = {}, checkout = cwd, command = "svc deploy") =>
       openDeployment({
         platform: flow.platform,
         options: { name: "hello", projectId: flow.projectId, ...some },
         flags: {},
         cwd: checkout,
         env: { ...env, ...more },
-        command: "svc deploy",
+        command,
         emit: (event) => events.push(event),
         fetch: frontFetch(cloud.frontFor),
         ...quickClock(),
