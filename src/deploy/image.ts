@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { CONTEXT } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import type { Docker } from "./docker.ts";
 import {
@@ -14,7 +15,7 @@ import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { checkGivenImage } from "./given-image.ts";
 import { originLabels } from "./image-tag.ts";
-import type { Prepared } from "./plan.ts";
+import { isGiven, type Prepared } from "./plan.ts";
 
 /** Builds and pushes the image, here or remotely; resolves with its name by digest. */
 export async function publishImage(deployment: Deployment, prepared: Prepared): Promise<string> {
@@ -124,8 +125,8 @@ async function makeImage(deployment: Deployment, prepared: Prepared, ref: string
 /** The running image: its unchanged layers need not be built again, also on a machine that never built them. */
 async function borrowEarlier({ session, tools }: Deployment, { live }: Prepared) {
   const image = live?.image;
-  // Where images are not in a registry, only the machines of the service have them.
-  if (image === undefined || session.push) return undefined;
+  // Where images are not in a registry, only the machines of the service have them. One that svc did not build is no cache.
+  if (image === undefined || session.push || isGiven(live?.env?.[CONTEXT])) return undefined;
   const giveBack = await borrowImage(tools, image, () => session.registryLogin());
   if (giveBack === undefined) {
     tools.report("the running image cannot be pulled, so its layers are built again");

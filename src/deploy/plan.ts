@@ -215,6 +215,11 @@ function costOf(service: string | undefined, storage: string | undefined): strin
 /** In place of files, of an image that svc did not build. */
 const GIVEN = "given";
 
+/** Whether the mark of a release is that of an image that svc did not build, or missing. */
+export function isGiven(mark: string | undefined): boolean {
+  return mark === undefined || mark.startsWith(`${GIVEN}-`);
+}
+
 /** The files, and the processor where it is not the usual one: the same files make another image for another one. */
 function builtFrom(hash: string, architecture = DEFAULT_ARCHITECTURE): string {
   return architecture === DEFAULT_ARCHITECTURE ? hash : `${architecture}-${hash}`;

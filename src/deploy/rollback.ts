@@ -33,7 +33,7 @@ export async function rollback(
   },
 ): Promise<RollbackOutcome> {
   const { session, emit, target, journal, limits, timeout, state } = deployment;
-  const { interrupted } = await deployment.lock();
+  const lock = await deployment.lock();
   const { live, candidates } = await step(emit, "inspect", async ({ note }) => {
     const live = await session.inspect();
     if (live === undefined)
@@ -51,6 +51,7 @@ export async function rollback(
   // After a killed run the target revision may already be serving: the killed run's goal counts.
   const begun = begunRollback(deployment, options.to);
   // What serves may be the result of a rollback that was killed elsewhere: nobody knows what that one began from.
+  const interrupted = lock.tookOver === undefined ? lock.interrupted : undefined;
   const unknown = begun === undefined && interrupted?.includes("svc deploy rollback");
   if (unknown && options.to === undefined)
     throw new DeployError("usage", `A rollback was interrupted: that of ${interrupted}`, {

@@ -52,6 +52,10 @@ describe("on Cloud Run", () => {
     const later = await update(session, ONE);
     const response = await at.tools().fetch(`${later?.url}/`);
 
+    const terraform = await session.exports?.terraform?.(specOf(ONE));
+    expect(terraform).toMatch(
+      /"google_cloud_run_domain_mapping" "domain" \{\n {2}name += "agents\.example\.com"[\s\S]*route_name = google_cloud_run_v2_service\.service\.name\n/,
+    );
     expect(planned).toContainEqual({
       field: "domain",
       from: "old.example.com",
@@ -199,6 +203,7 @@ describe("on App Runner", () => {
     service().domains[1]!.status = "ACTIVE";
     const later = await update(session, AWS_ONE);
     const response = await at.tools().fetch(`${later?.url}/`);
+    const terraform = await session.exports?.terraform?.(specOf(AWS_ONE));
     const none = await update(await connect("none"), AWS_ONE);
 
     expect(early?.url).toMatch(/awsapprunner\.com$/);
@@ -211,6 +216,9 @@ describe("on App Runner", () => {
       env: { SERVICE_PUBLIC_URL: `https://${DOMAIN}` },
     });
     expect(response.status).toBe(200);
+    expect(terraform).toMatch(
+      /"aws_apprunner_custom_domain_association" "domain" \{\n {2}domain_name += "agents\.example\.com"\n {2}service_arn += aws_apprunner_service\.service\.arn\n/,
+    );
     expect(none?.env?.SERVICE_PUBLIC_URL).toMatch(/awsapprunner\.com$/);
     expect(service().domains).toEqual([]);
   });

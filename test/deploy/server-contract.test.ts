@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createDeployTools, platformContract } from "agent-control-service/testing";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { toTar } from "../../src/deploy/tar.ts";
+import { namesOf } from "../../src/platforms/server/context.ts";
 import server from "../../src/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
 import { shareOf } from "../_share.ts";
@@ -27,13 +28,13 @@ beforeAll(async () => {
     const built = await tools.exec("docker", ["build", "--quiet", "-"], {
       input: toTar([textFile("Dockerfile", dockerfile)]),
     });
-    images.push(`contract@${built.stdout.trim()}`);
+    images.push(built.stdout.trim());
   }
 }, 120_000);
 
 afterAll(async () => {
   await sshd?.close();
-  for (const image of images) docker("image", "rm", "--force", image.split("@")[1] ?? "");
+  for (const image of images) docker("image", "rm", "--force", image);
 });
 
 let cases = 0;
@@ -51,10 +52,10 @@ platformContract("server", {
 });
 
 it("labels are those of the container; one that is not named stays, and null removes it", async () => {
-  const { target, tools, close } = await setup();
+  const { target, tools, close, images } = await setup();
   onTestFinished(() => close());
   const spec = {
-    ...{ image: images[0] ?? "", imageTag: "one", port: target.port, env: {}, secrets: {}, secretHashes: {} },
+    ...{ image: images[0], imageTag: "one", port: target.port, env: {}, secrets: {}, secretHashes: {} },
     ...{ publicUrl: undefined, healthPath: "/" },
   };
   const release = async (labels: Record<string, string | null> | undefined) => {
@@ -85,6 +86,7 @@ it("labels are those of the container; one that is not named stays, and null rem
 async function setup() {
   const cwd = mkdtempSync(join(tmpdir(), "svc-server-"));
   const serviceName = `contract-${Math.random().toString(36).slice(2, 8)}-dev`;
+  const sent = (id = "") => `${namesOf(serviceName).repository}@${id}`;
   return {
     platform: server,
     target: {
@@ -100,7 +102,7 @@ async function setup() {
     settings: [{ memory: "256m" }, { cpus: "0.5" }, { memory: "none" }],
     ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind", "domain"],
     tools: createDeployTools({ cwd }),
-    images: [images[0] ?? "", images[1] ?? ""] as const,
+    images: [sent(images[0]), sent(images[1])] as const,
     close() {
       removeAllOf(serviceName);
       rmSync(cwd, { recursive: true, force: true });

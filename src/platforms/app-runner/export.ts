@@ -1,7 +1,8 @@
 import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { cloudFormation, withStoredSecrets } from "../aws/export.ts";
 import { serviceTags } from "../aws/service-tags.ts";
-import { type HclBlock, hcl, requiredProvider } from "../cloud/hcl.ts";
+import { isDomain } from "../cloud/domain.ts";
+import { type HclBlock, HclReference, hcl, requiredProvider } from "../cloud/hcl.ts";
 import { wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import type { NetworkConfiguration } from "./service-types.ts";
@@ -59,6 +60,7 @@ export async function exportCloudFormation(context: Context, spec: ReleaseSpec):
 export async function exportTerraform(context: Context, spec: ReleaseSpec): Promise<string> {
   const found = await describeService(context, spec);
   const { InstanceConfiguration: instance, HealthCheckConfiguration: health, image } = found;
+  const { domain } = context.target.flags;
   return hcl([
     requiredProvider("aws", "hashicorp/aws", ">= 6.0"),
     {
@@ -127,6 +129,18 @@ export async function exportTerraform(context: Context, spec: ReleaseSpec): Prom
         },
       ],
     },
+    ...(isDomain(domain)
+      ? [
+          {
+            type: 'resource "aws_apprunner_custom_domain_association" "domain"',
+            attributes: {
+              domain_name: domain,
+              service_arn: new HclReference("aws_apprunner_service.service.arn"),
+              enable_www_subdomain: false,
+            },
+          },
+        ]
+      : []),
   ]);
 }
 

@@ -1,7 +1,7 @@
 import { DeployError } from "../../deploy/errors.ts";
 import { isCloudError, isTransient } from "../cloud/cloud-error.ts";
 import type { DomainCalls, ServiceDomain } from "../cloud/domain.ts";
-import { NO_DOMAIN } from "../cloud/domain.ts";
+import { isDomain } from "../cloud/domain.ts";
 import type { Context } from "./context.ts";
 import { isNotFound } from "./google-error.ts";
 
@@ -62,7 +62,7 @@ export function domainsOf(context: Context): DomainCalls {
 /** Rejects a domain that the service cannot get. */
 export async function checkDomain(context: Context): Promise<void> {
   const wanted = context.target.flags.domain;
-  if (wanted === undefined || wanted === NO_DOMAIN) return;
+  if (!isDomain(wanted)) return;
   const all = await mappings(context);
   const known = all?.find(({ metadata }) => metadata?.name === wanted);
   const outcome = "Nothing was changed";

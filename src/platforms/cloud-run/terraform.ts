@@ -1,5 +1,6 @@
 import type { ReleaseSpec } from "../../deploy/platform.ts";
-import { type HclBlock, hcl, requiredProvider } from "../cloud/hcl.ts";
+import { isDomain } from "../cloud/domain.ts";
+import { type HclBlock, HclReference, hcl, requiredProvider } from "../cloud/hcl.ts";
 import type { Context } from "./context.ts";
 import { describeService } from "./knative.ts";
 import type { Container, EnvVar, Probe, ServiceScaling, VpcAccess } from "./service-types.ts";
@@ -65,7 +66,22 @@ export async function exportTerraform(context: Context, spec: ReleaseSpec): Prom
         },
       ],
     },
+    ...(isDomain(target.flags.domain) ? [mapping(context, target.flags.domain)] : []),
   ]);
+}
+
+function mapping({ target, project }: Context, name: string): HclBlock {
+  return {
+    type: 'resource "google_cloud_run_domain_mapping" "domain"',
+    attributes: { name, location: target.region },
+    blocks: [
+      { type: "metadata", attributes: { namespace: project } },
+      {
+        type: "spec",
+        attributes: { route_name: new HclReference("google_cloud_run_v2_service.service.name") },
+      },
+    ],
+  };
 }
 
 function scalingBlock({ minInstanceCount, maxInstanceCount }: ServiceScaling = {}): HclBlock | undefined {

@@ -20,6 +20,10 @@ export const DOMAIN_OPTION = v.optional(
   ),
 );
 
+export function isDomain(option: string | undefined): option is string {
+  return option !== undefined && option !== NO_DOMAIN;
+}
+
 /** A domain that a service has at its cloud. */
 export interface ServiceDomain {
   readonly name: string;
@@ -100,7 +104,7 @@ export async function domainUrl(
   told: string | undefined,
   calls: DomainCalls,
 ): Promise<string | undefined> {
-  if (wanted === undefined || wanted === NO_DOMAIN) return undefined;
+  if (!isDomain(wanted)) return undefined;
   const live = await calls.list();
   const urls = (live ?? []).filter(({ active }) => active).map(({ name }) => `https://${name}`);
   return urls.find((url) => url === `https://${wanted}`) ?? urls.find((url) => url === told);

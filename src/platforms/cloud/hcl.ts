@@ -1,5 +1,20 @@
 /** A value of Terraform's language. */
-export type HclValue = string | number | boolean | readonly HclValue[] | { readonly [key: string]: HclValue };
+export type HclValue =
+  | string
+  | number
+  | boolean
+  | HclReference
+  | readonly HclValue[]
+  | { readonly [key: string]: HclValue };
+
+/** An attribute of another block, such as `aws_apprunner_service.service.arn`. */
+export class HclReference {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+}
 
 /** A block: its attributes, then the blocks in it. What is undefined is not written. */
 export interface HclBlock {
@@ -32,7 +47,7 @@ function lines({ type, attributes = {}, blocks = [] }: HclBlock, indent: string)
 }
 
 function isMap(value: HclValue): value is { readonly [key: string]: HclValue } {
-  return typeof value === "object" && !Array.isArray(value);
+  return typeof value === "object" && !Array.isArray(value) && !(value instanceof HclReference);
 }
 
 function aligned(entries: readonly (readonly [string, HclValue])[], indent: string): string[] {
@@ -42,6 +57,7 @@ function aligned(entries: readonly (readonly [string, HclValue])[], indent: stri
 
 function text(value: HclValue, indent: string): string {
   if (typeof value === "string") return quoted(value);
+  if (value instanceof HclReference) return value.path;
   if (typeof value !== "object") return String(value);
   if (!isMap(value)) return `[${value.map((one) => text(one, indent)).join(", ")}]`;
   const entries = Object.entries(value).map(([name, one]) => [quoted(name), one] as const);
