@@ -239,4 +239,21 @@ describe("on App Runner", () => {
     expect(planned).toContainEqual({ field: "domain", from: null, to: DOMAIN });
     expect(service().domains).toMatchObject([{ name: DOMAIN, status: "PENDING_CERTIFICATE_DNS_VALIDATION" }]);
   });
+
+  it("a domain of another service is an error that says what to do, after the release", async () => {
+    await update(await connect(), AWS_ONE);
+    at.cloud.state.services.push({
+      ...service(),
+      name: "other",
+      arn: service().arn.replace("hello-dev", "other"),
+      domains: [{ name: DOMAIN, status: "ACTIVE", reads: 0 }],
+    });
+
+    await expect((await connect(DOMAIN)).release(specOf(AWS_ONE))).rejects.toMatchObject({
+      message: `App Runner did not associate ${DOMAIN} with "hello-dev"`,
+      detail: expect.stringContaining("already associated"),
+      outcome: "The release itself is done",
+      fix: expect.stringContaining("--domain none"),
+    });
+  });
 });

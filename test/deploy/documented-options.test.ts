@@ -65,4 +65,14 @@ describe("options of svc deploy", () => {
 
     expect(names.filter((name) => !up?.has(name))).toEqual([]);
   });
+
+  it("of one platform are not asked for where no platform is named: the platform is", async () => {
+    const at = await stage();
+
+    const { code, err } = await svc(at, "up", { platforms: PLATFORMS });
+
+    expect(code).toBe(2);
+    expect(err).toMatch(/^svc deploy: Option --platform is missing\. Set --platform to one of: cloud-run,/);
+    expect(err).toContain("svc deploy init");
+  });
 });

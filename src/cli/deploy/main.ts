@@ -92,13 +92,13 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
     const platform = await loadPlatform(wanted, context);
     const { entries } = platform.flags;
     // What the file sets need not be typed; what both lack is reported when they are joined.
-    const own = file === undefined ? entries : v.entriesFromObjects([v.partial(v.object(entries))]);
+    const own = file === undefined ? entries : optional(entries);
     return { entries: { ...platformFlag(context), ...own }, platform: () => platform };
   }
   return {
-    // Without a platform the options of all platforms are accepted, so that only the missing platform is
-    // reported.
-    entries: { ...platformFlag(context), ...(await allFlags(context)) },
+    // Without a platform the options of all platforms are accepted and none is required, so that only the missing
+    // platform is reported.
+    entries: { ...platformFlag(context), ...optional(await allFlags(context)) },
     platform() {
       throw new UsageError(
         "Option --platform is missing",
@@ -106,4 +106,8 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
       );
     },
   };
+}
+
+function optional(entries: PlatformSource["entries"]): PlatformSource["entries"] {
+  return v.entriesFromObjects([v.partial(v.object(entries))]);
 }

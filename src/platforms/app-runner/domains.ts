@@ -1,4 +1,6 @@
-import type { DomainCalls, ServiceDomain } from "../cloud/domain.ts";
+import { DeployError } from "../../deploy/errors.ts";
+import { isCloudError } from "../cloud/cloud-error.ts";
+import { type DomainCalls, NO_DOMAIN, type ServiceDomain } from "../cloud/domain.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
 import { findOwnService, MISSING } from "./services.ts";
@@ -21,7 +23,7 @@ interface Page {
 
 /** Custom domains of a service. */
 export function domainsOf(context: Context): DomainCalls {
-  const { aws, tools } = context;
+  const { aws, target, tools } = context;
   const read = async () => readDomains(context, (await findOwnService(context))?.ServiceArn);
   return {
     list: async () => (await read()).filter(({ Status }) => Status !== "DELETING").map(toDomain),
@@ -29,14 +31,21 @@ export function domainsOf(context: Context): DomainCalls {
       // The name is free only after its removal, which takes a while.
       await gone(name, "DELETING");
       const ServiceArn = (await findOwnService(context))?.ServiceArn;
-      await aws.send(
-        "apprunner",
-        "AssociateCustomDomain",
-        { ServiceArn, DomainName: name, EnableWWWSubdomain: false },
-        {
-          reread: async () => ((await read()).some(({ DomainName }) => DomainName === name) ? {} : undefined),
-        },
-      );
+      const input = { ServiceArn, DomainName: name, EnableWWWSubdomain: false };
+      const isThere = async () => (await read()).some(({ DomainName }) => DomainName === name);
+      try {
+        await aws.send("apprunner", "AssociateCustomDomain", input, {
+          reread: async () => ((await isThere()) ? {} : undefined),
+        });
+      } catch (error) {
+        if (!isCloudError(error) || error.code !== "InvalidRequestException") throw error;
+        throw new DeployError("failed", `App Runner did not associate ${name} with "${target.serviceName}"`, {
+          detail: error.message,
+          outcome: "The release itself is done",
+          fix: `A domain belongs to one service: remove it from the other one first, with --domain ${NO_DOMAIN}. The domain of one environment is written under "environments" in deploy.yaml`,
+          cause: error,
+        });
+      }
     },
     async remove(name) {
       const ServiceArn = (await findOwnService(context))?.ServiceArn;

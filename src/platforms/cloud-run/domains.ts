@@ -69,7 +69,7 @@ export async function checkDomain(context: Context): Promise<void> {
   if (known !== undefined && !isOfService(context, known))
     throw new DeployError("bad_config", `${wanted} already leads to the service "${known.spec?.routeName}"`, {
       outcome,
-      fix: `Remove it there first: gcloud beta run domain-mappings delete --domain ${wanted} --region ${context.target.region}`,
+      fix: `Remove it there first: gcloud beta run domain-mappings delete --domain ${wanted} --region ${context.target.region}. The domain of one environment is written under "environments" in deploy.yaml`,
     });
   if (all === undefined || known !== undefined) return;
   const verified = await verifiedDomains(context);
