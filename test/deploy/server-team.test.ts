@@ -27,7 +27,7 @@ function settingsOf([name = ""]: readonly string[]) {
   const [{ Config, HostConfig }] = JSON.parse(docker("inspect", name));
   const env = (Config.Env as string[]).filter((one) => !one.startsWith(`${CONTEXT}=`)).sort();
   const { "agent-control-service.record": _, ...labels } = Config.Labels;
-  return { env, labels, host: HostConfig };
+  return { env, labels, host: { ...HostConfig, Binds: HostConfig.Binds.toSorted() } };
 }
 
 describe("a team that deploys to one server", () => {
