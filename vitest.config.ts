@@ -95,9 +95,9 @@ const IN_TURN = [
    runs/schedules clouds/environments cli/dev admin/browser clouds/documented-permissions
    store/postgres-server`,
   `deploy/server-engine deploy/docker deploy/ssh-docker admin/every-page cli/instances admin/weight
-   gate/flood cli/move store/move deploy/resume clouds/exports deploy/build-cache`,
+   gate/flood cli/move store/move deploy/resume clouds/exports`,
   `deploy/local clouds/pipeline admin/open-page cli/init cli/pull clouds/given-image clouds/app-runner
-   testing/crash-test deploy/real-local storage/buckets cli/check`,
+   testing/crash-test deploy/real-local storage/buckets cli/check deploy/build-cache`,
   `gate/gate docs/site deploy/server deploy/server-killed admin/desk events/outage cli/job
    runs/isolated-rehearsals clouds/flow store/postgres clouds/checkouts`,
 ].map((part) => part.split(/\s+/));
