@@ -53,7 +53,7 @@ const BESIDES: Readonly<Record<string, string>> = {
   "logs:FilterLogEvents": "svc deploy logs, and the log of a release that failed",
   "secretsmanager:RestoreSecret": "a secret that `down` removed less than seven days ago",
   "ecs:ListServices": "svc deploy list",
-  "ecs:StopServiceDeployment": "a rollback while a deployment goes on",
+  "ecs:StopServiceDeployment": "a rollback while a deployment is under way",
   "ecs:UntagResource": "a label that deploy.yaml takes away",
   "apprunner:UntagResource": "a label that deploy.yaml takes away, and the oldest of the kept releases",
   "apprunner:ResumeService": "a service that `down --scale-to-zero` paused",
