@@ -35,7 +35,7 @@ const KNOWN: readonly Known[] = [
     fix: "Choose another with --port",
   },
   {
-    pattern: /unauthorized|denied|no basic auth credentials/i,
+    pattern: /unauthorized|access (to the resource is )?denied|no basic auth credentials/i,
     message: "The registry refused the server's login",
     fix: "Log in there, as the user that svc uses: docker login REGISTRY",
   },
