@@ -92,7 +92,7 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
     const platform = await loadPlatform(wanted, context);
     const { entries } = platform.flags;
     // What the file sets need not be typed; what both lack is reported when they are joined.
-    const own = file === undefined ? entries : optional(entries);
+    const own = file === undefined ? entries : v.entriesFromObjects([v.partial(v.object(entries))]);
     return { entries: { ...platformFlag(context), ...own }, platform: () => platform };
   }
   return {
@@ -108,6 +108,9 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
   };
 }
 
+/** Options none of which is required; the help still shows the defaults. */
 function optional(entries: PlatformSource["entries"]): PlatformSource["entries"] {
-  return v.entriesFromObjects([v.partial(v.object(entries))]);
+  return Object.fromEntries(
+    Object.entries(entries).map(([key, entry]) => [key, v.is(entry, undefined) ? entry : v.optional(entry)]),
+  );
 }
