@@ -90,14 +90,14 @@ const ALONE = [
  */
 const IN_TURN = [
   `on-postgres clouds/bucket-store deploy/server-contract cli/start deploy/storage cli/plugin-commands
-   clouds/independent-clients runs/instances-crash-loop package cli/comforts deploy/server-team`,
-  `clouds/killed compilers deploy/real-workspace deploy/server-proxy deploy/server-backup
+   clouds/independent-clients runs/instances-crash-loop package cli/comforts deploy/server-team compilers`,
+  `clouds/killed deploy/real-workspace deploy/server-proxy deploy/server-backup
    runs/schedules clouds/environments cli/dev admin/browser clouds/documented-permissions
    store/postgres-server`,
   `deploy/server-engine deploy/docker deploy/ssh-docker admin/every-page cli/instances admin/weight
-   gate/flood cli/move store/move deploy/resume clouds/exports`,
+   gate/flood cli/move store/move deploy/resume`,
   `deploy/local clouds/pipeline admin/open-page cli/init cli/pull clouds/given-image clouds/app-runner
-   testing/crash-test deploy/real-local storage/buckets cli/check deploy/build-cache`,
+   testing/crash-test deploy/real-local storage/buckets cli/check deploy/build-cache clouds/exports`,
   `gate/gate docs/site deploy/server deploy/server-killed admin/desk events/outage cli/job
    runs/isolated-rehearsals clouds/flow store/postgres clouds/checkouts`,
 ].map((part) => part.split(/\s+/));
