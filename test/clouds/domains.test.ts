@@ -232,12 +232,16 @@ describe("on App Runner", () => {
       detail: expect.stringContaining("CREATE_FAILED"),
     });
     at.cloud.state.switches.failDomains = false;
+    service().domains.push({ name: "old.example.com", status: "CREATE_FAILED", reads: 0 });
 
     const planned = await changesOf(session, AWS_ONE);
     await update(session, AWS_ONE);
 
     expect(planned).toContainEqual({ field: "domain", from: null, to: DOMAIN });
-    expect(service().domains).toMatchObject([{ name: DOMAIN, status: "PENDING_CERTIFICATE_DNS_VALIDATION" }]);
+    expect(service().domains).toMatchObject([
+      { name: "old.example.com", status: "CREATE_FAILED" },
+      { name: DOMAIN, status: "PENDING_CERTIFICATE_DNS_VALIDATION" },
+    ]);
   });
 
   it("a domain of another service is an error that says what to do, after the release", async () => {

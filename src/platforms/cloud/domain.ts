@@ -65,7 +65,9 @@ export async function ensureDomain(
     tools.report(`this login may not see the domains of the service: none was checked or changed`);
     return;
   }
-  const unwanted = live.filter(({ failure }) => wanted === NO_DOMAIN || failure !== undefined);
+  const unwanted = live.filter(
+    ({ name, failure }) => wanted === NO_DOMAIN || (name === wanted && failure !== undefined),
+  );
   for (const { name } of unwanted)
     await tools.journal({ step: `domain ${name} removed` }, () => calls.remove(name));
   if (wanted === NO_DOMAIN) return;
