@@ -41,6 +41,8 @@ export async function buildPackage(): Promise<BuiltPackage> {
 /** What `npm pack` reports about the tarball that it created. */
 export interface PackedPackage {
   readonly tarball: string;
+  /** Bytes of the tarball. */
+  readonly size: number;
   readonly files: readonly { readonly path: string }[];
 }
 
@@ -51,8 +53,8 @@ export async function packPackage(): Promise<PackedPackage> {
     const { stdout } = await run("npm", args, { cwd: ROOT, maxBuffer: 1 << 24 });
     await writeFile(join(into, "told.json"), stdout);
   });
-  const [{ filename, files }] = JSON.parse(await readFile(join(folder, "told.json"), "utf8"));
-  return { tarball: join(folder, filename), files };
+  const [{ filename, size, files }] = JSON.parse(await readFile(join(folder, "told.json"), "utf8"));
+  return { tarball: join(folder, filename), size, files };
 }
 
 /** Whether nothing was changed since `dist` was built. */

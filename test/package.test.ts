@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { client } from "agent-control-service/client";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -52,6 +53,9 @@ describe("the published package", () => {
         "LICENSE",
         "README.md",
         "CHANGELOG.md",
+        "SECURITY.md",
+        "docs/index.md",
+        "examples/README.md",
         "dist/cli.js",
         "dist/index.js",
         "dist/index.d.ts",
@@ -61,9 +65,34 @@ describe("the published package", () => {
         "templates/init/src/controller.ts",
       ]),
     );
-    expect(paths.filter((path) => !/^(dist|templates|public)\/|^[A-Za-z.]+$/.test(path))).toEqual([]);
+    expect(
+      paths.filter((path) => !/^(dist|templates|public|docs|examples)\/|^[A-Za-z.]+$/.test(path)),
+    ).toEqual([]);
     const shipped = paths.filter((path) => !/^templates\/init[\w-]*\/test\//.test(path));
-    expect(shipped.filter((path) => /\.(test|map)|\.ci|examples|node_modules/.test(path))).toEqual([]);
+    expect(shipped.filter((path) => /\.(test|map)|\.ci|node_modules|\/data\//.test(path))).toEqual([]);
+    expect(packed.size).toBeLessThan(3_200_000);
+  });
+
+  it("says where it comes from, and where to report a problem", async () => {
+    const manifest = JSON.parse(await readFile(join(REPOSITORY, "package.json"), "utf8"));
+
+    const { repository, homepage, bugs } = manifest;
+    expect(repository.url).toMatch(/^git\+https:\/\/.+\.git$/);
+    const page = repository.url.slice("git+".length, -".git".length);
+    expect([homepage, bugs.url]).toEqual([`${page}#readme`, `${page}/issues`]);
+  });
+
+  it("has every file and heading that its pages link to", async () => {
+    const home = join(await install(), "node_modules/agent-control-service");
+    const pages = pagesOf(home);
+
+    expect(pages.map((page) => relative(home, page))).toEqual(
+      expect.arrayContaining(["README.md", "SECURITY.md", "docs/agents.md", "examples/README.md"]),
+    );
+    expect(pages.flatMap((page) => deadLinks(page, home))).toEqual([]);
+    const help = await run("npx", ["svc", "--help"], { cwd: await install() });
+    const [, docs = "nowhere"] = /^Docs:\n {2}(\S+)$/m.exec(help.stdout) ?? [];
+    expect(existsSync(join(await install(), docs)), docs).toBe(true);
   });
 
   it("has clean entry points and types", async () => {
@@ -189,6 +218,36 @@ describe("svc init of the installed package", () => {
     600_000,
   );
 });
+
+function pagesOf(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md") && !name.includes("node_modules"))
+    .map((name) => join(folder, name));
+}
+
+/** Links of an installed page that lead nowhere. A page of a template is in a project, beside what is installed there. */
+function deadLinks(page: string, home: string): string[] {
+  const text = readFileSync(page, "utf8").replace(/^```[\s\S]*?^```$|`[^`\n]*`/gm, "");
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, link = ""]) => {
+    const [path = "", heading] = link.split("#");
+    if (/^[a-z]+:/.test(path)) return [];
+    const installed = path.replace(/^node_modules\/agent-control-service(?=\/)/, home);
+    const target = path === "" ? page : installed === path ? join(dirname(page), path) : installed;
+    const isThere = existsSync(target) && (heading === undefined || headingsOf(target).includes(heading));
+    return isThere ? [] : [`${relative(home, page)}: ${link}`];
+  });
+}
+
+/** The anchors of a page's headings, as code hosts make them. */
+function headingsOf(page: string): string[] {
+  const text = readFileSync(page, "utf8").replace(/^```[\s\S]*?^```$/gm, "");
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+}
 
 /** A folder in which the tarball is installed as a user would; other packages are those of the repository. */
 async function installed(

@@ -1,3 +1,5 @@
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { VERSION } from "../core/http/service-state.ts";
 import { chat } from "./chat.ts";
 import { check } from "./check.ts";
@@ -69,6 +71,14 @@ const GROUPS: readonly CommandGroup[] = [
   },
 ];
 
+const DOCS = fileURLToPath(new URL("../../docs/index.md", import.meta.url));
+
+/** Where the docs are that came with this version: below the project, where it has the package. */
+function whereDocsAre(cwd: string): string {
+  const path = relative(cwd, DOCS);
+  return path.startsWith("..") ? DOCS : path;
+}
+
 /** Runs `svc` with its arguments; resolves with the exit code. */
 export function main(argv: readonly string[], context: CliContext): Promise<number> {
   return runProgram(
@@ -76,6 +86,7 @@ export function main(argv: readonly string[], context: CliContext): Promise<numb
       name: "svc",
       summary: `svc ${VERSION}: runs agents as a service`,
       version: VERSION,
+      docs: () => whereDocsAre(context.cwd),
       commands: COMMANDS,
       groups: GROUPS,
       project: async (names) => (await import("./project-commands.ts")).findProjectCommands(context, names),

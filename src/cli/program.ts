@@ -13,6 +13,8 @@ export interface Program {
   readonly name: string;
   readonly summary: string;
   readonly version?: string;
+  /** Where to read more, for the help of the whole program. */
+  readonly docs?: () => string;
   readonly commands: readonly Command[];
   readonly groups?: readonly CommandGroup[];
   /** Finds the commands that the project here adds; called for an unknown command and for the help. */
@@ -128,7 +130,8 @@ function createParser(program: Program): ReturnType<typeof cac> {
     const flags = program.commands.find(({ usage }) => nameOf(usage) === name)?.flags;
     const hidden = flags ? describeFlags(flags).filter((flag) => flag.hidden) : [];
     const shown = rest.map((section) => without(section, hidden.map(spelling))).map(tidy);
-    return [{ body: cli.matchedCommand?.description ?? program.summary }, ...shown];
+    const docs = name === undefined && program.docs ? [{ title: "Docs", body: `  ${program.docs()}` }] : [];
+    return [{ body: cli.matchedCommand?.description ?? program.summary }, ...shown, ...docs];
   });
   return cli;
 }
