@@ -1,10 +1,10 @@
 import { join, relative } from "node:path";
 import { fieldsOf } from "../core/agents/fields.ts";
-import type { HostedAgent } from "../core/agents/registry.ts";
 import { describeTrust } from "../core/http/clients.ts";
 import { VERSION } from "../core/http/service-state.ts";
 import type { Service } from "../core/service/service.ts";
 import { AGENTS, KEYS, PLUGINS, SIGN_IN_LINK } from "../core/service/tokens.ts";
+import { firstCommand } from "./first-command.ts";
 
 export interface BannerOptions {
   readonly cwd: string;
@@ -35,9 +35,12 @@ export async function banner(service: Service, { cwd, interactive }: BannerOptio
     "",
     ...rows.map(([name, value]) => `  ${name!.padEnd(9)} ${value}`),
     "",
-    "Start a job from another terminal:",
+    "From another terminal:",
     "",
-    ...agents.map((agent) => `  ${startCommand(agent)}`),
+    ...agents.map(({ slug, definition }) => {
+      const fields = fieldsOf(definition.methods.job_start).list;
+      return `  ${firstCommand(slug, { fields, chats: definition.chats === true })}`;
+    }),
     "",
     "Press Ctrl-C to stop; unfinished jobs resume at the next start.",
   ].join("\n");
@@ -62,12 +65,4 @@ async function signInRow(service: Service, url: string): Promise<string[][]> {
 function whereKeyIs(service: Service, cwd: string): string {
   if (!service.get(KEYS).apiKeyGenerated) return "as set";
   return `in ${relative(cwd, join(service.options.dataDir, "api-key"))} (commands on this machine read it from there)`;
-}
-
-/** With a placeholder for every required input. */
-function startCommand({ slug, definition }: HostedAgent): string {
-  const required = fieldsOf(definition.methods.job_start).list.filter((field) => field.required);
-  return ["npx svc job start", slug, ...required.map((field) => `--field ${field.name}=…`), "--wait"].join(
-    " ",
-  );
 }

@@ -9,6 +9,7 @@ import type { RunEntry } from "../core/models/run-entry.ts";
 import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
+import { listChatAgents } from "./first-command.ts";
 import { answerPath } from "./job/answer.ts";
 import { CONNECTION_FLAGS, connect } from "./job/connection.ts";
 import { followJob, type JobEvent } from "./job/follow-job.ts";
@@ -62,11 +63,9 @@ async function openThread(
   id: string | undefined,
   context: CliContext,
 ): Promise<string> {
-  const { data } = await client.get<{ data: { id: string }[] }>("/v1/models");
-  if (!data.some((agent) => agent.id === slug)) {
-    const names = data.map((agent) => agent.id).join(", ");
-    throw new UsageError(`There is no chat agent "${slug}"`, `Chat agents: ${names || "none"}.`);
-  }
+  const slugs = await listChatAgents(client);
+  if (!slugs.includes(slug))
+    throw new UsageError(`There is no chat agent "${slug}"`, `Chat agents: ${slugs.join(", ") || "none"}.`);
   if (id !== undefined) return id;
   const job = await client.post<Job>(`/agents/${slug}/jobs`, {
     job_context: {

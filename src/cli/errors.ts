@@ -3,6 +3,8 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
   /** What was probably meant, or where to read more. */
   readonly hint: string | undefined;
+  /** The command whose help says more, such as `svc init`, where it is known. */
+  command: string | undefined;
 
   constructor(message: string, hint?: string) {
     super(message);

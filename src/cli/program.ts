@@ -94,13 +94,26 @@ async function withProject(
 async function runCommand(own: Program, words: readonly string[], context: CliContext): Promise<number> {
   const program = await withProject(own, words);
   const command = program.commands.find((one) => nameOf(one.usage) === words[0]);
-  const guarded = guardNumbers(words);
-  const flags = command ? flagsOf(command) : [];
-  checkOptions(guarded, flags, program, command === undefined && program.version !== undefined);
   if (!command) for (const problem of program.problems) context.note(problem);
   if (!command && words[0] !== undefined && !words[0].startsWith("-"))
     throw unknownCommand(program, words[0]);
+  try {
+    return await runKnown(program, command, words, context);
+  } catch (error) {
+    if (error instanceof UsageError && command) error.command ??= `${program.name} ${nameOf(command.usage)}`;
+    throw error;
+  }
+}
 
+async function runKnown(
+  program: Program,
+  command: Command | undefined,
+  words: readonly string[],
+  context: CliContext,
+): Promise<number> {
+  const guarded = guardNumbers(words);
+  const flags = command ? flagsOf(command) : [];
+  checkOptions(guarded, flags, program, command === undefined && program.version !== undefined);
   const cli = createParser(program);
   cli.parse(["node", "svc", ...guarded], { run: false });
   if (cli.options.help || cli.options.version) return 0;
@@ -177,7 +190,10 @@ function checkOptions(
     if (word === "--") return;
     const name = /^--([^=]*)/.exec(word)?.[1];
     if (name !== undefined) {
-      if (names.includes(name) || (name.startsWith("no-") && switches.includes(name.slice(3)))) continue;
+      const of = [name, name.replace(/^no-/, "")].find((one) => switches.includes(one));
+      if (of !== undefined && word.includes("="))
+        throw new UsageError(`Option --${name} takes no value`, `Write --${of} or --no-${of}.`);
+      if (of !== undefined || names.includes(name)) continue;
       const owner = program.commands.find((one) => flagsOf(one).some((flag) => flag.name === name));
       if (owner) {
         throw new UsageError(`Unknown option --${name}`, `${program.name} ${nameOf(owner.usage)} has it.`);

@@ -13,8 +13,13 @@ export function reportError(error: unknown, program: string, context: CliContext
   if (context.argv.includes("--json") && !program.endsWith(" deploy")) context.print(toJson(error));
   if (error instanceof UsageError) {
     const paint = context.paint?.note ?? PLAIN;
-    context.note(`${paint("red", `${program}:`)} ${error.message}.${error.hint ? ` ${error.hint}` : ""}`);
-    context.note(`Run "${program} --help" for a list of commands and options.`);
+    const { message, hint, command } = error;
+    context.note(`${paint("red", `${program}:`)} ${message}.${hint ? ` ${hint}` : ""}`);
+    // Whoever reads what to do needs no list of what else there is.
+    if (!hint)
+      context.note(
+        `Run "${command ?? program} --help" for a list of ${command ? "" : "commands and "}options.`,
+      );
     return 2;
   }
   if (error instanceof CliError) {

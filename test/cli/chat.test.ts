@@ -1,7 +1,16 @@
-import { defineChat } from "agent-control-service";
+import { defineAgent, defineChat } from "agent-control-service";
+import { JOBS } from "agent-control-service/plugin";
+import type { TestServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, it } from "vitest";
+import { banner as bannerOf } from "../../src/cli/banner.ts";
 import { start } from "./_in-process.ts";
+
+const waiter = defineAgent({
+  name: "Waiter",
+  version: "1.0.0",
+  methods: { job_start: { run: ({ job }) => job.waitFor("payment", { deadline: "1d" }) } },
+});
 
 const clerk = defineChat({
   name: "Clerk",
@@ -56,3 +65,29 @@ it("svc chat says what it cannot do: a failed answer, a question without a termi
   expect(noTerminal).toMatchObject({ code: 2, text: expect.stringContaining("--message") });
   expect(noThread).toMatchObject({ code: 1, text: expect.stringContaining('There is no thread "job-0"') });
 });
+
+it("a command that starts a thread says that it waits for a message, and how to send one", async () => {
+  await using world = await start({ agents: [clerk, waiter] });
+  const { server, svc } = world;
+
+  const begun = await svc("job", "start", "clerk", "--id", "thread-1");
+  const shown = await svc("agent", "show", "clerk");
+  const banner = await bannerOf(server.service, { cwd: server.dataDir, interactive: false });
+  const watched = svc("job", "watch", "thread-1");
+  await expect.poll(() => isWaiting(server, "thread-1")).toBe(true);
+  const waited = svc("job", "start", "waiter", "--id", "waiter-1", "--wait");
+  await expect.poll(() => isWaiting(server, "waiter-1")).toBe(true);
+  for (const id of ["thread-1", "waiter-1"]) await svc("job", "stop", id);
+
+  expect(begun.text).toContain("npx svc chat clerk --thread thread-1");
+  expect(shown.text).toContain("Chat: npx svc chat clerk");
+  expect(banner).toMatch(/^ {2}npx svc chat clerk$/m);
+  expect(banner).toMatch(/^ {2}npx svc job start waiter --wait$/m);
+  expect((await watched).text).toContain("waits for a message: npx svc chat clerk --thread thread-1");
+  expect((await waited).text).toMatch(/waits for an event until \S+ \S+ UTC: npx svc event send payment/);
+});
+
+async function isWaiting({ service }: TestServer, job: string): Promise<boolean> {
+  const log = await service.get(JOBS).log(job);
+  return log.some(({ entry }) => entry.type === "begun" && entry.call === "event");
+}

@@ -124,6 +124,30 @@ describe("a command line", () => {
     expect(result.told).toContain(message);
   });
 
+  it.each([
+    [
+      "names the command whose help lists the options",
+      ["ship", "x", "--port", "abc"],
+      /Run "probe ship --help" for a list of options\.$/,
+    ],
+    ["names no help where it says what to do", ["ship", "x", "--imag", "y"], /Did you mean --image\?$/],
+    [
+      "names a switch's two spellings",
+      ["ship", "x", "--rollback=false"],
+      /takes no value\. Write --rollback or --no-rollback\.$/,
+    ],
+    [
+      "is about the command where that is unknown, and not about its options",
+      ["notes", "--nope"],
+      /Unknown command "notes"\. Commands: /,
+    ],
+  ])("that is invalid %s", async (_behavior, argv, expected) => {
+    const { code, told } = await run(...argv);
+
+    expect(code).toBe(2);
+    expect(told).toMatch(expected);
+  });
+
   it("shows help for the program and each command", async () => {
     expect((await run("--help")).code).toBe(0);
     expect((await run("ship", "--help")).code).toBe(0);

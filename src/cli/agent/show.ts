@@ -2,6 +2,7 @@ import * as v from "valibot";
 import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
 import type { AgentResponse } from "../../core/models/agent-response.ts";
 import { defineCommand } from "../command.ts";
+import { firstCommand, listChatAgents } from "../first-command.ts";
 import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
 import { renderTable } from "../table.ts";
 
@@ -14,12 +15,14 @@ export const show = defineCommand({
   async run({ args, flags, context }) {
     const client = await connect(flags, context);
     const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(args[0]!)}`);
-    context.print(flags.json ? JSON.stringify(agent, null, 2) : render(args[0]!, agent));
+    if (flags.json) context.print(JSON.stringify(agent, null, 2));
+    else context.print(render(agent, (await listChatAgents(client)).includes(agent.slug)));
     return 0;
   },
 });
 
-function render(slug: string, agent: AgentResponse): string {
+function render(agent: AgentResponse, chats: boolean): string {
+  const { slug } = agent;
   const fields = agent.methods?.job_start.fields ?? [];
   const parameters = agent.parameters_setup ?? [];
   return [
@@ -35,10 +38,7 @@ function render(slug: string, agent: AgentResponse): string {
         ]
       : []),
     "",
-    `Start a job: npx svc job start ${slug}${fields
-      .filter((field) => field.required)
-      .map((field) => ` --field ${field.name}=…`)
-      .join("")} --wait`,
+    `${chats ? "Chat" : "Start a job"}: ${firstCommand(slug, { fields, chats })}`,
   ].join("\n");
 }
 

@@ -6,6 +6,7 @@ import type { JobInstructions } from "../../core/models/job-instructions.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
+import { listChatAgents } from "../first-command.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readFields } from "./read-fields.ts";
 import type { ServiceClient } from "./service-client.ts";
@@ -72,7 +73,9 @@ export const start = defineCommand({
       if (!flags.json) context.print(`Job ${job.id} started`);
       return watchJob(client, job.id, flags, context);
     }
-    context.print(flags.json ? JSON.stringify(job, null, 2) : describeStart(job.id));
+    if (flags.json) context.print(JSON.stringify(job, null, 2));
+    else
+      context.print(describeStart(job.id, (await listChatAgents(client)).includes(agent.slug), agent.slug));
     return 0;
   },
 });
@@ -122,6 +125,9 @@ async function encryptParameters(
   return client.post<string>(`/utils/encrypt?agent=${encodeURIComponent(slug)}`, JSON.stringify(values));
 }
 
-function describeStart(id: string): string {
-  return [`Job ${id} started. Follow it with:`, "", `  npx svc job watch ${id}`].join("\n");
+function describeStart(id: string, chats: boolean, slug: string): string {
+  const next = chats ? `chat ${slug} --thread ${id}` : `job watch ${id}`;
+  return [`Job ${id} started. ${chats ? "Chat in it" : "Follow it"} with:`, "", `  npx svc ${next}`].join(
+    "\n",
+  );
 }

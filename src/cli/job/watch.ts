@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Case } from "../../core/models/case.ts";
+import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import { defineCommand } from "../command.ts";
@@ -38,12 +39,14 @@ export async function watchJob(
   const asked = new Set<string>();
   const chunks = new ChunkPrinter(context);
   let mayBeOpen = false;
+  let job: Job | undefined;
   for await (const event of followJob(client, id)) {
+    if (event.type === "snapshot") job = event.job;
     if (json) context.print(JSON.stringify(toLine(event)));
     else if (event.type === "chunk") chunks.print(event.emitted);
     if (event.type === "reconnecting" && !json) context.note("The service is unreachable; waiting for it …");
     if (event.type === "entry" && !json) {
-      const line = describeEntry(event.entry, verbose);
+      const line = describeEntry(event.entry, { job, verbose });
       if (line !== undefined) {
         chunks.endLine();
         context.print(line);
