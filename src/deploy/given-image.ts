@@ -2,6 +2,7 @@ import { isLoopback } from "../core/base/loopback.ts";
 import type { Deployment } from "./deployment.ts";
 import { DEFAULT_ARCHITECTURE } from "./docker.ts";
 import { DeployError } from "./errors.ts";
+import { reach } from "./network.ts";
 import type { RegistryAuth } from "./platform.ts";
 import type { DeployTools } from "./tools.ts";
 
@@ -36,10 +37,13 @@ export function refuseForeignImage({ session, platform }: Deployment, ref: strin
   });
 }
 
-/** Rejects an image that the registry does not have, or that is for another processor than the service's. */
+/**
+ * Rejects an image that the registry does not have, or that is for another processor than the service's. Writes nothing, so it
+ * is asked before the plan is accepted.
+ */
 export async function checkGivenImage({ session, tools }: Deployment, ref: string): Promise<void> {
   const wanted = (await session.architecture?.()) ?? DEFAULT_ARCHITECTURE;
-  const auth = await session.registryLogin();
+  const auth = await session.registryLogin("read");
   if (auth) tools.redact(auth.password);
   const machines = await machinesOf(tools, ref, auth);
   if (machines.some(({ os, architecture }) => os === "linux" && architecture === wanted)) return;
@@ -91,29 +95,31 @@ class Registry {
   }
 
   async get(path: string, accept: readonly string[]): Promise<unknown> {
-    const ask = () =>
-      this.#tools.fetch(`${this.#base}/${this.#repository}/${path}`, {
-        headers: {
-          accept: accept.join(", "),
-          ...(this.#authorization === undefined ? {} : { authorization: this.#authorization }),
-        },
-        signal: AbortSignal.timeout(30_000),
+    const ask = () => {
+      const url = `${this.#base}/${this.#repository}/${path}`;
+      const headers = {
+        accept: accept.join(", "),
+        ...(this.#authorization === undefined ? {} : { authorization: this.#authorization }),
+      };
+      return reach(this.#tools, url, { headers, signal: AbortSignal.timeout(30_000) }, async (response) => {
+        if (response.ok) return { status: response.status, body: (await response.json()) as unknown };
+        await response.body?.cancel();
+        return { status: response.status, challenge: response.headers.get("www-authenticate") };
       });
-    let response = await ask();
-    if (response.status === 401 && (await this.#signIn(response.headers.get("www-authenticate"))))
-      response = await ask();
-    if (response.ok) return response.json();
-    await response.body?.cancel();
-    if (response.status === 404)
+    };
+    let answer = await ask();
+    if (answer.status === 401 && (await this.#signIn(answer.challenge))) answer = await ask();
+    if ("body" in answer) return answer.body;
+    if (answer.status === 404)
       throw this.#failure("does not exist", "Push it first, and name it by the digest that the push printed");
     throw this.#failure(
-      `cannot be read (${this.#host} responded with ${response.status})`,
+      `cannot be read (${this.#host} responded with ${answer.status})`,
       "Check that your login may read this repository, and that the service's may too",
     );
   }
 
   /** Gets a token where the registry asks for one. */
-  async #signIn(challenge: string | null): Promise<boolean> {
+  async #signIn(challenge: string | null | undefined): Promise<boolean> {
     const [, words] = /^Bearer\s+(.*)$/i.exec(challenge ?? "") ?? [];
     const parts = Object.fromEntries(
       [...(words ?? "").matchAll(/(\w+)="([^"]*)"/g)].map(([, a, b]) => [a, b]),
@@ -123,13 +129,15 @@ class Registry {
     if (url.protocol !== "https:" && !isLoopback(url.hostname)) return false;
     if (parts.service) url.searchParams.set("service", parts.service);
     url.searchParams.set("scope", `repository:${this.#repository}:pull`);
-    const response = await this.#tools.fetch(url, {
+    const init: RequestInit = {
       headers: this.#authorization === undefined ? {} : { authorization: this.#authorization },
       signal: AbortSignal.timeout(30_000),
+    };
+    const got = await reach(this.#tools, url.href, init, async (response): Promise<string | undefined> => {
+      if (!response.ok) return undefined;
+      const { token, access_token } = (await response.json()) as { token?: string; access_token?: string };
+      return token ?? access_token;
     });
-    if (!response.ok) return false;
-    const { token, access_token } = (await response.json()) as { token?: string; access_token?: string };
-    const got = token ?? access_token;
     if (got === undefined) return false;
     this.#tools.redact(got);
     this.#authorization = `Bearer ${got}`;

@@ -13,7 +13,6 @@ import {
 } from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
-import { checkGivenImage } from "./given-image.ts";
 import { originLabels } from "./image-tag.ts";
 import { isGiven, type Prepared } from "./plan.ts";
 
@@ -31,7 +30,6 @@ export async function publishImage(deployment: Deployment, prepared: Prepared): 
     await step(emit, "build", async ({ skip }) => {
       const pull = session.pull?.bind(session);
       if (pull) await journal.record({ step: "image.pull", data: { ref: given } }, () => pull(given));
-      else await checkGivenImage(deployment, given);
       skip("the image is given");
     });
     return given;

@@ -224,8 +224,11 @@ export interface PlatformSession {
    * machine cannot run it. Elsewhere the engine asks the registry.
    */
   pull?(ref: string): Promise<void>;
-  /** Makes sure that the registry exists and returns a login to it; undefined if pushing needs none. */
-  registryLogin(): Promise<RegistryAuth | undefined>;
+  /**
+   * Makes sure that the registry exists and returns a login to it; undefined if none is needed. With "read" nothing is created:
+   * what a registry holds is read before the plan is accepted.
+   */
+  registryLogin(use?: "read"): Promise<RegistryAuth | undefined>;
   /** Digest of the image that the registry holds under a tag; present only where a tag cannot be moved once it is given. */
   imageDigest?(tag: string): Promise<string | undefined>;
   /**

@@ -7,6 +7,7 @@ import { drain } from "./drain.ts";
 import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
+import { checkGivenImage } from "./given-image.ts";
 import { type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
 import { runHook } from "./hooks.ts";
 import { findBuilder, publishImage } from "./image.ts";
@@ -83,6 +84,8 @@ export async function up(
     });
   // Reported before consent: a build that cannot work here must not fail only after it.
   if (builds && !deployment.session.build) await findBuilder(deployment);
+  const given = prepared.imageCurrent ? undefined : deployment.options.imageRef;
+  if (given !== undefined && !deployment.session.pull) await checkGivenImage(deployment, given);
   guard(deployment, prepared, prepared.openWork);
   if (prepared.changes) await guardHeldJobs(deployment, prepared.live, checkJobs);
   emit({ type: "plan", plan: prepared.plan });

@@ -7,6 +7,8 @@ import { type RunningServer, serveHttp } from "./http-server.ts";
 
 let at: Site;
 let registry: RunningServer | undefined;
+/** What the last plan was to change; undefined until it is shown. */
+let planned: string[] | undefined;
 afterEach(async () => {
   await registry?.close();
   registry = undefined;
@@ -41,18 +43,21 @@ async function serveRegistry(holds: Holds, [user, password]: readonly [string, s
       body: { manifests: machines.map((architecture) => ({ platform: { os: "linux", architecture } })) },
     };
   });
+  answerAt(() => registry?.url);
+}
+
+/** Where the registries of all clouds are. */
+function answerAt(url: () => string | undefined): void {
   const { cloud } = at;
   const elsewhere = cloud.frontFor;
   (cloud as { frontFor: typeof elsewhere }).frontFor = (host) =>
-    /docker\.pkg\.dev$|amazonaws\.com$|^registry\.digitalocean\.com$/.test(host)
-      ? registry?.url
-      : elsewhere(host);
+    /docker\.pkg\.dev$|amazonaws\.com$|^registry\.digitalocean\.com$/.test(host) ? url() : elsewhere(host);
 }
 
 async function deploy(options: { readonly imageRef?: string } = {}) {
   const deployment = await at.open(options);
+  planned = undefined;
   try {
-    let planned: string[] = [];
     const outcome = await up(deployment, async ({ actions }) => {
       planned = actions
         .filter(({ action_type }) => action_type !== "noop")
@@ -115,6 +120,30 @@ describe.each(FLOWS)("--image-ref on $name", (flow) => {
     await expect(deploy({ imageRef: missing })).rejects.toThrow(/does not exist/);
 
     expect(at.cloud.rollouts()).toBe(rollouts);
+    expect(planned).toBeUndefined();
+  }, 60_000);
+
+  it("is asked for before the plan, and a registry that cannot be reached is named with its cause", async () => {
+    at = await openSite(flow, { real: false });
+    const example = await at.open();
+    const [repository = ""] = example.session.imageRef("tag").split(/[@:]/);
+    await example.close();
+    const gone = await serveHttp(async () => ({ status: 500 }));
+    await gone.close();
+    answerAt(() => gone.url);
+
+    const failed = await deploy({ imageRef: `${repository}@sha256:${"c".repeat(64)}` }).catch(
+      (error: unknown) => error,
+    );
+
+    const { host } = new URL(`https://${repository}`);
+    expect(failed).toMatchObject({ code: "unreachable", exitCode: 5, fix: expect.stringMatching(/network/) });
+    expect((failed as Error).message).toContain(`${host} could not be reached: it refused the connection`);
+    expect(planned).toBeUndefined();
+    const after = await at.open();
+    const begun = after.journal.unfinished;
+    await after.close();
+    expect(begun).toEqual([]);
   }, 60_000);
 });
 

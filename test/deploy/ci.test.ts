@@ -263,6 +263,7 @@ describe("rights of a pipeline", () => {
 });
 
 describe("the plan as a comment", () => {
+  const { signal } = new AbortController();
   const env = {
     GITLAB_CI: "true",
     CI_PROJECT_ID: "42",
@@ -274,7 +275,7 @@ describe("the plan as a comment", () => {
     const host = await openCodeHost("a-token");
     onTestFinished(() => host.close());
     for (let id = 1; id <= 230; id++) host.comments.push({ id, body: `comment ${id}` });
-    const tools = { env: { ...env, CI_API_V4_URL: `${host.url}/api/v4` }, fetch };
+    const tools = { env: { ...env, CI_API_V4_URL: `${host.url}/api/v4` }, fetch, signal };
 
     const first = await putComment({ mark: "plan", text: "one" }, tools);
     const second = await putComment({ mark: "plan", text: "two" }, tools);
@@ -291,17 +292,31 @@ describe("the plan as a comment", () => {
   it("says why it is not written, and never with the token", async () => {
     const host = await openCodeHost("another-token");
     onTestFinished(() => host.close());
-    const tools = { env: { ...env, CI_API_V4_URL: host.url }, fetch };
+    const tools = { env: { ...env, CI_API_V4_URL: host.url }, fetch, signal };
 
     const refused = await putComment({ mark: "plan", text: "one" }, tools).catch((error: unknown) => error);
-    const none = await putComment({ mark: "plan", text: "x" }, { env: { GITLAB_CI: "true" }, fetch });
+    const elsewhere = { env: { GITLAB_CI: "true" }, fetch, signal };
+    const none = await putComment({ mark: "plan", text: "x" }, elsewhere);
 
     expect(refused).toMatchObject({ detail: expect.stringMatching(/notes: 401/), code: "failed" });
     expect(JSON.stringify(refused)).not.toContain("a-token");
     expect(none).toEqual({ skipped: "this job is not about a merge request" });
-    await expect(putComment({ mark: "plan", text: "x" }, { env: {}, fetch })).rejects.toThrow(
+    await expect(putComment({ mark: "plan", text: "x" }, { env: {}, fetch, signal })).rejects.toThrow(
       /--comment works/,
     );
+  });
+
+  it("names the code host that could not be reached", async () => {
+    const gone = await openCodeHost("a-token");
+    await gone.close();
+    const tools = { env: { ...env, CI_API_V4_URL: gone.url }, fetch, signal };
+
+    const failed = putComment({ mark: "plan", text: "one" }, tools);
+
+    await expect(failed).rejects.toMatchObject({
+      code: "unreachable",
+      message: `${new URL(gone.url).host} could not be reached: it refused the connection`,
+    });
   });
 
   it("is a short table in which nothing of the plan is read as Markdown", async () => {

@@ -72,7 +72,7 @@ async function comment(shell: Shell, { target, tools }: Deployment, text: string
   const mark = `svc deploy plan ${target.serviceName}`;
   const { env } = shell.context;
   for (const name of ["GITHUB_TOKEN", "SVC_COMMENT_TOKEN"]) if (env[name]) tools.redact(env[name]);
-  const done = await putComment({ mark, text: shell.redactor.text(text) }, { env, fetch: tools.fetch });
+  const done = await putComment({ mark, text: shell.redactor.text(text) }, tools);
   if (typeof done === "string") shell.context.note(`The comment with the plan was ${done}`);
   else shell.context.note(`No comment was written: ${done.skipped}`);
 }

@@ -1,5 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { DeployError } from "../errors.ts";
+import { reach } from "../network.ts";
+import type { DeployTools } from "../tools.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -27,22 +29,24 @@ const PAGE = 100;
  */
 export async function putComment(
   { mark, text }: { readonly mark: string; readonly text: string },
-  { env, fetch }: { readonly env: Env; readonly fetch: typeof globalThis.fetch },
+  tools: Pick<DeployTools, "env" | "fetch" | "signal">,
 ): Promise<"written" | "updated" | { readonly skipped: string }> {
-  const thread = await findThread(env);
+  const thread = await findThread(tools.env);
   if ("skipped" in thread) return thread;
   const line = `<!-- ${mark} -->`;
   const call = async <T>(method: string, url: string, body?: object): Promise<T> => {
-    const response = await fetch(url, {
+    const init = {
       method,
       headers: { ...thread.headers, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(30_000),
-    });
-    const answer = await response.text();
-    if (response.ok) return JSON.parse(answer) as T;
+    };
+    const { ok, status, answer } = await reach(tools, url, init, async (response) => ({
+      ...{ ok: response.ok, status: response.status, answer: await response.text() },
+    }));
+    if (ok) return JSON.parse(answer) as T;
     throw new DeployError("failed", "The plan could not be written as a comment", {
-      detail: `${method} ${new URL(url).pathname}: ${response.status} ${answer.slice(0, 300)}`,
+      detail: `${method} ${new URL(url).pathname}: ${status} ${answer.slice(0, 300)}`,
       fix: "Let the job write comments: permissions pull-requests: write on GitHub, SVC_COMMENT_TOKEN with the scope api on GitLab",
     });
   };

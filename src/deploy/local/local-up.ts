@@ -10,6 +10,7 @@ import type { FileOutcome } from "../files.ts";
 import { ignoreFolder, writeFiles } from "../files.ts";
 import { waitHealthy } from "../health.ts";
 import { imageFiles } from "../image-files.ts";
+import { reach } from "../network.ts";
 import { HEALTH_PATH } from "../plan.ts";
 import { readProject } from "../project.ts";
 import { superseded } from "../serving.ts";
@@ -260,9 +261,10 @@ async function checkEndpoints(
 ): Promise<EndpointCheck[]> {
   const key = secrets.values.SERVICE_API_KEY;
   const look = async (path: string, headers: Record<string, string> = {}): Promise<EndpointCheck> => {
-    const response = await run.tools.fetch(`${run.url}${path}`, { headers });
-    await response.arrayBuffer();
-    return { path, status: response.status, ok: response.ok };
+    return reach(run.tools, `${run.url}${path}`, { headers }, async (response) => {
+      await response.arrayBuffer();
+      return { path, status: response.status, ok: response.ok };
+    });
   };
   const agents = await look("/agents/health", key === undefined ? {} : { "X-API-Key": key });
   const checks: EndpointCheck[] = [

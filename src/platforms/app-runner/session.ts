@@ -68,7 +68,7 @@ export async function openSession(
         ? undefined
         : "App Runner takes images of a private registry of ECR only",
     imageRef: (tag) => imageName(context, tag),
-    registryLogin: () => registryLogin(context),
+    registryLogin: (use) => registryLogin(context, use),
     imageDigest: (tag) => imageDigest(context, tag),
     putSecrets: (values) => putSecrets(context, values),
     release: async (spec) => addressed(await releaseService(context, spec)),

@@ -60,7 +60,7 @@ export async function openSession(
     takesImage: () => undefined,
     architecture: () => architectureOf(context),
     imageRef: (tag) => imageName(context, tag),
-    registryLogin: () => registryLogin(context),
+    registryLogin: (use) => registryLogin(context, use),
     imageDigest: (tag) => imageDigest(context, tag),
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),

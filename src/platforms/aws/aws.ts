@@ -1,10 +1,11 @@
 import type { AwsCredentials } from "../../core/storage/sign-v4.ts";
 import { DeployError } from "../../deploy/errors.ts";
+import { networkCode } from "../../deploy/network.ts";
 import { proxyFor, TunnelAgent } from "../../deploy/proxy.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
-import { explainFailure, networkCode } from "../cloud/network.ts";
+import { explainFailure } from "../cloud/explain-failure.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import { retrying } from "../cloud/retry.ts";
 import { renewal } from "./aws-config.ts";

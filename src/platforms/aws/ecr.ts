@@ -66,9 +66,9 @@ export async function ensureRepository(context: AwsContext): Promise<void> {
   });
 }
 
-/** A push login, valid for twelve hours. */
-export async function registryLogin(context: AwsContext): Promise<RegistryAuth> {
-  await ensureRepository(context);
+/** A login that is valid for twelve hours. */
+export async function registryLogin(context: AwsContext, use?: "read"): Promise<RegistryAuth> {
+  if (use === undefined) await ensureRepository(context);
   const { authorizationData = [] } = await context.aws.read<{
     authorizationData?: { authorizationToken?: string }[];
   }>("ecr", "GetAuthorizationToken");

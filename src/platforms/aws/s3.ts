@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { signV4 } from "../../core/storage/sign-v4.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
-import { explainFailure } from "../cloud/network.ts";
+import { explainFailure } from "../cloud/explain-failure.ts";
 import { retrying } from "../cloud/retry.ts";
 import { isExpired } from "./aws.ts";
 import { renewal } from "./aws-config.ts";

@@ -1,6 +1,6 @@
 import { DeployError } from "../../deploy/errors.ts";
+import { networkCode, unreachable } from "../../deploy/network.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
-import { networkCode, unreachable } from "../cloud/network.ts";
 import { credentialsFile, readGcloudConfig } from "./gcloud-config.ts";
 import { gcloudIdToken, issuedIdToken, metadataIdToken } from "./id-token.ts";
 

@@ -1,7 +1,7 @@
 import type { DeployTools } from "../../deploy/tools.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
-import { explainFailure } from "../cloud/network.ts";
+import { explainFailure } from "../cloud/explain-failure.ts";
 import type { RestRequest } from "../cloud/rest.ts";
 import { sendRest } from "../cloud/rest.ts";
 import type { Propagation } from "../cloud/retry.ts";

@@ -55,9 +55,9 @@ export async function ensureRepository(context: Context): Promise<void> {
   });
 }
 
-/** A push login: the access token itself, valid for an hour. */
-export async function registryLogin(context: Context): Promise<RegistryAuth> {
-  await ensureRepository(context);
+/** The access token itself, valid for an hour. */
+export async function registryLogin(context: Context, use?: "read"): Promise<RegistryAuth> {
+  if (use === undefined) await ensureRepository(context);
   const { identity } = await context.google();
   return {
     registry: registryHost(context),

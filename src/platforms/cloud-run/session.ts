@@ -77,7 +77,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
         ? undefined
         : "Cloud Run takes images of Artifact Registry (…-docker.pkg.dev), gcr.io and docker.io",
     imageRef: (tag) => imageName(context, tag),
-    registryLogin: () => registryLogin(context),
+    registryLogin: (use) => registryLogin(context, use),
     ...(target.flags.useCloudBuild
       ? { build: (build: BuildContext, ref: string) => buildRemotely(context, build, ref) }
       : {}),

@@ -1,7 +1,7 @@
 import type { DeployTools } from "../../deploy/tools.ts";
 import { CloudError, readRetryAfter } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
-import { explainFailure } from "../cloud/network.ts";
+import { explainFailure } from "../cloud/explain-failure.ts";
 import type { RestRefusal, RestRequest } from "../cloud/rest.ts";
 import { sendRest } from "../cloud/rest.ts";
 import { retrying } from "../cloud/retry.ts";

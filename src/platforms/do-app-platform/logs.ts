@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
+import { reach } from "../../deploy/network.ts";
 import type { Context } from "./context.ts";
 import { webSocketMessages } from "./web-socket.ts";
 
@@ -68,7 +69,7 @@ function logUrls(
 }
 
 async function* lines({ tools }: Context, url: string): AsyncIterable<string> {
-  const response = await tools.fetch(url);
+  const response = await reach(tools, url, {}, (answer) => answer);
   if (!response.ok || !response.body) return;
   // The same stream under two names: the library's type and the platform's.
   const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);

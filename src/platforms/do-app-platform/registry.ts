@@ -67,12 +67,13 @@ export async function ensureRegistry(context: Context): Promise<void> {
   });
 }
 
-/** A push login that expires after half an hour. */
-export async function registryLogin(context: Context): Promise<RegistryAuth> {
-  await ensureRegistry(context);
+/** A login that expires after half an hour; none to read from a registry that does not exist. */
+export async function registryLogin(context: Context, use?: "read"): Promise<RegistryAuth | undefined> {
+  if (use === undefined) await ensureRegistry(context);
+  else if (!context.registry.exists) return undefined;
   const path = `/v2/registries/${context.registry.name}/docker-credentials`;
   const { auths } = await context.api.get<{ auths: Record<string, { auth: string }> }>(path, {
-    read_write: true,
+    read_write: use === undefined,
     expiry_seconds: LOGIN_SECONDS,
   });
   const login = Buffer.from(auths[REGISTRY_HOST]?.auth ?? "", "base64").toString("utf8");

@@ -60,7 +60,7 @@ export async function openSession(
         ? undefined
         : `App Platform takes images of the service's own repository: ${imageName(context, "").replace(/:$/, "")}`,
     imageRef: (tag) => imageName(context, tag),
-    registryLogin: () => registryLogin(context),
+    registryLogin: (use) => registryLogin(context, use),
     async putSecrets(values) {
       const refs: Record<string, SecretRef> = {};
       for (const [name, value] of Object.entries(values)) {

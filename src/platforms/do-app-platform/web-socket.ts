@@ -3,7 +3,7 @@ import { request as overHttp } from "node:http";
 import { request as overHttps } from "node:https";
 import type { Duplex } from "node:stream";
 import { DeployError } from "../../deploy/errors.ts";
-import type { HttpProxy } from "../../deploy/proxy.ts";
+import { unreachable } from "../../deploy/network.ts";
 import { proxyFor, TunnelAgent } from "../../deploy/proxy.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 
@@ -30,9 +30,10 @@ interface Frame {
  */
 export async function* webSocketMessages(
   url: string,
-  { signal, env }: Pick<DeployTools, "signal" | "env">,
+  tools: Pick<DeployTools, "signal" | "env">,
 ): AsyncGenerator<string> {
-  const socket = await upgrade(url, signal, proxyFor(url.replace(/^ws/, "http"), env));
+  const { signal } = tools;
+  const socket = await upgrade(url, tools);
   const stop = () => socket.destroy();
   signal.addEventListener("abort", stop, { once: true });
   let arrived = Buffer.alloc(0);
@@ -58,12 +59,14 @@ export async function* webSocketMessages(
   }
 }
 
-function upgrade(url: string, signal: AbortSignal, proxy: HttpProxy | undefined): Promise<Duplex> {
+function upgrade(url: string, { signal, env }: Pick<DeployTools, "signal" | "env">): Promise<Duplex> {
+  const address = url.replace(/^ws/, "http");
+  const proxy = proxyFor(address, env);
   const key = randomBytes(16).toString("base64");
   const accepted = createHash("sha1").update(`${key}${ACCEPTED}`).digest("base64");
   const begin = url.startsWith("wss:") ? overHttps : overHttp;
   return new Promise((resolve, reject) => {
-    const asked = begin(url.replace(/^ws/, "http"), {
+    const asked = begin(address, {
       signal,
       ...(proxy ? { agent: new TunnelAgent(proxy) } : {}),
       headers: {
@@ -80,7 +83,9 @@ function upgrade(url: string, signal: AbortSignal, proxy: HttpProxy | undefined)
           fix: "Run the command again, or without --follow",
         }),
       );
-    asked.once("error", (error) => refuse(error.message));
+    asked.once("error", (error) =>
+      reject(signal.aborted ? signal.reason : unreachable({ env }, address, error)),
+    );
     asked.once("response", (response) => {
       response.resume();
       refuse(`the server responded with ${response.statusCode}`);

@@ -1,7 +1,6 @@
-import { DeployError } from "../../deploy/errors.ts";
-import { proxyFor } from "../../deploy/proxy.ts";
-import type { DeployTools } from "../../deploy/tools.ts";
-import { isCloudError } from "./cloud-error.ts";
+import { DeployError, isDeployError } from "./errors.ts";
+import { proxyFor } from "./proxy.ts";
+import type { DeployTools } from "./tools.ts";
 
 /** Failures of the connection to a host, by system error code. */
 const WAYS: Readonly<Record<string, string>> = {
@@ -56,27 +55,28 @@ export function unreachable(tools: Pick<DeployTools, "env">, url: string, cause:
 }
 
 /**
- * A provider's failure, made actionable: no response becomes the host and what to check, a refused login the
- * command that logs in again. Everything else is unchanged.
+ * Sends a request and reads its response. A host that cannot be reached, or cuts the connection, becomes the error that
+ * names it; what `read` throws is unchanged.
  */
-export function explainFailure(
-  tools: Pick<DeployTools, "env">,
-  error: unknown,
-  place: {
-    readonly provider: string;
-    readonly url: string;
-    readonly login: string;
-    isExpired?(code: string): boolean;
-  },
-): unknown {
-  if (!isCloudError(error)) return error;
-  if (error.status === 0) return unreachable(tools, place.url, error);
-  if (error.status !== 401 && !place.isExpired?.(error.code)) return error;
-  return new DeployError("login_expired", `${place.provider} rejected the login: it is expired or invalid`, {
-    detail: error.message,
-    fix: place.login,
-    cause: error,
+export async function reach<T>(
+  tools: Pick<DeployTools, "fetch" | "signal" | "env">,
+  url: string,
+  init: RequestInit,
+  read: (response: Response) => Promise<T> | T,
+): Promise<T> {
+  const told = (error: unknown): DeployError => {
+    if (tools.signal.aborted) throw tools.signal.reason;
+    // Such as a proxy's variable that is not a URL.
+    return isDeployError(error) ? error : unreachable(tools, url, error);
+  };
+  const response = await tools.fetch(url, init).catch((error: unknown) => {
+    throw told(error);
   });
+  try {
+    return await read(response);
+  } catch (error) {
+    throw networkCode(error) === undefined ? error : told(error);
+  }
 }
 
 function fixFor(code: string | undefined, proxy: ReturnType<typeof proxyFor>): string {
