@@ -94,14 +94,14 @@ describe("encrypted parameters", () => {
     expect((await waitFor(server, "kept", "completed")).status).toBe("completed");
   });
 
-  it("that are unreadable are refused after ten from an address, on any route, readable ones are not", async () => {
+  it("of version 1 are refused after ten unreadable ones from an address, on any route, those of version 2 are not", async () => {
     let ahead = 0;
     await using server = await testServer({
       agents: [clerk],
       trustProxy: 1,
       clock: () => new Date(Date.now() + ahead),
     });
-    const good = await encrypt(server);
+    const good = await encrypt(server, "?version=1");
     const bytes = Buffer.from(server.service.get(PARAMETERS).encrypt(VALUES, { version: 1 }), "base64");
     bytes[bytes.length - 1]! ^= 1;
     const bad = bytes.toString("base64");
@@ -115,14 +115,14 @@ describe("encrypted parameters", () => {
       headers: me,
     });
     const without = await server.request("/agents/clerk/jobs", { json: startBody("without"), headers: me });
+    const authenticated = await validate(server, await encrypt(server), me);
     const other = await validate(server, good, { "x-forwarded-for": "198.51.100.2" });
     ahead = 10 * 60_000;
     const later = await validate(server, good, me);
 
     expect(first).toEqual(Array(10).fill(200));
-    expect([refused.status, atStart.status, without.status, other.status, later.status]).toEqual([
-      429, 429, 202, 200, 200,
-    ]);
+    expect([refused.status, atStart.status, without.status]).toEqual([429, 429, 202]);
+    expect([authenticated.status, other.status, later.status]).toEqual([200, 200, 200]);
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(500);
     expect(await refused.json()).toMatchObject({ error_type: "rate_limited" });
   });

@@ -1,7 +1,15 @@
 import { connect } from "node:net";
 import type { Service } from "agent-control-service";
 import { H3_APP } from "agent-control-service/h3";
-import { HOOKS, JOBS, type Plugin, REDACTOR, STORE, STREAMS } from "agent-control-service/plugin";
+import {
+  type Caller,
+  HOOKS,
+  JOBS,
+  type Plugin,
+  REDACTOR,
+  STORE,
+  STREAMS,
+} from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { moveJob, overrideJob, removeJob } from "../../src/core/entities/jobs.ts";
@@ -201,22 +209,107 @@ describe("live streams", () => {
   it("leave a share to others, and release the share of a closed stream", async () => {
     const streams = new LiveStreams({ most: 4 });
     const wait = () => new Promise<undefined>(() => {});
+    const key = { caller: { kind: "key" } } as const;
 
-    const first = streams.open(wait, { caller: "api-key" });
-    streams.open(wait, { caller: "api-key" });
+    const first = streams.open(wait, key);
+    streams.open(wait, key);
 
-    expect(() => streams.open(wait, { caller: "api-key" })).toThrow(
-      "This caller has too many live streams open",
-    );
-    streams.open(wait, { caller: "Ada" });
+    expect(() => streams.open(wait, key)).toThrow("This caller has too many live streams open");
+    streams.open(wait, { caller: { kind: "session", session: "tcfG7O" } });
     await first.body?.cancel();
-    streams.open(wait, { caller: "api-key" });
-    expect(() => streams.open(wait, { caller: "api-key" })).toThrow(
-      "This caller has too many live streams open",
-    );
+    streams.open(wait, key);
+    expect(() => streams.open(wait, key)).toThrow("This caller has too many live streams open");
     streams.close();
     streams.close();
     expect(streams.size).toBe(0);
+  });
+
+  it("have room for the key and for people, whatever tokens, the key and sessions have open", () => {
+    const kinds: Record<string, (nth: number) => Caller> = {
+      tokens: (nth) => ({ kind: "token", name: "Ada", job: `job-${nth}` }),
+      key: () => ({ kind: "key" }),
+      people: (nth) => ({ kind: "session", session: `s${nth}` }),
+    };
+    const wait = () => new Promise<undefined>(() => {});
+    const orders = [
+      ["tokens", "key", "people"],
+      ["tokens", "people", "key"],
+      ["key", "tokens", "people"],
+      ["key", "people", "tokens"],
+      ["people", "tokens", "key"],
+      ["people", "key", "tokens"],
+    ] as const;
+
+    for (const order of orders) {
+      const streams = new LiveStreams({ most: 100 });
+      const opened = { tokens: 0, key: 0, people: 0 };
+      for (const kind of order) {
+        for (let nth = 0; nth < 200; nth++) {
+          try {
+            streams.open(wait, { caller: kinds[kind]!(nth) });
+            opened[kind]++;
+          } catch {
+            // There is no room.
+          }
+        }
+      }
+
+      expect(opened.tokens, `${order}`).toBeLessThanOrEqual(50);
+      expect(opened.key, `${order}`).toBeGreaterThanOrEqual(10);
+      expect(opened.people, `${order}`).toBeGreaterThanOrEqual(10);
+      expect(streams.size).toBeLessThanOrEqual(100);
+      streams.close();
+    }
+  });
+
+  it("of a thousand pages with tokens leave the operators theirs", async () => {
+    await using server = await testServer({ agents: [greeter] });
+    const ask = async (path: string, headers: Record<string, string>) =>
+      (await server.service.fetch(new Request(server.url + path, { headers }))).status;
+    const pages: [string, Record<string, string>][] = [];
+    for (let nth = 0; nth < 100; nth++) {
+      const id = `job-${nth}`;
+      await storeJob(server.service, id);
+      const made = await server.request(`/jobs/${id}/tokens`, { json: { name: nth % 2 ? "ada" : "bob" } });
+      const { token } = (await made.json()) as { token: string };
+      for (let page = 0; page < 10; page++) {
+        pages.push([`/jobs/${id}/stream`, { authorization: `Bearer ${token}` }]);
+      }
+    }
+    const cookie = await signIn(server, "Ada");
+
+    const statuses = [];
+    for (const [path, headers] of pages) statuses.push(await ask(path, headers));
+    const one = [];
+    for (let nth = 0; nth < 11; nth++) one.push(await ask(...pages[0]!));
+
+    expect(statuses.filter((status) => status === 200)).toHaveLength(500);
+    expect(new Set(statuses.slice(500))).toEqual(new Set([503]));
+    expect(new Set(one)).toEqual(new Set([503]));
+    expect(await ask("/jobs/job-1/stream", { "x-api-key": server.key })).toBe(200);
+    expect(await ask("/admin/api/live", { "x-api-key": server.key })).toBe(200);
+    expect(await ask("/admin/api/live", { cookie })).toBe(200);
+  });
+
+  it("of one job, for tokens, are twenty", async () => {
+    await using server = await testServer({ agents: [greeter] });
+    await storeJob(server.service, "job-1");
+    await storeJob(server.service, "job-2");
+    const streams = async (id: string, name: string, count: number) => {
+      const made = await server.request(`/jobs/${id}/tokens`, { json: { name } });
+      const { token } = (await made.json()) as { token: string };
+      const headers = { authorization: `Bearer ${token}` };
+      const asked = Array.from({ length: count }, () =>
+        server.service.fetch(new Request(`${server.url}/jobs/${id}/stream`, { headers })),
+      );
+      return (await Promise.all(asked)).map(({ status }) => status);
+    };
+
+    const first = await streams("job-1", "ada", 21);
+
+    expect(first).toEqual([...Array(20).fill(200), 429]);
+    expect(await streams("job-1", "bob", 1)).toEqual([429]);
+    expect(await streams("job-2", "ada", 1)).toEqual([200]);
   });
 
   it("of all kinds are counted together for the key, and do not count for people", async () => {

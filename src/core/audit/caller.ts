@@ -15,6 +15,8 @@ export interface Caller {
   readonly says?: string;
   /** Client address; absent for the service itself. */
   readonly address?: string;
+  /** The only job that a token opens. */
+  readonly job?: string;
   /** When the right to be here ends. */
   readonly until?: Date;
 }

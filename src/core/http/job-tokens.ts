@@ -82,7 +82,7 @@ export class JobTokens {
         detail: `It is for one job, with the ${scopes.length === 1 ? "scope" : "scopes"} ${scopes.join(", ")}.`,
       });
     }
-    return { kind: "token", ...(name !== undefined && { name }), until: new Date(exp * 1000) };
+    return { kind: "token", job, ...(name !== undefined && { name }), until: new Date(exp * 1000) };
   }
 
   #read(token: string): TokenGrant {

@@ -1,5 +1,6 @@
 import { FastResponse } from "srvx";
-import { ServiceError } from "../base/errors.ts";
+import type { Caller } from "../audit/caller.ts";
+import { StreamShares } from "./stream-shares.ts";
 
 /** Returns the next text to send, once the reader has received the last one; `undefined` ends the stream. */
 export type StreamSource = (signal: AbortSignal) => Promise<string | undefined>;
@@ -11,8 +12,6 @@ export interface LiveStreamLimits {
   readonly patience?: number;
   /** Maximum number of open streams. @default 1000 */
   readonly most?: number;
-  /** Maximum number of open streams per caller. @default half of them all */
-  readonly share?: number;
 }
 
 const HEADERS: [string, string][] = [
@@ -24,8 +23,8 @@ const HEADERS: [string, string][] = [
 
 /** The reader of a stream. */
 export interface StreamReader {
-  /** The caller: each caller has a limited share, so that API clients leave some streams for open pages. */
-  readonly caller?: string;
+  /** The caller: each has a limited share, so that nobody takes the streams of others. @default a program with the API key */
+  readonly caller?: Caller;
   /** Ends the stream, for example when the reader's session ends. */
   readonly over?: AbortSignal;
 }
@@ -37,19 +36,15 @@ export interface StreamReader {
 export class LiveStreams {
   readonly #heartbeat: number;
   readonly #patience: number;
-  readonly #most: number;
-  readonly #share: number;
+  readonly #shares: StreamShares;
   readonly #open = new Set<LiveStream>();
-  /** Open streams by caller. */
-  readonly #callers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(limits: LiveStreamLimits = {}) {
     this.#heartbeat = limits.heartbeat ?? 15_000;
     this.#patience = limits.patience ?? 3;
-    this.#most = limits.most ?? 1000;
-    this.#share = limits.share ?? Math.ceil(this.#most / 2);
+    this.#shares = new StreamShares(limits.most ?? 1000);
   }
 
   /** Number of open streams. */
@@ -60,30 +55,20 @@ export class LiveStreams {
   /**
    * Sends what `source` returns, until it ends, the reader disconnects, the service closes or `over` aborts.
    */
-  open(source: StreamSource, { caller = "anyone", over }: StreamReader = {}): Response {
+  open(source: StreamSource, { caller, over }: StreamReader = {}): Response {
     // As those that are open: the reader reconnects. After an error a browser would not.
     if (this.#closed) return new FastResponse("", { headers: HEADERS });
-    if (this.#open.size >= this.#most) {
-      throw new ServiceError("unavailable", "Too many live streams are open", {
-        detail: "Close one, or try again later.",
-        headers: { "retry-after": "10" },
-      });
-    }
-    const own = this.#callers.get(caller) ?? 0;
-    if (own >= this.#share) {
-      throw new ServiceError("rate_limited", "This caller has too many live streams open", {
-        detail: `Close one of the ${own}, or try again later.`,
-        headers: { "retry-after": "10" },
-      });
-    }
+    const leave = this.#shares.enter(caller);
     const end = (): void => stream.end();
     const stream = new LiveStream(source, () => {
       over?.removeEventListener("abort", end);
-      this.#forget(stream, caller);
+      if (this.#open.delete(stream)) leave();
+      if (this.#open.size > 0) return;
+      clearInterval(this.#timer);
+      this.#timer = undefined;
     });
     over?.addEventListener("abort", end);
     this.#open.add(stream);
-    this.#callers.set(caller, own + 1);
     this.#timer ??= setInterval(() => {
       for (const one of this.#open) one.beat(this.#patience);
     }, this.#heartbeat).unref();
@@ -94,16 +79,6 @@ export class LiveStreams {
   close(): void {
     this.#closed = true;
     for (const stream of this.#open) stream.end();
-  }
-
-  #forget(stream: LiveStream, caller: string): void {
-    if (!this.#open.delete(stream)) return;
-    const own = this.#callers.get(caller) ?? 0;
-    if (own > 1) this.#callers.set(caller, own - 1);
-    else this.#callers.delete(caller);
-    if (this.#open.size > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
   }
 }
 

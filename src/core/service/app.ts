@@ -88,7 +88,7 @@ export function createApp(scope: Container): H3 {
     sessions: () => (scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined),
   });
   const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });
-  const streams = new LiveStreams();
+  const streams = new LiveStreams({ most: options.maxStreams });
   hooks.on("service:closing", () => streams.close());
   scope.value(H3_APP, app);
   scope.value(CLIENTS, clients);

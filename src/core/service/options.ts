@@ -101,6 +101,8 @@ export interface ServerOptions {
   maxConcurrentJobs?: number;
   /** Jobs that may be queued before new ones are refused with 429. @default 10000 */
   maxQueuedJobs?: number;
+  /** Live streams that may be open at the same time, shared out among callers. Variable `SERVICE_MAX_STREAMS`. @default 1000 */
+  maxStreams?: number;
   /** Time that running steps get to finish when the service closes, seconds. @default 5 */
   shutdownGrace?: number;
   /** Time that a stopped job gets to end by itself, seconds. @default 10 */
@@ -234,6 +236,7 @@ export interface ResolvedOptions {
   readonly bodyLimit: number;
   readonly maxConcurrentJobs: number;
   readonly maxQueuedJobs: number;
+  readonly maxStreams: number;
   readonly shutdownGrace: number;
   readonly stopGrace: number;
   /** Milliseconds; `undefined` keeps waiting jobs in memory. */
@@ -319,6 +322,7 @@ const ScalarsSchema = v.object({
   bodyLimit: wholeAtLeast(1),
   maxConcurrentJobs: wholeAtLeast(1),
   maxQueuedJobs: wholeAtLeast(1),
+  maxStreams: wholeAtLeast(1),
   shutdownGrace: seconds,
   stopGrace: seconds,
   suspendAfter: v.pipe(
@@ -362,6 +366,7 @@ const VARIABLES = {
   logLevel: "SERVICE_LOG_LEVEL",
   logFormat: "SERVICE_LOG_FORMAT",
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
+  maxStreams: "SERVICE_MAX_STREAMS",
   suspendAfter: "SERVICE_SUSPEND_AFTER",
   durability: "SERVICE_DURABILITY",
   auditRetention: "SERVICE_AUDIT_RETENTION",
@@ -402,6 +407,7 @@ export function resolveOptions(
     bodyLimit: options.bodyLimit ?? 1024 * 1024,
     maxConcurrentJobs: options.maxConcurrentJobs ?? number(env, "SERVICE_MAX_CONCURRENT_JOBS") ?? 16,
     maxQueuedJobs: options.maxQueuedJobs ?? 10_000,
+    maxStreams: options.maxStreams ?? number(env, "SERVICE_MAX_STREAMS") ?? 1000,
     shutdownGrace: options.shutdownGrace ?? 5,
     stopGrace: options.stopGrace ?? 10,
     suspendAfter: options.suspendAfter ?? suspendAfter(env) ?? "10s",

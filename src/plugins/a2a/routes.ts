@@ -74,7 +74,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
   /** Sends what comes as events. What fails before the first one is an answer, not a stream. */
   const stream = async (
     given: AsyncGenerator<unknown, void, undefined>,
-    { actor, controller }: { readonly actor: string; readonly controller: AbortController },
+    { caller, controller }: { readonly caller: Caller; readonly controller: AbortController },
   ): Promise<Response> => {
     let next: IteratorResult<unknown, void> | undefined = await given.next();
     return streams.open(
@@ -84,7 +84,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         next = undefined;
         return done ? undefined : types.formatSSEEvent(value);
       },
-      { caller: actor },
+      { caller },
     );
   };
   /** Errors of REST have the protocol's form. */
@@ -100,11 +100,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
   };
   const restStream = (
     events: (context: Server.ServerCallContext) => AsyncGenerator<Sdk.StreamResponse, void, undefined>,
-    { event, caller, actor }: { event: HttpEvent; caller: Caller; actor: string },
+    { event, caller }: { event: HttpEvent; caller: Caller },
   ): Promise<unknown> => {
     const controller = new AbortController();
     return rest(async () =>
-      stream(toJson(types, events(contextOf(event, caller, controller.signal))), { actor, controller }),
+      stream(toJson(types, events(contextOf(event, caller, controller.signal))), { caller, controller }),
     );
   };
 
@@ -144,14 +144,14 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: SlugSchema,
       body: RpcSchema,
       responses: answers("The answer"),
-      handler: async ({ params, body, event, caller, actor }) => {
+      handler: async ({ params, body, event, caller }) => {
         const controller = new AbortController();
         try {
           const context = contextOf(event, caller, controller.signal);
           const handler = new server.JsonRpcTransportHandler(requestsOf(params.slug, event));
           const answer = await handler.handle(body, context);
           if (!(Symbol.asyncIterator in answer)) return answer;
-          return await stream(answer, { actor, controller });
+          return await stream(answer, { caller, controller });
         } catch (error) {
           if (!(error instanceof errors.A2AError)) throw error;
           return { jsonrpc: "2.0", id: body.id ?? null, error: errors.toJsonRpcError(error) };
@@ -168,7 +168,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: ActionSchema,
       body: JsonMapSchema,
       responses: answers("The task"),
-      handler: ({ params: { slug, action }, body, event, caller, actor }) => {
+      handler: ({ params: { slug, action }, body, event, caller }) => {
         const requests = requestsOf(slug, event);
         if (action !== "message:send" && action !== "message:stream") throw notFound(action);
         const request = types.SendMessageRequest.fromJSON(body);
@@ -176,7 +176,6 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
           return restStream((context) => requests.sendMessageStream(request, context), {
             event,
             caller,
-            actor,
           });
         return rest(async () => ({
           task: types.Task.toJSON(await requests.sendMessage(request, contextOf(event, caller))),
@@ -214,14 +213,13 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: TargetSchema,
       query: v.object({ historyLength: v.optional(v.string()) }),
       responses: answers("The task"),
-      handler: ({ params, event, caller, actor }) => {
+      handler: ({ params, event, caller }) => {
         const requests = requestsOf(params.slug, event);
         const [id, verb] = splitTarget(params.target);
         if (verb === "subscribe")
           return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
             event,
             caller,
-            actor,
           });
         if (verb !== undefined) throw notFound(params.target);
         return rest(async () => types.Task.toJSON(await requests.getTask({ tenant: "", id })));
@@ -237,14 +235,13 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       tag,
       params: TargetSchema,
       responses: answers("The task"),
-      handler: ({ params, event, caller, actor }) => {
+      handler: ({ params, event, caller }) => {
         const requests = requestsOf(params.slug, event);
         const [id, verb] = splitTarget(params.target);
         if (verb === "subscribe")
           return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
             event,
             caller,
-            actor,
           });
         if (verb !== "cancel") throw notFound(params.target);
         const request = { tenant: "", id, metadata: undefined };

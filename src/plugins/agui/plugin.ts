@@ -74,7 +74,7 @@ export const agUi = definePlugin({
         params: v.object({ slug: v.string() }),
         body: InputSchema,
         responses: { 200: { description: "The events", contentType: "text/event-stream" } },
-        handler: async ({ params, body, caller, actor }) => {
+        handler: async ({ params, body, caller }) => {
           const { slug, definition } = agents.get(params.slug);
           const id = toJobId(slug, body.threadId);
           const before = await jobs.find(id);
@@ -97,7 +97,7 @@ export const agUi = definePlugin({
               const { value, done } = await events.next();
               return done ? undefined : `data: ${JSON.stringify(value)}\n\n`;
             },
-            { caller: actor },
+            { caller },
           );
         },
       }),

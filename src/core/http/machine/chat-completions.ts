@@ -114,7 +114,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
           const about = { model: body.model, turn, created: Math.floor(parts.clock().getTime() / 1000) };
           if (body.stream) {
             const withUsage = body.stream_options?.include_usage ?? false;
-            return streams.open(toStream(parts, about, withUsage), { caller: caller.kind });
+            return streams.open(toStream(parts, about, withUsage), { caller });
           }
           return complete(parts, about, event.req.signal);
         }),

@@ -23,7 +23,8 @@ export function jobStreamRoute(
       200: { description: "The stream", contentType: "text/event-stream" },
       204: { description: "The job has ended and there are no further events" },
     },
-    handler: async ({ params, event, actor, caller: { until } }) => {
+    handler: async ({ params, event, caller }) => {
+      const { until } = caller;
       const after = readLastEventId(event);
       const job = await jobs.get(params.id);
       if (after > 0 && isTerminal(job.status) && (await feed.last(job.id)) <= after) return undefined;
@@ -31,7 +32,7 @@ export function jobStreamRoute(
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
       }
       const over = until && AbortSignal.timeout(Math.max(until.getTime() - clock().getTime(), 0));
-      return streams.open(feed.follow(job.id, after), { caller: actor, ...(over && { over }) });
+      return streams.open(feed.follow(job.id, after), { caller, ...(over && { over }) });
     },
   });
 }

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import * as v from "valibot";
 import { describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { Attempts } from "../../../core/http/attempts.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
-import { WrongKeys } from "../../../core/http/wrong-keys.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import { agreement } from "../../../core/models/question.ts";
 import type { AskingCase } from "../../../core/runs/open-questions.ts";
@@ -18,9 +18,13 @@ import type { AnswerLink } from "./answer-link-table.ts";
 
 const token = optionalText(v.pipe(v.string(), v.maxLength(100)));
 
+/** Links that are not valid which an address may open in one window before it is asked to wait. */
+const ALLOWED = 10;
+const WINDOW = 60_000;
+
 /** The page of a link, on which one person answers one question. It is outside `/admin`, which may be private. */
 export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
-  const wrongTokens = new WrongKeys(parts.clock);
+  const misses = new Attempts(parts.clock, WINDOW);
   const page = { path: "/answer", auth: "none", tag: "Admin", hidden: true } as const;
   return [
     defineRoute({
@@ -33,7 +37,7 @@ export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
       handler: ({ query, event }) =>
         orPage(parts, event, async () => {
           const text = query.token ?? "";
-          const { link, item } = await open(parts, wrongTokens, event, text);
+          const { link, item } = await open(parts, misses, event, text);
           return showQuestion(parts, event, { link, item, token: text });
         }),
     }),
@@ -42,15 +46,15 @@ export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       summary: "Answer one question with a link",
       responses: { 200: { description: "The answer was recorded" } },
-      handler: ({ event }) => orPage(parts, event, () => answer(parts, wrongTokens, event)),
+      handler: ({ event }) => orPage(parts, event, () => answer(parts, misses, event)),
     }),
   ];
 }
 
-async function answer(parts: AdminParts, wrongTokens: WrongKeys, event: HttpEvent): Promise<Response> {
+async function answer(parts: AdminParts, misses: Attempts, event: HttpEvent): Promise<Response> {
   const typed = await readForm(event);
   const text = typed.get("token") ?? "";
-  const { link, item } = await open(parts, wrongTokens, event, text);
+  const { link, item } = await open(parts, misses, event, text);
   const { fields, id: question_id, asked_at } = item.question;
   const given = readFields(typed, fields);
   const verdict = await readCoreFields(fields).check(given);
@@ -79,20 +83,20 @@ async function answer(parts: AdminParts, wrongTokens: WrongKeys, event: HttpEven
   });
 }
 
-/** The open question of a token; throws where there is none, and where too many wrong ones were sent. */
+/**
+ * The open question of a token; throws where there is none. A token has 192 bits, which nobody guesses: wrong ones are
+ * limited so that a program which sends them stops, and never make somebody wait who has a right one.
+ */
 async function open(
   parts: AdminParts,
-  wrongTokens: WrongKeys,
+  misses: Attempts,
   event: HttpEvent,
   text: string,
 ): Promise<{ link: AnswerLink; item: AskingCase }> {
-  const address = parts.clients.address(event);
-  const wait = wrongTokens.wait(address);
-  if (wait > 0) throw tooMany(wait);
   const link = text === "" ? undefined : await parts.answerLinks.find(text);
   if (!link) {
-    const penalty = wrongTokens.wrong(address);
-    if (penalty > 0) throw tooMany(penalty);
+    const { failed, until } = misses.fail(parts.clients.address(event));
+    if (failed > ALLOWED) throw tooMany(misses.secondsTo(until));
     throw new ServiceError("not_found", "This link is not valid", {
       detail: "It has expired, was revoked, or was not copied completely. Ask for another one.",
     });

@@ -59,12 +59,12 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       tag,
       query: RangeSchema,
       responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
-      handler: ({ query, event, actor }) => {
+      handler: ({ query, event, caller }) => {
         if (event.req.method === "HEAD") return eventStreamHead();
         const last = Number(event.req.headers.get("last-event-id") ?? query.after);
         const from = Number.isInteger(last) ? last : query.after;
         const lines = followLines(buffer, withoutEmpty(query), from);
-        return streams.open(lines, { caller: actor, over: parts.sessions.over(event) });
+        return streams.open(lines, { caller, over: parts.sessions.over(event) });
       },
     }),
     defineRoute({

@@ -24,10 +24,10 @@ export function liveRoute(
     tag: "Admin",
     query: v.object({ job: v.optional(EntityIdSchema) }),
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
-    handler: ({ query, event, actor }) => {
+    handler: ({ query, event, caller }) => {
       if (event.req.method === "HEAD") return eventStreamHead();
       const { sessions } = parts;
-      return streams.open(followChanges(parts, query.job), { caller: actor, over: sessions.over(event) });
+      return streams.open(followChanges(parts, query.job), { caller, over: sessions.over(event) });
     },
   });
 }

@@ -24,6 +24,7 @@ export function readConfiguration(
     bodyLimit: options.bodyLimit,
     maxConcurrentJobs: options.maxConcurrentJobs,
     maxQueuedJobs: options.maxQueuedJobs,
+    maxStreams: options.maxStreams,
     stopGrace: options.stopGrace,
     shutdownGrace: options.shutdownGrace,
     paused: options.paused,
