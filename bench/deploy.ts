@@ -17,7 +17,7 @@ const OTHER = "bench-plain:local";
 /** The image of the hello example beside that of a plain single-stage Dockerfile. Needs Docker and a built package. */
 export async function run(): Promise<BenchRow[]> {
   const cwd = mkdtempSync(join(tmpdir(), "svc-bench-deploy-"));
-  const tools = createDeployTools({ cwd });
+  const tools = createDeployTools({ cwd, env: process.env });
   const docker = await findDocker(tools);
   try {
     makeProject(cwd);

@@ -4,7 +4,9 @@ import { PLATFORMS } from "./cli/deploy/built-in.ts";
 import { main } from "./cli/main.ts";
 import { createPaint } from "./cli/paint.ts";
 
-const { env, stdin, stdout, stderr } = process;
+const { stdin, stdout, stderr } = process;
+// A copy: a service that is created in this process removes its secrets from the environment.
+const env = { ...process.env };
 const argv = process.argv.slice(2);
 const screen = { write: (text: string) => void stderr.write(text), columns: () => stderr.columns || 80 };
 

@@ -24,7 +24,7 @@ export { storeContract } from "./core/store/store-contract.ts";
 // Deploy platforms
 
 export type { DeployToolsOptions } from "./deploy/create-tools.ts";
-export { createDeployTools } from "./deploy/create-tools.ts";
 export type { Journal, RecalledStep } from "./deploy/journal.ts";
 export type { PlatformContractOptions, PlatformHarness } from "./deploy/platform-contract.ts";
 export { platformContract } from "./deploy/platform-contract.ts";
+export { createDeployTools } from "./testing/deploy-tools.ts";

@@ -127,6 +127,27 @@ describe("the sources", () => {
     expect(writers.filter((path) => !/^src\/core\/(entities|store\/contract)\//.test(path))).toEqual([]);
   });
 
+  it("use the environment of the process only where a controller is loaded: other commands have a copy of their own", () => {
+    // A controller that is loaded takes secrets out of it.
+    const uses =
+      /process\s*\.env\b|process\[|\benv\b[^;{]*\}?\s*from "node:process"|\{[^}]*\benv\b[^}]*\} = process\b/;
+    const isUse = ({ path, text }: SourceFile) =>
+      /^src\/(cli|deploy|platforms)\//.test(path) && uses.test(text.replace(/^\s*(\/\/|\/?\*).*$/gm, ""));
+
+    expect(sources.filter(isUse).map(({ path }) => path)).toEqual([
+      // For the code of the controller.
+      "src/cli/load-controller.ts",
+      // For the libraries that it runs.
+      "src/cli/serve-with-listhen.ts",
+      // For the code of the controller.
+      "src/cli/check/load-code.ts",
+      // For a library.
+      "src/platforms/aws/aws.ts",
+      // In a container of the service.
+      "src/platforms/server/data.ts",
+    ]);
+  });
+
   it("use the container's library in one file only", () => {
     const elsewhere = arrows(
       ({ path }, { specifier }) =>

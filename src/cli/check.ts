@@ -40,7 +40,7 @@ export const check = defineCommand({
     // Loaded only here, as it loads much of the service.
     if (flags.code) {
       const { checkCode, describeCode } = await import("./check/load-code.ts");
-      const found = await checkCode(file, context.cwd, flags.secret);
+      const found = await checkCode(file, context, flags.secret);
       if (flags.json) context.print(JSON.stringify(found, null, 2));
       else for (const line of describeCode(found)) context.print(line);
       return 0;

@@ -9,6 +9,10 @@ export interface CliContext {
   readonly self: readonly string[];
   /** Folder that paths are relative to. */
   readonly cwd: string;
+  /**
+   * The variables that the program was started with, as a copy: a controller that is loaded has the service's secrets
+   * removed from the environment of the process, which no command reads.
+   */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Colors for what is printed and for what is noted. @default none */
   readonly paint?: { readonly print: Paint; readonly note: Paint };

@@ -52,7 +52,7 @@ export const dev = defineCommand({
     if (process.connected === false) return 0;
     process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
     const { createDevServe } = await import("./serve-with-listhen.ts");
-    const service = await loadController(file, context.cwd);
+    const service = await loadController(file, context);
     const inCwd = (path?: string) => (path === undefined ? undefined : resolve(context.cwd, path));
     const serve = createDevServe({
       ...flags,

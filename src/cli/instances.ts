@@ -67,7 +67,7 @@ export async function superviseInstances(count: number, context: CliContext): Pr
   /** One process; resolves when it has ended. */
   const runOne = (place: number, onStarted: () => void): Promise<{ code: number | null; reason: unknown }> =>
     new Promise((resolve) => {
-      const worker = cluster.fork({ SVC_PLACE: String(place) });
+      const worker = cluster.fork({ ...context.env, SVC_PLACE: String(place) });
       let instance: string | undefined;
       worker.on("message", (message) => {
         const started = (message as { [STARTED]?: Started } | null)?.[STARTED];

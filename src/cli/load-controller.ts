@@ -2,7 +2,9 @@ import { existsSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Service } from "../core/service/service.ts";
+import type { CliContext } from "./context.ts";
 import { CliError } from "./errors.ts";
+import { readSecretFiles } from "./secret-files.ts";
 
 const DEFAULT_FILES = ["src/controller.ts", "src/controller.js", "controller.ts", "controller.js"];
 const EXPORT_LINE = "export default createServer({ agents: [myAgent] });";
@@ -21,11 +23,20 @@ export function findController(file: string | undefined, cwd: string): string {
   });
 }
 
-/** Loads a controller file, TypeScript or JavaScript, and returns the service that it exports. */
-export async function loadController(path: string, cwd: string): Promise<Service> {
+/**
+ * Loads a controller file, TypeScript or JavaScript, and returns the service that it exports. Its code finds `variables`
+ * in the environment, and those that the files of secrets have. The service takes its secrets out of the environment:
+ * what a command needs of them is in the `env` of its context.
+ */
+export async function loadController(
+  path: string,
+  { cwd }: Pick<CliContext, "cwd">,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<Service> {
   const name = relative(cwd, path);
+  readSecretFiles(process.env);
   // Isolated agents are loaded again, in processes of their own.
-  process.env.SVC_CONTROLLER = path;
+  Object.assign(process.env, variables, { SVC_CONTROLLER: path });
   const module = await importFile(path).catch((error: unknown) => {
     throw explain(error, name, path);
   });

@@ -7,7 +7,6 @@ import { UsageError } from "./errors.ts";
 import { CONNECTION_FLAGS, connect } from "./job/connection.ts";
 import { findController, loadController } from "./load-controller.ts";
 import type { ProjectCommands } from "./program.ts";
-import { readSecretFiles } from "./secret-files.ts";
 
 /** Milliseconds that a controller gets to load. */
 const PATIENCE = 10_000;
@@ -22,17 +21,14 @@ export async function findProjectCommands(
 ): Promise<ProjectCommands> {
   const file = controllerIn(context.cwd);
   if (file === undefined) return { commands: [], problems: [] };
-  // A service removes its secrets from the environment when it is created, and `connect` needs the key.
-  const env = { ...context.env };
   try {
-    readSecretFiles(process.env);
-    const service = await withinPatience(loadController(file, context.cwd));
+    const service = await withinPatience(loadController(file, context));
     const found = await findCommands(service.options.plugins);
     const hidden = found.filter(({ name }) => reserved.includes(name));
     return {
       commands: found
         .filter((one) => !hidden.includes(one))
-        .map((one) => toCommand(one, service.options.dataDir, { ...context, env })),
+        .map((one) => toCommand(one, service.options.dataDir, context)),
       problems: hidden.map(
         ({ plugin, name }) =>
           `Plugin "${plugin}" has a command "${name}", which is a built-in command of svc: the plugin's cannot be used`,

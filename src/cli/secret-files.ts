@@ -14,6 +14,13 @@ export function readSecretFiles(env: Record<string, string | undefined>): void {
   for (const [name, path] of filesUnder(folder)) env[name] ??= readFileSync(path, "utf8");
 }
 
+/** These variables, and those that the files of secrets have. */
+export function withSecretFiles(env: Readonly<Record<string, string | undefined>>): typeof env {
+  const all = { ...env };
+  readSecretFiles(all);
+  return all;
+}
+
 function filesUnder(folder: string): [name: string, path: string][] {
   return readdirSync(folder).flatMap((name) => {
     // Kubernetes keeps earlier versions in folders whose names start with a dot, and links into them.

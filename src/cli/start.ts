@@ -2,7 +2,6 @@ import * as v from "valibot";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { findController, loadController } from "./load-controller.ts";
-import { readSecretFiles } from "./secret-files.ts";
 
 /** Where `start` and `dev` listen. */
 export const ListenFlagsSchema = v.object({
@@ -66,12 +65,13 @@ export const start = defineCommand({
     }
     const several = instances === undefined ? undefined : await import("./instances.ts");
     const isChild = several?.isInstance() === true;
-    if (flags.control && !isChild) await (await import("./with-control.ts")).startWithControl(context);
-    if (several && !isChild) return several.superviseInstances(instances!, context);
-    // Set in the process itself: the controller's own code reads them there too.
-    readSecretFiles(process.env);
-    if (flags.paused) process.env.SERVICE_PAUSED = "true";
-    const service = await loadController(file, context.cwd);
+    const account =
+      flags.control && !isChild ? await (await import("./with-control.ts")).startWithControl(context) : {};
+    if (several && !isChild) {
+      return several.superviseInstances(instances!, { ...context, env: { ...context.env, ...account } });
+    }
+    const variables = { ...account, ...(flags.paused && { SERVICE_PAUSED: "true" }) };
+    const service = await loadController(file, context, variables);
     if (several) return several.runInstance(service, flags, context);
     return (await import("./run-service.ts")).runService(service, flags, context);
   },

@@ -5,8 +5,8 @@ import { describeReceived } from "./control.ts";
 /** Default port of `svc control`; used only when it is free. */
 const PORT = 8100;
 
-/** Starts a control system beside the service and makes it the service's account. */
-export async function startWithControl(context: CliContext): Promise<void> {
+/** Starts a control system beside the service; resolves with the variables that make it the service's account. */
+export async function startWithControl(context: CliContext): Promise<Record<string, string>> {
   const { startControlServer } = await import("./control/control-server.ts");
   const apiKey = randomBytes(18).toString("base64url");
   const options = {
@@ -23,11 +23,12 @@ export async function startWithControl(context: CliContext): Promise<void> {
       return startControlServer({ ...options, port: 0 });
     },
   );
-  // The controller reads its options while it loads.
-  process.env.SERVICE_ACCOUNT_API_URL = server.url;
-  process.env.SERVICE_ACCOUNT_WORKSPACE_ID = options.workspace;
-  process.env.SERVICE_ACCOUNT_API_KEY = apiKey;
   context.print(
     `Development control system at ${server.url}/ (its page shows messages and can make it fail)`,
   );
+  return {
+    SERVICE_ACCOUNT_API_URL: server.url,
+    SERVICE_ACCOUNT_WORKSPACE_ID: options.workspace,
+    SERVICE_ACCOUNT_API_KEY: apiKey,
+  };
 }

@@ -11,7 +11,7 @@ import type { DeployTools } from "./tools.ts";
 export interface DeployToolsOptions {
   /** Folder of the project: where optional packages are looked for and programs run. */
   readonly cwd: string;
-  /** @default process.env */
+  /** Where credentials are, and what the programs that it runs are given. @default process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** The signal of the current step. @default one that never fires */
   readonly signal?: () => AbortSignal;
@@ -31,11 +31,14 @@ export interface DeployToolsOptions {
 }
 
 /** The tools of a deployment, using this machine's processes, network and clock. */
-export function createDeployTools(options: DeployToolsOptions): DeployTools {
+export function createDeployTools(
+  // A command may have loaded a controller, which takes secrets out of the environment of the process.
+  options: DeployToolsOptions & Required<Pick<DeployToolsOptions, "env">>,
+): DeployTools {
   const never = new AbortController().signal;
   const {
     cwd,
-    env = process.env,
+    env,
     signal = () => never,
     redactor = new Redactor(),
     onReport,

@@ -39,6 +39,45 @@ async function contents(folder: string): Promise<Record<string, string>> {
 }
 
 describe("svc check", { timeout: PROCESS_TIME }, () => {
+  it("finds the service and its key wherever other commands do, and a folder in a variable", async () => {
+    const cwd = await project({ "src/controller.ts": controller("fetch", "1.0.0") });
+    const env = { TOKEN: "t" };
+    const service = beginSvc(["start"], { cwd, env });
+    await service.prints(/Press Ctrl-C to stop/);
+    await svc(["job", "start", "payer", "--id", "one"], { cwd });
+    const { url, key } = await access(cwd);
+    // Its own data folder has no key.
+    const other = await project({
+      "src/controller.ts": controller("load", "2.0.0"),
+      "secrets/SERVICE_API_KEY": key,
+    });
+    const ways: [string[], Record<string, string>][] = [
+      [["--url", url, "--key", key], {}],
+      [["--url", url], { SERVICE_API_KEY: key }],
+      [[], { SERVICE_URL: url, SERVICE_API_KEY: key }],
+      [["--url", url], { SERVICE_SECRETS_DIR: "secrets" }],
+      [["--url", url], { SERVICE_DATA_DIR: join(cwd, "data") }],
+    ];
+
+    const found = await Promise.all(
+      ways.map(([args, more]) => svc(["check", "--json", ...args], { cwd: other, env: { ...env, ...more } })),
+    );
+    const rejected = await svc(["check", "--url", url, "--json"], {
+      ...{ cwd: other, env: { ...env, SERVICE_API_KEY: "another-key-of-32-characters-000" } },
+    });
+    service.process.kill("SIGTERM");
+    await service.finished;
+    const folder = await svc(["check", "--json"], {
+      ...{ cwd: other, env: { ...env, SERVICE_DATA_DIR: join(cwd, "data") } },
+    });
+
+    for (const one of [...found, folder]) {
+      expect(one, one.stderr).toMatchObject({ code: 1 });
+      expect(JSON.parse(one.stdout)).toMatchObject({ jobs: 1, problems: [{ id: "one", verdict: "held" }] });
+    }
+    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining("API key") });
+  });
+
   it("names the open jobs that do not fit new code, of a running service and of a folder, without changes", async () => {
     const cwd = await project({ "src/controller.ts": controller("fetch", "1.0.0") });
     const env = { TOKEN: "t" };

@@ -11,7 +11,7 @@ const agent = defineAgent({ name: Kind.Agent as string, version: "1.0.0", method
 
 async function load(name: string, text: string) {
   const cwd = await project({ [name]: text });
-  return loadController(join(cwd, name), cwd);
+  return loadController(join(cwd, name), { cwd });
 }
 
 describe("loading a controller", () => {

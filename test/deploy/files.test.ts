@@ -85,7 +85,7 @@ describe("the image tag", () => {
 
   it("is the commit, with a mark if the tree differs from it", async () => {
     const cwd = temporaryProject();
-    const tools = createDeployTools({ cwd });
+    const tools = createDeployTools({ cwd, env: process.env });
     await git(cwd, "init", "-q");
     await git(cwd, "add", ".");
     await git(cwd, "commit", "-qm", "one");
@@ -100,7 +100,7 @@ describe("the image tag", () => {
 
   it("is the commit alone beside the login files that a pipeline's steps write", async () => {
     const cwd = temporaryProject();
-    const tools = createDeployTools({ cwd });
+    const tools = createDeployTools({ cwd, env: process.env });
     await git(cwd, "init", "-q");
     await git(cwd, "add", ".");
     await git(cwd, "commit", "-qm", "one");
@@ -111,7 +111,7 @@ describe("the image tag", () => {
 
   it("and the labels name remote and commit, without a login, and no commit that the tree differs from", async () => {
     const cwd = temporaryProject();
-    const tools = createDeployTools({ cwd });
+    const tools = createDeployTools({ cwd, env: process.env });
     const without = await originLabels(tools, cwd);
     await git(cwd, "init", "-q");
     await git(cwd, "remote", "add", "origin", "https://me:planted-token@git.example.com/team/desk.git");
@@ -133,7 +133,7 @@ describe("the image tag", () => {
 
   it("is the content without git, and a typed tag overrides both", async () => {
     const cwd = temporaryProject();
-    const tools = createDeployTools({ cwd });
+    const tools = createDeployTools({ cwd, env: process.env });
 
     expect(await resolveImageTag(tools, { typed: undefined, cwd, contentHash })).toBe("content-0123456789ab");
     expect(await resolveImageTag(tools, { typed: "1.10", cwd, contentHash })).toBe("1.10");

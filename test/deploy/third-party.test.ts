@@ -11,6 +11,7 @@ import { createDeployTools, platformContract } from "agent-control-service/testi
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { openJournal } from "../../src/deploy/journal.ts";
+import { PROCESS_TIME, project, svc } from "../cli/_svc.ts";
 
 const tools = createDeployTools({ cwd: tmpdir() });
 const node = createCommand(tools, process.execPath, "-e");
@@ -94,6 +95,46 @@ platformContract("a platform of 20 lines", {
     tools: createDeployTools({ cwd: tmpdir() }),
     images: ["small@sha256:1", "small@sha256:2"],
   }),
+});
+
+describe("a platform of a plugin", { timeout: PROCESS_TIME }, () => {
+  it("is given the secrets of the environment, which loading its controller removes from the process", async () => {
+    const secrets = {
+      SERVICE_API_KEY: "a-key-of-the-environment-0123456789",
+      SERVICE_PREVIOUS_API_KEY: "an-earlier-key-0123456789",
+      SERVICE_ACCOUNT_API_KEY: "an-account-key-0123456789",
+      SERVICE_DATABASE_URL: "postgres://me:secret@db.example.com/agents",
+      DEPLOY_TOKEN: "a-token",
+    };
+    const cwd = await project({
+      "package.json": '{ "name": "hello", "type": "module" }',
+      "src/controller.ts": `
+        import { createServer, defineAgent } from "agent-control-service";
+        import * as v from "valibot";
+        import { definePlatform, DeployError } from "agent-control-service/deploy";
+        const agent = defineAgent({ name: "A", version: "1.0.0", methods: { job_start: { run: () => 1 } } });
+        const platform = definePlatform({
+          name: "small",
+          defaultRegion: "here",
+          flags: v.object({}),
+          connect(target, { env }) {
+            throw new DeployError("failed", ${JSON.stringify(Object.keys(secrets))}.filter((name) => env[name] === undefined).join() || "all are here");
+          },
+        });
+        const plugin = { name: "small", platforms: { small: async () => ({ default: platform }) } };
+        export default createServer({ agents: [agent], plugins: [plugin] });`,
+    });
+
+    const env = {
+      ...secrets,
+      SERVICE_ACCOUNT_WORKSPACE_ID: "w",
+      SERVICE_ACCOUNT_API_URL: "http://127.0.0.1:9",
+    };
+    const planned = await svc(["deploy", "plan", "--platform", "small", "--json"], { cwd, env });
+
+    const { error_message } = JSON.parse(planned.stdout) as { error_message: string };
+    expect(error_message, planned.stderr).toBe("all are here");
+  });
 });
 
 describe("a vault", () => {

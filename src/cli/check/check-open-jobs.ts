@@ -5,6 +5,7 @@ import { readOpenJobs } from "../../core/runs/open-jobs.ts";
 import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";
+import { withSecretFiles } from "../secret-files.ts";
 import { databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
 import { readCopy, readCopyOf } from "./folder-copy.ts";
 import { loadRegistry } from "./load-code.ts";
@@ -17,25 +18,19 @@ interface Source {
   readonly insecure?: boolean | undefined;
 }
 
-interface KnownSource extends Source {
-  readonly databaseUrl: string | undefined;
-}
-
 /** Jobs that are checked side by side: their handlers may wait for something of their own. */
 const AT_ONCE = 100;
 
 /** Gives each open job of a service, or of a data folder, to the agents of a controller. */
 export async function checkOpenJobs(file: string, source: Source, context: CliContext): Promise<CheckReport> {
   const begun = performance.now();
-  // Before the service is created, which removes it from the environment.
-  const databaseUrl = databaseUrlOf({ dataDir: source.data }, context);
-  const registry = await loadRegistry(file, context.cwd);
+  const registry = await loadRegistry(file, context);
   // All of them first: then there is no network.
   const open: string[] = [];
-  for await (const job of readSource({ ...source, databaseUrl }, context)) open.push(job);
+  for await (const job of readSource(source, context)) open.push(job);
   const lift = forbidNetwork();
   const processes = new AgentProcesses(file, { isOffline: true });
-  const given = { env: context.env, processes };
+  const given = { env: withSecretFiles(context.env), processes };
   const checked: CheckedJob[] = [];
   let next = 0;
   const work = async (): Promise<void> => {
@@ -58,7 +53,7 @@ export async function checkOpenJobs(file: string, source: Source, context: CliCo
 }
 
 /** Open jobs as lines of JSON. */
-async function* readSource(source: KnownSource, context: CliContext): AsyncGenerator<string> {
+async function* readSource(source: Source, context: CliContext): AsyncGenerator<string> {
   const isRemote =
     source.data === undefined && (source.url !== undefined || Boolean(context.env.SERVICE_URL));
   yield* isRemote ? readService(source, context) : readFolder(source, context);
@@ -69,13 +64,11 @@ async function* readService(source: Source, context: CliContext): AsyncGenerator
   yield* client.lines("/utils/open-jobs");
 }
 
-async function* readFolder(
-  { data, databaseUrl: url }: KnownSource,
-  context: CliContext,
-): AsyncGenerator<string> {
+async function* readFolder({ data: dataDir }: Source, context: CliContext): AsyncGenerator<string> {
+  const url = databaseUrlOf({ dataDir }, context);
   const copy =
     url === undefined
-      ? readCopy(readDataFolder({ dataDir: data }, context), readOpenJobs)
+      ? readCopy(readDataFolder({ dataDir }, context), readOpenJobs)
       : readCopyOf(new DatabasePlace({ url }), readOpenJobs);
   for await (const job of copy) yield JSON.stringify(job);
 }

@@ -1,8 +1,10 @@
 import { syncBuiltinESMExports } from "node:module";
 import { AgentRegistry } from "../../core/agents/registry.ts";
 import { fingerprintOfProject } from "../../core/service/project-code.ts";
+import type { CliContext } from "../context.ts";
 import type { CliError } from "../errors.ts";
 import { loadController } from "../load-controller.ts";
+import { withSecretFiles } from "../secret-files.ts";
 
 /** What `svc check --code` found where the code could be loaded, or lacks secrets for that. */
 export interface CodeReport {
@@ -15,19 +17,24 @@ export interface CodeReport {
 }
 
 /** The agents of a controller. Rejects where one of them has a mistake, or the file cannot be loaded. */
-export async function loadRegistry(file: string, cwd: string): Promise<AgentRegistry> {
-  const { agents, build } = (await loadController(file, cwd)).options;
-  return new AgentRegistry(agents, build ?? (() => fingerprintOfProject(cwd)));
+export async function loadRegistry(file: string, context: Pick<CliContext, "cwd">): Promise<AgentRegistry> {
+  const { agents, build } = (await loadController(file, context)).options;
+  return new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd)));
 }
 
 /** Loads a controller; a failure counts only if none of these secrets, which may be missing here, can be its cause. */
-export async function checkCode(file: string, cwd: string, secrets: readonly string[]): Promise<CodeReport> {
+export async function checkCode(
+  file: string,
+  context: Pick<CliContext, "cwd" | "env">,
+  secrets: readonly string[],
+): Promise<CodeReport> {
   // The compiler of TypeScript reads all variables when it is loaded: before they are watched.
   const { createJiti } = await import("jiti");
   createJiti(import.meta.url, { fsCache: false }).transform({ source: "", ts: true });
-  const needs = watchEnvironment(secrets.filter((name) => !process.env[name]));
+  const given = withSecretFiles(context.env);
+  const needs = watchEnvironment(secrets.filter((name) => !given[name]));
   try {
-    const registry = await loadRegistry(file, cwd);
+    const registry = await loadRegistry(file, context);
     return { agents: registry.list().map(({ slug }) => slug), needs: [], error: null };
   } catch (error) {
     if (needs.size === 0) throw error;

@@ -85,7 +85,7 @@ async function projectPlatforms(context: CliContext): Promise<Readonly<Record<st
     // Without a controller there are no plugins to look in.
     return {};
   }
-  const service = await loadController(path, context.cwd);
+  const service = await loadController(path, context);
   const plugins = listPlugins(service.options.plugins);
   return Object.assign({}, ...plugins.map((plugin) => plugin.platforms ?? {}));
 }

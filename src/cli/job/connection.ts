@@ -5,6 +5,7 @@ import { isLoopback } from "../../core/base/loopback.ts";
 import type { CliContext } from "../context.ts";
 import { certificateFile } from "../dev-certificate.ts";
 import { UsageError } from "../errors.ts";
+import { withSecretFiles } from "../secret-files.ts";
 import { createPinnedFetch } from "./pinned-fetch.ts";
 import { ServiceClient } from "./service-client.ts";
 
@@ -46,7 +47,9 @@ interface ConnectionFlags {
  * address that the user named or to this machine, not to an address from a file in the folder, which may have
  * come with somebody else's project.
  */
-export async function connect(flags: ConnectionFlags, { cwd, env }: CliContext): Promise<ServiceClient> {
+export async function connect(flags: ConnectionFlags, context: CliContext): Promise<ServiceClient> {
+  const { cwd } = context;
+  const env = withSecretFiles(context.env);
   const dataDir = resolve(cwd, env.SERVICE_DATA_DIR || "data");
   const named = flags.url ?? (env.SERVICE_URL || undefined);
   const found = named === undefined ? await readText(join(dataDir, ADDRESS_FILE)) : undefined;

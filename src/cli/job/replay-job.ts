@@ -1,14 +1,14 @@
 import { url as inspectorUrl } from "node:inspector";
-import { AgentRegistry } from "../../core/agents/registry.ts";
 import { type OpenJob, rehearseOpen } from "../../core/runs/check-job.ts";
 import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
 import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
 import { readRecord } from "../../core/runs/open-jobs.ts";
-import { fingerprintOfProject } from "../../core/service/project-code.ts";
 import { readCopy } from "../check/folder-copy.ts";
+import { loadRegistry } from "../check/load-code.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
-import { findController, loadController } from "../load-controller.ts";
+import { findController } from "../load-controller.ts";
+import { withSecretFiles } from "../secret-files.ts";
 
 /** How a replay ended. */
 export interface ReplayReport {
@@ -36,15 +36,14 @@ export async function replayJob(
 ): Promise<ReplayReport> {
   const open = await readJob(folder, id);
   const controller = findController(file, context.cwd);
-  const { agents, build } = (await loadController(controller, context.cwd)).options;
-  const agent = new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd))).of(open.job);
+  const agent = (await loadRegistry(controller, context)).of(open.job);
   if (!agent) throw new CliError(`There is no agent "${open.job.agent_name}" in this folder`);
   const allow = forbidNetwork();
   const processes = new AgentProcesses(controller, { isOffline: true });
   try {
     // A person who steps through it takes their time, and the handler is where their debugger is.
     const how = inspectorUrl() === undefined ? { processes } : { longest: Number.POSITIVE_INFINITY };
-    const given = { env: context.env, ...how };
+    const given = { env: withSecretFiles(context.env), ...how };
     const { end, line, next, returned } = await rehearseOpen(agent, open, given);
     const held = end === "unsure" ? undefined : end?.held;
     return {

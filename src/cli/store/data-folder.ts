@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import * as v from "valibot";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
-import { readSecretFiles } from "../secret-files.ts";
+import { withSecretFiles } from "../secret-files.ts";
 
 /** The option that names the data folder. */
 export const FOLDER_FLAGS = {
@@ -18,9 +18,7 @@ export const FOLDER_FLAGS = {
 
 /** A variable, or what a file of secrets has for it. */
 export function readVariable(name: string, context: Pick<CliContext, "env">): string | undefined {
-  const env = { ...context.env };
-  readSecretFiles(env);
-  return env[name]?.trim() || undefined;
+  return withSecretFiles(context.env)[name]?.trim() || undefined;
 }
 
 /** The URL of the database that the service of this environment has, unless the command names a folder. */

@@ -6,6 +6,7 @@ import { userInfo } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import type { CliContext } from "../../context.ts";
 import { CliError } from "../../errors.ts";
 
 const run = promisify(execFile);
@@ -37,8 +38,8 @@ export class Cluster {
   }
 
   /** Makes a server with its data in a new folder, and starts it. */
-  static async create(folder: string): Promise<Cluster> {
-    const programs = await findPrograms();
+  static async create(folder: string, { PATH }: CliContext["env"]): Promise<Cluster> {
+    const programs = await findPrograms(PATH);
     const account = await findAccount();
     await mkdir(folder, { mode: 0o700 });
     if (account.uid !== undefined) await chown(folder, account.uid, account.gid!);
@@ -92,12 +93,12 @@ export class Cluster {
   }
 }
 
-async function findPrograms(): Promise<string> {
+async function findPrograms(path = ""): Promise<string> {
   const versions = await readdir(DEBIAN).catch(() => []);
   const debian = versions
     .sort((a, b) => Number(b) - Number(a))
     .map((version) => join(DEBIAN, version, "bin"));
-  for (const folder of [...(process.env.PATH ?? "").split(delimiter), ...debian]) {
+  for (const folder of [...path.split(delimiter), ...debian]) {
     const names = await readdir(folder).catch(() => [] as string[]);
     if (names.includes("initdb") && names.includes("postgres")) return folder;
   }

@@ -75,7 +75,7 @@ export class Fleet implements Subject {
   static async create({ program, folder, context, instances: count }: FleetOptions): Promise<Fleet> {
     // The server may run as another user.
     await chmod(folder, 0o711);
-    const cluster = await Cluster.create(join(folder, "postgres"));
+    const cluster = await Cluster.create(join(folder, "postgres"), context.env);
     const key = randomBytes(24).toString("base64url");
     const { privateKey } = generateKeyPairSync("rsa", {
       modulusLength: 2048,
