@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { ownVariable } from "../../src/deploy/ci/pipeline.ts";
 import { shortName } from "../../src/deploy/ci/short-name.ts";
 import { gitlabJob, openCodeHost, openRunner } from "./flow/ci-runner.ts";
 import { FLOWS } from "./flow/clouds.ts";
@@ -49,7 +50,9 @@ it("the lines of the GitHub workflow deploy, plan, preview and remove, from fres
       number: 7,
       api: host.url,
       values: {
-        "vars.SVC_GOOGLE_PROVIDER":
+        [`vars.${ownVariable({ name: site.name, environment: "dev" }, "SVC_GOOGLE_PROVIDER")}`]:
+          "projects/1/locations/global/workloadIdentityPools/svc-github/providers/x",
+        [`vars.${ownVariable({ name: site.name, environment: "preview-" }, "SVC_GOOGLE_PROVIDER")}`]:
           "projects/1/locations/global/workloadIdentityPools/svc-github/providers/x",
         "github.token": "token-of-the-job",
         "github.head_ref": "feat/Login",
@@ -137,7 +140,12 @@ it("the lines of the GitLab pipeline deploy with a token that becomes a role, an
       CI_MERGE_REQUEST_SOURCE_BRANCH_NAME: "login",
       CI_JOB_ID: "1",
       SVC_COMMENT_TOKEN: "a-project-token",
-      SVC_AWS_ACCOUNT: "123456789012",
+      ...Object.fromEntries(
+        ["dev", "preview-"].map((environment) => [
+          ownVariable({ name: site.name, environment }, "SVC_AWS_ACCOUNT"),
+          "123456789012",
+        ]),
+      ),
       SVC_ID_TOKEN: "signed",
     });
     return runner.shell(await runner.clone(user.cwd), script, env);

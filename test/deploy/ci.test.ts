@@ -27,9 +27,12 @@ async function openProject(remote: string, settings: string) {
   const at = await stage();
   execFileSync("git", ["init", "--quiet", at.cwd]);
   execFileSync("git", ["-C", at.cwd, "remote", "add", "origin", remote]);
-  writeAll(at.cwd, { "deploy.yaml": settings, "package-lock.json": "{}" });
+  writeAll(at.cwd, { "deploy.yaml": settings, "package-lock.json": '{ "packages": {} }' });
   return { at, ci: (line: string) => svc(at, `ci ${line}`, { platforms: PLATFORMS }) };
 }
+
+/** For a step that is no action. */
+const CHECKED = `a/b@${"0".repeat(40)}`;
 
 const CLOUD_RUN = `platform: cloud-run
 name: hello
@@ -56,12 +59,12 @@ describe("svc deploy ci", () => {
     expect(permissions).toEqual({});
     expect(Object.keys(jobs)).toEqual(["plan", "deploy", "preview", "expired-previews", "remove-preview"]);
     for (const [name, { steps }] of Object.entries(jobs)) {
-      const login = steps.find(({ uses }) => uses?.startsWith("google-github-actions/auth@v"));
+      const login = steps.find(({ uses }) => uses?.startsWith("google-github-actions/auth@"));
       const project = name.includes("preview") ? "my-previews" : "my-project";
       expect(login?.with).toMatchObject({ project_id: project });
-      // Each action is pinned to a version, each package to the lock file.
-      for (const { uses } of steps) expect(uses ?? "@v1.2.3").toMatch(/@v\d+\.\d+\.\d+$/);
-      expect(steps.map(({ run }) => run)).toContain("npm ci --no-audit --no-fund");
+      // Each action is pinned to a commit, each package to the lock file.
+      for (const { uses = CHECKED } of steps) expect(uses).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40}$/);
+      expect(steps.map(({ run }) => run)).toContain("npm ci --no-audit --no-fund --ignore-scripts");
     }
     expect(jobs.plan?.permissions).toEqual({
       contents: "read",
@@ -82,7 +85,95 @@ describe("svc deploy ci", () => {
     expect(jobs["expired-previews"]?.if).toBe("github.event_name == 'schedule'");
     expect(jobs["remove-preview"]?.if).toContain("github.event.action == 'closed'");
     expect(text).not.toMatch(/[&*]a\d/);
+    // The tag of a commit is beside it, for people and for tools that update both.
+    for (const line of text.split("\n").filter((one) => one.includes("uses:")))
+      expect(line).toMatch(/@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   });
+
+  it("gives jobs that only remove the key of the service, and no other secret", async () => {
+    const { at, ci } = await openProject(
+      "git@github.com:acme/agents.git",
+      CLOUD_RUN.replace("  ERP_TOKEN:\n", "  ERP_TOKEN:\n  SERVICE_API_KEY: { env: PREVIEW_KEY }\n"),
+    );
+
+    await ci("github");
+
+    const { jobs } = parse(readFileSync(join(at.cwd, ".github/workflows/deploy.yml"), "utf8")) as {
+      jobs: Record<string, Job>;
+    };
+    const passed = (name: string) =>
+      [...JSON.stringify(jobs[name]).matchAll(/secrets\.(\w+)/g)].map(([, secret]) => secret);
+    expect(passed("remove-preview")).toEqual(["PREVIEW_KEY"]);
+    expect(passed("expired-previews")).toEqual(["PREVIEW_KEY"]);
+    expect(passed("preview")).toEqual(["ERP_TOKEN", "PREVIEW_KEY", "PAY_LIVE"]);
+  });
+
+  it("runs the scripts only of packages that have some by the lock file", async () => {
+    const { at, ci } = await openProject("git@github.com:acme/agents.git", CLOUD_RUN);
+    const packages = {
+      "": { name: "hello" },
+      "node_modules/quiet": {},
+      "node_modules/better-sqlite3": { hasInstallScript: true },
+      "node_modules/quiet/node_modules/@scope/native": { hasInstallScript: true },
+    };
+    writeAll(at.cwd, {
+      "package-lock.json": JSON.stringify({ lockfileVersion: 3, packages }),
+      "package.json": JSON.stringify({ name: "hello", type: "module", scripts: { postinstall: "generate" } }),
+    });
+
+    await ci("github");
+
+    const { jobs } = parse(readFileSync(join(at.cwd, ".github/workflows/deploy.yml"), "utf8")) as {
+      jobs: Record<string, Job>;
+    };
+    expect(jobs.deploy?.steps.flatMap(({ run }) => run ?? []).slice(0, 3)).toEqual([
+      "npm ci --no-audit --no-fund --ignore-scripts",
+      "npm rebuild @scope/native better-sqlite3",
+      "npm run postinstall",
+    ]);
+  });
+
+  it.each([
+    ["cloud-run", "region: x\nprojectId: live\n", "projectId: previews"],
+    ["aws-ecs-express", "region: us-east-1\nprojectId: '1'\n", "projectId: '2'"],
+    ["do-app-platform", "region: fra\n", "region: nyc"],
+    ["server", "host: me@live.example\n", "host: me@previews.example"],
+  ])(
+    "on %s, what previews sign in with never replaces what production does",
+    async (platform, live, other) => {
+      for (const provider of ["github", "gitlab"]) {
+        const { at, ci } = await openProject(
+          `git@${provider}.com:acme/agents.git`,
+          `platform: ${platform}\nname: hello\n${live}environments:\n  prod:\n  preview-*: { ${other} }\n`,
+        );
+
+        const { out, code, err } = await ci(provider);
+
+        const file = provider === "github" ? ".github/workflows/deploy.yml" : ".gitlab-ci.yml";
+        const text = readFileSync(join(at.cwd, file), "utf8");
+        const set = [...out.matchAll(/^(?:gh|glab) (?:variable|secret) set (\S+)/gm)].map(
+          ([, name]) => name!,
+        );
+        expect(code, err).toBe(0);
+        expect(set.length).toBeGreaterThan(1);
+        expect(new Set(set).size).toBe(set.length);
+        for (const name of set) expect(text).toMatch(new RegExp(`${name}\\b`));
+        const { plan, deploy, preview } = (provider === "github" ? parse(text).jobs : parse(text)) as Record<
+          string,
+          object
+        >;
+        const used = (job: object | undefined) =>
+          set.filter((name) => new RegExp(`${name}\\b`).test(JSON.stringify(job)));
+        expect(used(deploy).length).toBeGreaterThan(0);
+        expect(used(deploy)).toEqual(expect.arrayContaining(used(plan)));
+        expect(used(preview).filter((name) => used(deploy).includes(name))).toEqual([]);
+        // A key's file is made, used and removed for each.
+        expect(out.split("\n").filter((line) => line.startsWith("ssh-keygen -t"))).toHaveLength(
+          platform === "server" ? 2 : 0,
+        );
+      }
+    },
+  );
 
   it("prints the lines that give each job its rights, for this repository only", async () => {
     const { ci } = await openProject("https://user:planted@github.com/acme/agents", CLOUD_RUN);
@@ -148,8 +239,13 @@ describe("svc deploy ci", () => {
   });
 
   it.each([
-    ["do-app-platform", "", /no federated login/, "secrets.DIGITALOCEAN_ACCESS_TOKEN"],
-    ["server", "host: me@vm.example\n", /ssh has no federated login/, "secrets.SVC_SSH_KNOWN_HOSTS"],
+    ["do-app-platform", "", /no federated login/, "secrets.DIGITALOCEAN_ACCESS_TOKEN__HELLO__PROD"],
+    [
+      "server",
+      "host: me@vm.example\n",
+      /ssh has no federated login/,
+      "secrets.SVC_SSH_KNOWN_HOSTS__HELLO__PROD",
+    ],
   ])("says that %s has no federation, and passes a secret", async (platform, more, note, secret) => {
     const { at, ci } = await openProject(
       "git@github.com:acme/agents.git",

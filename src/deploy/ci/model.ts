@@ -6,6 +6,8 @@ export interface PipelineJob {
   readonly login: PipelineLogin;
   /** Names of variables of `svc deploy` whose values are secrets of the repository. */
   readonly secrets: readonly string[];
+  /** Those of them that a job needs that only removes. */
+  readonly removalSecrets: readonly string[];
 }
 
 /** Everything that a pipeline's file is written from. */

@@ -43,7 +43,7 @@ export interface PipelineRequest<Flags = Record<string, unknown>> {
 
 /** How a job signs in to a platform, without a key that lasts where the platform allows that. */
 export interface PipelineLogin {
-  /** Steps of a job on GitHub. */
+  /** Steps of a job on GitHub. An action is named by its commit, with its tag for people: `owner/name@commit # v1.2.3`. */
   readonly steps?: readonly Readonly<Record<string, unknown>>[];
   /** Variables of the job; on GitHub with its expressions. */
   readonly env?: Readonly<Record<string, string>>;
@@ -61,6 +61,22 @@ export interface PipelineLogin {
 
 /** The variable of a job on GitLab that has its identity token. */
 export const ID_TOKEN = "SVC_ID_TOKEN";
+
+/**
+ * The name of a variable or secret of the repository that one environment of one service has for itself. What another one has
+ * under the same name may be in another account, and would replace it.
+ */
+export function ownVariable(
+  { name, environment }: Pick<PipelineRequest, "name" | "environment">,
+  base: string,
+) {
+  const part = (text: string) =>
+    text
+      .replace(/[^A-Za-z0-9]+/g, "_")
+      .replace(/^_|_$/g, "")
+      .toUpperCase();
+  return `${base}__${part(name)}__${part(environment)}`;
+}
 
 /** The line by which a person sets a variable of the repository; values in `$NAME` are expanded by their shell. */
 export function setVariable(

@@ -9,6 +9,7 @@ import { readProject } from "../project.ts";
 import { managerCommands } from "../templates.ts";
 import { githubJobs, githubSetup, githubWorkflow } from "./github.ts";
 import { gitlabJobs, gitlabPipeline } from "./gitlab.ts";
+import { installLines } from "./install-lines.ts";
 import type { Pipeline, PipelineJob } from "./model.ts";
 import type { PipelineProvider, PipelineRequest, PipelineRight, Repository } from "./pipeline.ts";
 import { readCheckout } from "./repository.ts";
@@ -58,7 +59,7 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
 
   const jobOf = async (right: PipelineRight): Promise<PipelineJob> => {
     const of = right === "preview" ? PREVIEW : environment;
-    const { request, platform, secrets, files } = await requestOf(file, options, of);
+    const { request, platform, secrets, removalSecrets, files } = await requestOf(file, options, of);
     for (const name of files)
       notes.add(
         `Secret ${name} comes from a file, which a pipeline does not have: it keeps its stored value`,
@@ -77,7 +78,7 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
     setup.push(...login.setup.filter((one) => !seen.has(one)));
     last = { place, seen: new Set([...seen, ...login.setup]) };
     for (const note of login.notes ?? []) notes.add(note);
-    return { login, secrets: right === "plan" ? [] : secrets };
+    return right === "plan" ? { login, secrets: [], removalSecrets: [] } : { login, secrets, removalSecrets };
   };
   const jobs = {
     plan: await jobOf("plan"),
@@ -97,7 +98,7 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
       .join("/"),
     install: [
       ...(commands.installTool === "" ? [] : [`npm install --global ${commands.installTool}`]),
-      commands.installAll,
+      ...(await installLines(project, commands.installAll)),
     ],
     setsExpiry: previews && (await requestOf(file, options, PREVIEW)).expires,
     jobs,
@@ -162,6 +163,10 @@ async function requestOf(file: DeployFile, options: CiOptions, environment: stri
     platform,
     expires: settings.expires !== undefined,
     secrets: given.filter(isVariable).map(({ source }) => source),
+    // A removal asks the service for its open jobs, and releases nothing.
+    removalSecrets: given
+      .filter((one) => one.name === "SERVICE_API_KEY" && isVariable(one))
+      .map(({ source }) => source),
     files: given.filter((one) => !isVariable(one)).map(({ name }) => name),
   };
 }

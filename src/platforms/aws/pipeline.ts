@@ -1,5 +1,6 @@
 import {
   ID_TOKEN,
+  ownVariable,
   type PipelineLogin,
   type PipelineRequest,
   type PipelineRight,
@@ -8,13 +9,14 @@ import {
 } from "../../deploy/ci/pipeline.ts";
 import { deployPolicy, type Runner, readOnly } from "./policy.ts";
 
-const AUTH = "aws-actions/configure-aws-credentials@v5.1.0";
-/** Variable of the repository with the number of the account. */
+const AUTH = "aws-actions/configure-aws-credentials@00943011d9042930efac3dcd3a170e4273319bc8 # v5.1.0";
+/** Start of the variable of the repository with the number of the account. */
 const ACCOUNT = "SVC_AWS_ACCOUNT";
 
 /** How a job signs in to AWS: its token is exchanged for one of a role. */
 export function pipelineLogin(request: PipelineRequest<unknown>, runner: Runner): PipelineLogin {
   const { provider, name, right, region } = request;
+  const variable = ownVariable(request, ACCOUNT);
   // No service has a dot in its name: no policy by names of services covers these roles.
   const role = `pipeline.${name}.${right}`;
   const arn = (account: string) => `arn:aws:iam::${account}:role/${role}`;
@@ -28,14 +30,14 @@ export function pipelineLogin(request: PipelineRequest<unknown>, runner: Runner)
     return {
       ...common,
       steps: [
-        { uses: AUTH, with: { "role-to-assume": arn(`\${{ vars.${ACCOUNT} }}`), "aws-region": region } },
+        { uses: AUTH, with: { "role-to-assume": arn(`\${{ vars.${variable} }}`), "aws-region": region } },
       ],
     };
   return {
     ...common,
     env: {
       AWS_REGION: region,
-      AWS_ROLE_ARN: arn(`$${ACCOUNT}`),
+      AWS_ROLE_ARN: arn(`$${variable}`),
       AWS_ROLE_SESSION_NAME: "gitlab-$CI_JOB_ID",
     },
     script: [
@@ -46,17 +48,17 @@ export function pipelineLogin(request: PipelineRequest<unknown>, runner: Runner)
 }
 
 function setupOf(request: PipelineRequest<unknown>, runner: Runner, role: string): string[] {
-  const { trusted, right, name, environment } = request;
+  const { trusted, right, name, environment, projectId } = request;
   const names = `${name}-${environment}*`;
   const policy = deployPolicy("$ACCOUNT", names, runner, { withBucket: request.storage !== undefined });
   const document = right === "plan" ? readOnly(policy) : policy;
   return [
-    `# ${TITLES[right]}. "EntityAlreadyExists" is fine.`,
+    `# ${TITLES[right]}${projectId === undefined ? "" : `: log in to the account ${projectId} first`}. "EntityAlreadyExists" is fine.`,
     "ACCOUNT=$(aws sts get-caller-identity --query Account --output text)",
     `aws iam create-open-id-connect-provider --url ${trusted.issuer} --client-id-list ${trusted.audience}`,
     `aws iam create-role --role-name ${role} --assume-role-policy-document ${json(trustOf(trusted))}`,
     `aws iam put-role-policy --role-name ${role} --policy-name svc --policy-document ${json({ Version: "2012-10-17", ...document })}`,
-    setVariable(request, ACCOUNT, "$ACCOUNT"),
+    setVariable(request, ownVariable(request, ACCOUNT), "$ACCOUNT"),
   ];
 }
 

@@ -1,5 +1,6 @@
 import {
   ID_TOKEN,
+  ownVariable,
   type PipelineLogin,
   type PipelineRequest,
   type PipelineRight,
@@ -10,8 +11,8 @@ import { DeployError } from "../../deploy/errors.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import { rolePermissions } from "./permissions.ts";
 
-const AUTH = "google-github-actions/auth@v3.0.0";
-/** Variable of the repository with the full name of the identity provider. */
+const AUTH = "google-github-actions/auth@7c6bc770dae815cd3e89ee6cdf493a5fab2cc093 # v3.0.0";
+/** Start of the variable of the repository with the full name of the identity provider. */
 const PROVIDER = "SVC_GOOGLE_PROVIDER";
 /** Longest part of an account's name; the right follows it. */
 const LONGEST = 20;
@@ -26,6 +27,7 @@ export function pipelineLogin(request: PipelineRequest<CloudRunFlags>): Pipeline
       fix: "Write it into deploy.yaml: projectId: my-project",
     });
   const account = `${shortName(request.name, LONGEST)}-${request.right}@${projectId}.iam.gserviceaccount.com`;
+  const variable = ownVariable(request, PROVIDER);
   const common = {
     federated: true,
     needsDocker: flags.useCloudBuild !== true,
@@ -39,7 +41,7 @@ export function pipelineLogin(request: PipelineRequest<CloudRunFlags>): Pipeline
         {
           uses: AUTH,
           with: {
-            workload_identity_provider: `\${{ vars.${PROVIDER} }}`,
+            workload_identity_provider: `\${{ vars.${variable} }}`,
             service_account: account,
             project_id: projectId,
           },
@@ -48,7 +50,7 @@ export function pipelineLogin(request: PipelineRequest<CloudRunFlags>): Pipeline
     };
   const credentials = {
     type: "external_account",
-    audience: `//iam.googleapis.com/$${PROVIDER}`,
+    audience: `//iam.googleapis.com/$${variable}`,
     subject_token_type: "urn:ietf:params:oauth:token-type:jwt",
     token_url: "https://sts.googleapis.com/v1/token",
     service_account_impersonation_url: `https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/${account}:generateAccessToken`,
@@ -96,7 +98,7 @@ function setupOf(request: PipelineRequest<CloudRunFlags>, project: string, accou
           `gcloud iam service-accounts add-iam-policy-binding "${runtime}" --project "$PROJECT" --member serviceAccount:${account} --role roles/iam.serviceAccountUser`,
         ]),
     `gcloud iam service-accounts add-iam-policy-binding ${account} --project "$PROJECT" --role roles/iam.workloadIdentityUser --member "${member}"`,
-    setVariable(request, PROVIDER, `$POOL/providers/${id}`),
+    setVariable(request, ownVariable(request, PROVIDER), `$POOL/providers/${id}`),
   ];
 }
 

@@ -35,7 +35,10 @@ export function openRunner(folder: string, packages: string, base: Values): Runn
     writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`);
     chmodSync(join(bin, name), 0o755);
   };
-  tool("npm", `test "$1" = ci && ln -s ${packages} node_modules && echo node_modules >> .git/info/exclude`);
+  tool(
+    "npm",
+    `test "$1" = ci || exit 0; ln -s ${packages} node_modules && echo node_modules >> .git/info/exclude`,
+  );
   tool("apk", "exit 0");
   const shell = (cwd: string, script: string, env: Values): Promise<Ended> => {
     const child = spawn("bash", ["-e", "-o", "pipefail", "-c", script], {
