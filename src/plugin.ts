@@ -46,15 +46,17 @@ export type { LogRecord } from "./core/base/log.ts";
 export type { RedactedParts, Redactor } from "./core/base/redactor.ts";
 export type { Cases } from "./core/entities/cases.ts";
 export type { Jobs } from "./core/entities/jobs.ts";
+export type { GivenKey } from "./core/entities/keyed-requests.ts";
 export type { RunEntryInput, Unit } from "./core/entities/ledger.ts";
 export type { TurnOf } from "./core/http/chat/follow-turn.ts";
-export type { SentTurn, ThreadStart, Threads } from "./core/http/chat/threads.ts";
+export type { SentTurn, ThreadMessage, ThreadStart, Threads } from "./core/http/chat/threads.ts";
 export type { Clients } from "./core/http/clients.ts";
 export type { JobFeed, WatchOptions } from "./core/http/job-feed.ts";
 export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";
 export type { ServerEvent } from "./core/http/server-event.ts";
 export type { ServiceState } from "./core/http/service-state.ts";
 export type { ExportLine } from "./core/models/job-export.ts";
+export type { AnsweredQuestion, KeyedRequest } from "./core/models/keyed-request.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";
 export type { Schedule } from "./core/models/schedule.ts";
 export type { ServerInfo } from "./core/models/server-info.ts";
@@ -76,6 +78,7 @@ export type {
   Runner,
   Schedules,
   SentEvent,
+  SentMessage,
   StartRequest,
 } from "./core/runs/runner.ts";
 export type { ServiceKeys } from "./core/service/keys.ts";

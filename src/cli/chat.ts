@@ -29,6 +29,13 @@ const flags = v.object({
       v.metadata({ alias: "m" }),
     ),
   ),
+  id: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[^\s/]{1,200}$/, "must be 1 to 200 characters without white space or '/'"),
+      v.description("id of the message: sent again with the same id, it adds nothing (needs --thread)"),
+    ),
+  ),
   ...CONNECTION_FLAGS,
 });
 
@@ -42,12 +49,17 @@ export const chat = defineCommand({
     const context = withPrintable(given);
     if (flags.message === undefined && !context.interactive)
       throw new UsageError("There is no terminal to chat at", "Send one message with --message.");
+    if (flags.id !== undefined && (flags.message === undefined || flags.thread === undefined))
+      throw new UsageError(
+        "--id is the id of one message to a thread",
+        "Name both with --message and --thread.",
+      );
     const client = await connect(flags, context);
     const slug = args[0]!;
     const id = await openThread(client, slug, flags.thread, context);
     const thread = new Thread(client, id, context, flags.json);
     try {
-      if (flags.message !== undefined) return (await thread.say(flags.message)) ? 0 : 1;
+      if (flags.message !== undefined) return (await thread.say(flags.message, flags.id)) ? 0 : 1;
       return await converse(thread, context);
     } finally {
       await thread.close();
@@ -117,8 +129,7 @@ class Thread {
   }
 
   /** Sends a message and prints its answer as it comes; whether there was one. */
-  async say(content: string): Promise<boolean> {
-    const id = randomUUID();
+  async say(content: string, id: string = randomUUID()): Promise<boolean> {
     await this.#client.post(`/jobs/${encodeURIComponent(this.#id)}/messages`, { content, id });
     const turn = new Turn(this.#context, this.#json);
     let isNext = false;

@@ -67,6 +67,16 @@ it("the card is signed, and names both bindings", async () => {
   expect((await server.request("/a2a/refunds/.well-known/agent-card.json", { key: null })).status).toBe(401);
 });
 
+it("a message that is sent again with other parts is refused, whether it started a task or answered one", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server);
+  const { id } = await send(client, messageOf("m1", [{ text: "A1" }]));
+  await send(client, messageOf("m2", [{ text: "yes" }], id));
+
+  for (const other of [messageOf("m1", [{ text: "A2" }]), messageOf("m2", [{ text: "no" }], id)])
+    await expect(send(client, other)).rejects.toThrow(/already exists with different/);
+});
+
 it.each(BINDINGS)("a message can wait for its task, and a stream shows what happens: %s", async (binding) => {
   await using server = await testServer(options);
   const client = await connect(server, binding);

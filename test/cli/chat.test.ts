@@ -46,6 +46,26 @@ it("svc chat sends a message, prints the answer, and continues the thread", asyn
   expect(JSON.parse(json.text)).toEqual({ message: "third", answer: "Message number 5" });
 });
 
+it("svc chat sends a message with an id once, and prints its answer each time", async () => {
+  await using world = await start({ agents: [clerk] });
+  const { svc } = world;
+  const first = await svc("chat", "clerk", "--message", "hello");
+  const thread = /--thread (\S+)/.exec(first.text)![1]!;
+  const send = (...more: string[]) => svc("chat", "clerk", "--thread", thread, "--json", ...more);
+
+  const sent = await send("-m", "again", "--id", "m-1");
+  await send("-m", "later");
+  const repeated = await send("-m", "again", "--id", "m-1");
+  const other = await send("-m", "else", "--id", "m-1");
+  const alone = await svc("chat", "clerk", "-m", "hello", "--id", "m-1");
+
+  expect(JSON.parse(sent.text)).toEqual({ message: "again", answer: "Message number 3" });
+  expect(repeated).toMatchObject({ code: 0, text: sent.text });
+  expect(other).toMatchObject({ code: 1, text: expect.stringContaining("different content") });
+  expect(alone).toMatchObject({ code: 2, text: expect.stringContaining("--thread") });
+  expect(JSON.parse((await send("-m", "last")).text)).toMatchObject({ answer: "Message number 7" });
+});
+
 it("svc chat says what it cannot do: a failed answer, a question without a terminal, an unknown agent", async () => {
   await using world = await start({ agents: [clerk] });
   const { svc } = world;

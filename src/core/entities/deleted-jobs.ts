@@ -5,6 +5,7 @@ import { laterOf } from "../store/timestamp.ts";
 import { eraseCasesOf, splitHistory } from "./case-history.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
 import { caseIdsOf, jobNotFound, leaveRelatives } from "./jobs.ts";
+import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
 
 /*
@@ -65,6 +66,7 @@ export async function eraseJob(
   const cases = await eraseCasesOf(unit, id);
   await unit.tx.remove("DeletedJob", id);
   await freeKey(unit.tx, job);
+  await forgetRequests(unit, id);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:erased", job, by });
   return { job, cases };

@@ -19,6 +19,7 @@ import { laterOf } from "../store/timestamp.ts";
 import { eraseCasesOf, removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
+import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
 import { removeWaits } from "./received-events.ts";
 import { refuseDeleted } from "./refuse-deleted.ts";
@@ -253,6 +254,7 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   if (!isTerminal(job.status)) await removeWaits(unit, id);
   await unit.tx.remove("Job", id);
   await freeKey(unit.tx, job);
+  await forgetRequests(unit, id);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:deleted", job, by });
   await unit.tell({ kind: "job:erased", job, by });

@@ -3,10 +3,12 @@ import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { answerCase } from "../entities/cases.ts";
+import { keepRequest, keptRequest } from "../entities/keyed-requests.ts";
 import { approveCase } from "../entities/question-people.ts";
 import type { StoredCase } from "../models/case.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import { agreement } from "../models/question.ts";
 import { addApproval } from "./approvals.ts";
 import { whileAsked } from "./awake.ts";
 import type { AnswerRequest } from "./runner.ts";
@@ -33,12 +35,14 @@ async function storeAnswer(
 ): Promise<StoredCase> {
   const by = actor && nameOf(actor);
   const { ledger, cases, runs } = parts;
+  const { once } = request;
   for (;;) {
     const seen = await cases.ofJob(jobId, caseId);
     // A schema may take its time: nothing is kept waiting for it.
     const live = liveFields(parts, seen);
     const verdict = await check(seen, live, request.answer);
     const next = await ledger.write(async (unit) => {
+      if (once && (await keptRequest(unit.tx, jobId, once))) return seen;
       const [item, job] = [await unit.tx.get("Case", seen.id), await unit.tx.get("Job", jobId)];
       const question = item?.question;
       if (item && question && job) {
@@ -64,6 +68,9 @@ async function storeAnswer(
           of: question!.approvers,
         };
         await note(parts, unit, actor, { action: "case.answer", target: asCase(seen.id) });
+        const agreed = agreement({ approvals, approvers: question!.approvers! });
+        const answered = { case_id: seen.id, question_id: question!.id, agreed };
+        if (once) await keepRequest(unit, jobId, once, answered);
         return approveCase(unit, seen.id, { approvals, payload });
       }
       const all = approvals?.map((one) => one.by).join(", ") ?? by;
@@ -75,6 +82,7 @@ async function storeAnswer(
       const next = await answerCase(unit, seen.id, answer);
       await note(parts, unit, actor, { action: "case.answer", target: asCase(seen.id) });
       const place = { case_id: seen.id, question_id: question!.id };
+      if (once) await keepRequest(unit, jobId, once, place);
       unit.afterwards((seq) =>
         runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }, seq),
       );

@@ -4,6 +4,7 @@ import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { wakeJob } from "../entities/jobs.ts";
+import type { Unit } from "../entities/ledger.ts";
 import { receiveEvent } from "../entities/received-events.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
@@ -11,7 +12,7 @@ import type { StoredJob } from "../models/job.ts";
 import type { ExportLine } from "../models/job-export.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
-import type { StoredEvent } from "../models/received-event.ts";
+import type { EventWait, StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import { ActiveRuns, toApplicant } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
@@ -29,6 +30,7 @@ import { Rounds } from "./ownership/rounds.ts";
 import { lookAround, shareJobs } from "./ownership/share-jobs.ts";
 import { exportJob } from "./pull/export-job.ts";
 import { QuestionNotices } from "./question-notices.ts";
+import { receiveMessage } from "./receive-message.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type {
@@ -41,6 +43,7 @@ import type {
   QueuePosition,
   Runner,
   SentEvent,
+  SentMessage,
   StartRequest,
 } from "./runner.ts";
 import { type RequestParts, type RunnerParts, refuseWhenClosing } from "./runner-parts.ts";
@@ -145,14 +148,26 @@ class JobRunner implements Runner {
   async receive(name: string, { id, data }: SentEvent): Promise<StoredEvent> {
     refuseWhenClosing(this.#parts);
     const input = { name, event_id: id ?? randomUUID(), data: { ...data } };
-    const { event, waits } = await this.#parts.ledger.write(async (unit) => {
-      const received = await receiveEvent(unit, input);
+    return (await this.#giveEvent((unit) => receiveEvent(unit, input))).event;
+  }
+
+  async say(jobId: string, message: SentMessage): Promise<void> {
+    refuseWhenClosing(this.#parts);
+    await this.#giveEvent((unit) => receiveMessage(unit, jobId, message));
+  }
+
+  /** Stores an event, and gives it to the calls that wait for it. */
+  async #giveEvent<Received extends { readonly waits: readonly EventWait[] }>(
+    store: (unit: Unit) => Promise<Received>,
+  ): Promise<Received> {
+    const received = await this.#parts.ledger.write(async (unit) => {
+      const received = await store(unit);
       for (const { job_id } of received.waits) await wakeJob(unit, job_id);
       return received;
     });
-    this.#runs.received(waits);
-    this.#runs.tell(waits.map(({ job_id }) => job_id));
-    return event;
+    this.#runs.received(received.waits);
+    this.#runs.tell(received.waits.map(({ job_id }) => job_id));
+    return received;
   }
 
   resume(

@@ -1,5 +1,6 @@
 import type { Actor } from "../audit/caller.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { GivenKey } from "../entities/keyed-requests.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -45,6 +46,8 @@ export interface AnswerRequest extends CaseUpdateRequest {
   readonly question_id?: string;
   /** When the question that is meant was asked: a job that was started over asks with the same ids. @default any time */
   readonly asked_at?: string;
+  /** Under the same key, one request answers, and only once; another one is refused with 409. */
+  readonly once?: GivenKey;
 }
 
 export interface DeletionOptions {
@@ -83,6 +86,15 @@ export interface SentEvent {
   /** Unique among the events of its name. @default a new one */
   readonly id?: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** A message to a thread. */
+export interface SentMessage {
+  readonly content: string;
+  /** Unique among the messages of its thread. */
+  readonly id: string;
+  /** The message is added once under this key, which is its id. */
+  readonly once?: GivenKey;
 }
 
 /** Position of a queued job; 1 is next. */
@@ -142,6 +154,11 @@ export interface Runner {
    * nothing; other data under the same id is `invalid_request` with status 409.
    */
   receive(name: string, event: SentEvent): Promise<StoredEvent>;
+  /**
+   * Adds a message to a thread. The same message again, by its id, changes nothing, also where the thread has ended; another
+   * one under the same id is refused with 409.
+   */
+  say(jobId: string, message: SentMessage): Promise<void>;
   /** Resumes a job that a limit ended, with raised limits. */
   resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: Actor): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */

@@ -108,7 +108,7 @@ export function createApp(scope: Container): H3 {
   const agents = scope.get(AGENTS);
   const runner = scope.get(RUNNER);
   const cases = scope.get(CASES);
-  const threads = new Threads({ agents, runner, jobs, cases, feed });
+  const threads = new Threads({ agents, runner, jobs, cases, feed, store });
   scope.value(THREADS, threads);
   const routes = machineRoutes({
     prefix: options.apiPrefix,

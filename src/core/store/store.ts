@@ -4,6 +4,7 @@ import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { KeyedRequest } from "../models/keyed-request.ts";
 import type { ModelUse } from "../models/model-use.ts";
 import type {
   AgentSetting,
@@ -67,6 +68,7 @@ export interface Tables {
   AuditHead: AuditHead;
   KeyMark: KeyMark;
   IdempotencyKey: KeyedJob;
+  KeyedRequest: KeyedRequest;
   Schedule: ScheduleState;
   ReceivedEvent: StoredEvent;
   EventName: EventName;

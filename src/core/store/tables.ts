@@ -2,6 +2,7 @@ import type { StoredCase } from "../models/case.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { KeyedRequest } from "../models/keyed-request.ts";
 import type { ModelUse } from "../models/model-use.ts";
 import type {
   AgentSetting,
@@ -164,6 +165,15 @@ const IDEMPOTENCY_KEY_TABLE: TableSpec<KeyedJob> = {
   sorted: [],
 };
 
+const KEYED_REQUEST_TABLE: TableSpec<KeyedRequest> = {
+  name: "KeyedRequest",
+  version: 1,
+  entity: false,
+  index: ({ job_id }) => ({ job_id }),
+  facets: ["job_id"],
+  sorted: [],
+};
+
 const RECEIVED_EVENT_TABLE: TableSpec<StoredEvent> = {
   name: "ReceivedEvent",
   version: 1,
@@ -274,6 +284,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   AUDIT_TABLE,
   KEY_MARK_TABLE,
   IDEMPOTENCY_KEY_TABLE,
+  KEYED_REQUEST_TABLE,
   SCHEDULE_TABLE,
   DAMAGED_JOB_TABLE,
   RECEIVED_EVENT_TABLE,

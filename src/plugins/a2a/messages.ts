@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "../../core/base/errors.ts";
+import { inOrder } from "../../core/base/in-order.ts";
 import type { Participant } from "../../core/entities/change.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { keyOf, openQuestions } from "../../core/runs/open-questions.ts";
@@ -12,6 +13,8 @@ export interface A2aMessage {
   readonly job_id: string;
   /** Key of the question. */
   readonly question: string;
+  /** Hash of its parts; version 0.1.0 stored none. */
+  readonly content?: string;
 }
 
 declare module "../../core/store/store.ts" {
@@ -38,12 +41,20 @@ export function idOfMessage(agent: string, messageId: string): string {
 export async function questionOf(
   { cases, store }: A2aParts,
   job: StoredJob,
-  { messageId, named }: { readonly messageId: string; readonly named: string | undefined },
+  message: {
+    readonly messageId: string;
+    readonly named: string | undefined;
+    readonly given: readonly object[];
+  },
 ): Promise<string> {
+  const { messageId, named } = message;
+  const content = createHash("sha256")
+    .update(JSON.stringify(inOrder(message.given)))
+    .digest("base64url");
   const id = `m${idOfMessage(job.agent_name, `${job.id}\n${messageId}`)}`;
   const table = store.table("A2aMessage");
   const before = await table.get(id);
-  if (before) return before.question;
+  if (before) return questionOfSame(before, content);
   const open = (await openQuestions(cases, job)).map(keyOf);
   const question = named ?? (open.length === 1 ? open[0] : undefined);
   if (question === undefined) {
@@ -58,10 +69,22 @@ export async function questionOf(
   }
   return store.transaction(async (tx) => {
     const row = await tx.get("A2aMessage", id);
-    if (row) return row.question;
-    await tx.insert("A2aMessage", { id, job_id: job.id, question });
+    if (row) return questionOfSame(row, content);
+    await tx.insert("A2aMessage", { id, job_id: job.id, question, content });
     return question;
   });
+}
+
+function questionOfSame(before: A2aMessage, content: string): string {
+  if (before.content === undefined || before.content === content) return before.question;
+  throw new ServiceError(
+    "invalid_request",
+    "A message with this messageId already exists with different parts",
+    {
+      status: 409,
+      detail: "Send it with a new messageId, or repeat the original message unchanged.",
+    },
+  );
 }
 
 /** Removes what is kept of the messages of a job together with it. */

@@ -201,6 +201,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const question = await questionOf(this.#parts, job, {
       messageId: message.messageId,
       named: typeof named === "string" ? named : undefined,
+      given,
     });
     const asking = (await openQuestions(cases, job)).find((item) => keyOf(item) === question);
     // It was answered: by this message before, or by somebody else.

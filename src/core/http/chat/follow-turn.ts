@@ -1,6 +1,7 @@
 import type { TurnDelivery } from "../../agents/define-chat.ts";
 import type { Cases } from "../../entities/cases.ts";
 import type { Jobs } from "../../entities/jobs.ts";
+import type { AnsweredQuestion } from "../../models/keyed-request.ts";
 import type { ModelFacts } from "../../models/model-use.ts";
 import type { Question } from "../../models/question.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
@@ -31,25 +32,36 @@ export interface TurnParts {
 
 const MOST_EARLY = 100;
 
-/** Which turn of a thread: the one of a message, a known one, or the first. */
+/** Which turn of a thread: the one of a message, the one whose question was answered, or the first. */
 export interface TurnOf {
   readonly jobId: string;
-  /** Number of the last entry of the log before it. */
+  /** Number of an entry of the log before it. */
   readonly after: number;
   /** Id of the message. */
   readonly messageId?: string;
-  readonly caseId?: string;
+  readonly answered?: AnsweredQuestion;
   readonly signal: AbortSignal;
 }
 
-/** Follows a turn until it has an answer, a question or a failure. */
+/**
+ * Follows a turn until it has an answer, a question or a failure. Where that is recorded, it is the same whenever the turn
+ * is followed: a question also where it has been answered since.
+ */
 export async function* followTurn(
   { feed, jobs, cases }: TurnParts,
-  { jobId, after, messageId, caseId, signal }: TurnOf,
+  { jobId, after, messageId, answered, signal }: TurnOf,
 ): AsyncGenerator<TurnEvent, void> {
+  if (answered?.agreed !== undefined) {
+    const question = await findQuestion(cases, answered.case_id, answered.question_id);
+    if (question)
+      yield { type: "question", caseId: answered.case_id, question: { ...question, note: answered.agreed } };
+    return;
+  }
   const text = new TurnText();
-  let turn = caseId;
+  let turn = answered?.case_id;
   let isNext = messageId === undefined;
+  /** Whether the answer to the question is behind. */
+  let isAnswered = answered === undefined;
   const usage = { input: 0, output: 0 };
   /** Chunks that come before the entry that says which turn it is, as they may from another instance. */
   const early: EmittedChunks[] = [];
@@ -81,10 +93,14 @@ export async function* followTurn(
       continue;
     }
     if (entry.case_id !== turn) continue;
+    if (!isAnswered) {
+      isAnswered = entry.type === "answer" && entry.question_id === answered?.question_id;
+      continue;
+    }
     count(usage, entry);
     if (entry.type === "begun" && entry.call === "ask") {
-      const { question } = await cases.summary(turn);
-      // It may have been answered since then.
+      const id = String(entry.position);
+      const question = id === answered?.question_id ? undefined : await findQuestion(cases, turn, id);
       if (!question) continue;
       yield { type: "question", caseId: turn, question };
       return;
@@ -101,6 +117,14 @@ export async function* followTurn(
     yield { type: "answer", caseId: turn, answer, usage };
     return;
   }
+}
+
+/** A question of a case, also one that has been answered: the history of the case has it. */
+async function findQuestion(cases: Cases, caseId: string, id: string): Promise<Question | undefined> {
+  const { question } = await cases.summary(caseId);
+  if (question?.id === id) return question;
+  const asked = (await cases.updates(caseId)).map(({ payload }) => payload?.question as Question | undefined);
+  return asked.findLast((one) => one?.id === id);
 }
 
 /** Attempts that failed used tokens, too. */

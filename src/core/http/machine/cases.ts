@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
 import { acceptedText, CaseUpdateRequestSchema } from "../../models/question.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
+import { readIdempotencyKey } from "./agent-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasePathSchema } from "./schemas.ts";
 
@@ -22,13 +23,18 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       auth: "key",
       token: { scope: "answer", job: "job_id" },
       summary: "Answer a case's question",
-      description: "The first answer wins; a later one is refused with 409 and the case's status.",
+      description:
+        "The first answer wins; a later one is refused with 409 and the case's status. With an `Idempotency-Key`, repeating the request answers nothing, also where the case asks something else by then.",
       tag: "Cases",
       params: CasePathSchema,
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
-      handler: async ({ params, body, caller }) => {
-        const item = await runner.answer(params.job_id, params.case_id, body, caller);
+      handler: async ({ params, body, event, caller }) => {
+        const key = readIdempotencyKey(event);
+        const content = [params.case_id, body.answer, body.message ?? null];
+        const once = key === undefined ? undefined : { key, content, after: 0 };
+        const request = { ...body, ...(once && { once }) };
+        const item = await runner.answer(params.job_id, params.case_id, request, caller);
         return {
           status: "success",
           message: acceptedText(item),

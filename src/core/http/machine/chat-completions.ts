@@ -7,7 +7,7 @@ import { describeQuestion } from "../chat/question-text.ts";
 import type { SentTurn } from "../chat/threads.ts";
 import { check } from "../check.ts";
 import type { StreamSource } from "../live-streams.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
 import { readIdempotencyKey } from "./agent-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 
@@ -110,8 +110,9 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       handler: ({ body: given, event, caller }) =>
         inOneText(async () => {
           const body = check(RequestSchema, given, "body");
-          const turn = await send(parts, body, { idempotencyKey: readIdempotencyKey(event), caller });
-          const about = { model: body.model, turn, created: Math.floor(parts.clock().getTime() / 1000) };
+          const turn = await send(parts, body, { event, caller });
+          const at = turn.at === undefined ? parts.clock().getTime() : Date.parse(turn.at);
+          const about = { model: body.model, turn, created: Math.floor(at / 1000) };
           if (body.stream) {
             const withUsage = body.stream_options?.include_usage ?? false;
             return streams.open(toStream(parts, about, withUsage), { caller });
@@ -133,7 +134,7 @@ interface About {
 async function send(
   { threads }: MachineParts,
   { model, messages, metadata }: Request,
-  { idempotencyKey, caller }: { readonly idempotencyKey: string | undefined; readonly caller: Caller },
+  { event, caller }: { readonly event: HttpEvent; readonly caller: Caller },
 ): Promise<SentTurn> {
   const all = messages.map(toMessage);
   const last = all.pop()!;
@@ -144,20 +145,13 @@ async function send(
   }
   const slug = threads.agent(model);
   const id = metadata?.thread_id;
-  const thread = id === undefined ? undefined : await threads.find(id);
-  if (thread && thread.agent_name !== slug) {
-    throw new ServiceError("invalid_transition", `Thread "${id}" is one of agent "${thread.agent_name}"`, {
-      detail: "Use another thread_id.",
-    });
-  }
-  if (thread) {
-    return threads.reply(thread.id, last.content, {
-      ...(idempotencyKey !== undefined && { id: idempotencyKey }),
-      by: caller,
-    });
-  }
-  const fields = { message: last.content, history: all, once: id === undefined };
-  return threads.start(slug, fields, { id, idempotencyKey });
+  const key = readIdempotencyKey(event);
+  const { content } = last;
+  if (id === undefined)
+    return threads.start(slug, { message: content, history: all, once: true }, { idempotencyKey: key });
+  // OpenAI's clients count their retries here. They make them by themselves, without a key.
+  const isRepeated = Number(event.req.headers.get("x-stainless-retry-count") ?? 0) > 0;
+  return threads.send(slug, id, { content, history: all, key, isRepeated, by: caller });
 }
 
 function toMessage({ role, content }: Request["messages"][number]): ChatMessage {

@@ -1,3 +1,4 @@
+import { hash, randomUUID } from "node:crypto";
 import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { Case, StoredCase } from "../../../core/models/case.ts";
@@ -45,8 +46,8 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       responses: { 303: { description: "Redirect to the thread" } },
       handler: async ({ params, event }) => {
-        const content = (await readForm(event)).get("content")?.trim() ?? "";
-        if (content !== "") await parts.threads.say(params.id, content);
+        const { content, id } = readMessage(await readForm(event));
+        if (content !== "") await parts.threads.say(params.id, content, id);
         return redirect(chatPath(params.id));
       },
     }),
@@ -66,10 +67,11 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       params: AgentPathSchema,
       responses: { 303: { description: "Redirect to the thread" } },
       handler: async ({ params, event, actor }) => {
-        const content = (await readForm(event)).get("content")?.trim() ?? "";
+        const { content, id } = readMessage(await readForm(event));
         const slug = parts.threads.agent(params.slug);
         if (content === "") return redirect(newChatPath(slug));
-        const { jobId } = await parts.threads.start(slug, { message: content }, { startedBy: actor });
+        const options = { startedBy: actor, idempotencyKey: id };
+        const { jobId } = await parts.threads.start(slug, { message: content }, options);
         return redirect(chatPath(jobId), [flashCookie(parts, event, "good", "The thread was started.")]);
       },
     }),
@@ -86,6 +88,14 @@ export function newChatPath(slug: string): string {
   return pathTo("agents", slug, "chat");
 }
 
+/** The message of a form, with an id that it has each time the same form is sent. */
+function readMessage(form: URLSearchParams): { readonly content: string; readonly id: string | undefined } {
+  const content = form.get("content")?.trim() ?? "";
+  const of = form.get("sheet") ?? "";
+  const id = of === "" ? undefined : hash("sha256", `${of}\n${content}`, "base64url");
+  return { content, id: id && `form-${id}` };
+}
+
 function newThread(parts: AdminParts, slug: string): Resource {
   const { name } = parts.agents.get(slug).definition;
   const none = { live: "", api: "", jobHref: "", newHref: "", status: "", id: "", earlier: "", turns: [] };
@@ -94,7 +104,7 @@ function newThread(parts: AdminParts, slug: string): Resource {
     page: "chat",
     fragment: "chat",
     json: () => ({ agent: slug }),
-    state: () => ({ chat: { ...none, ...about, isOpen: true } }),
+    state: () => ({ chat: { ...none, ...about, sheet: randomUUID(), isOpen: true } }),
   };
 }
 
@@ -132,6 +142,7 @@ function chatResource(parts: AdminParts, job: StoredJob): Resource {
           live: withQuery("/admin/api/live", { job: job.id }),
           api: `/admin/api/jobs/${encodeURIComponent(job.id)}/chat`,
           action: chatPath(job.id),
+          sheet: randomUUID(),
           isOpen: !isTerminal(job.status),
           earlier: total > SHOWN_TURNS ? countOf(total - SHOWN_TURNS, "earlier message") : "",
           turns: await Promise.all(turns),

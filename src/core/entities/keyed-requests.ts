@@ -1,0 +1,77 @@
+import { hash } from "node:crypto";
+import { ServiceError } from "../base/errors.ts";
+import { inOrder } from "../base/in-order.ts";
+import type { AnsweredQuestion, KeyedRequest } from "../models/keyed-request.ts";
+import type { Store, Transaction } from "../store/store.ts";
+import type { Unit } from "./ledger.ts";
+
+/*
+ * The row of a key decides whether a request is a repetition: it is stored together with what the request does. What has
+ * happened to the job since then changes nothing. Of two requests with one key that reach several instances at the same
+ * time, one has to run again, and finds the row of the other.
+ */
+
+/** What a request to a job asks for, and its key. */
+export interface GivenKey {
+  readonly key: string;
+  /** JSON. */
+  readonly content: unknown;
+  /** Number of the last entry of the job's log when it came. */
+  readonly after: number;
+}
+
+/** What a request with this key has done, inside a unit; throws where it asked for something else. */
+export async function keptRequest(
+  tx: Transaction,
+  jobId: string,
+  given: GivenKey,
+): Promise<KeyedRequest | undefined> {
+  return sameKeyed(await tx.get("KeyedRequest", idOf(jobId, given.key)), given);
+}
+
+/** The same outside of a unit. */
+export async function findKeptRequest(
+  store: Store,
+  jobId: string,
+  given: Omit<GivenKey, "after">,
+): Promise<KeyedRequest | undefined> {
+  return sameKeyed(await store.table("KeyedRequest").peek(idOf(jobId, given.key)), given);
+}
+
+/** Stores inside a unit what a request with a key does in it. */
+export function keepRequest(
+  { tx, now }: Unit,
+  job_id: string,
+  { key, content, after }: GivenKey,
+  answered?: AnsweredQuestion,
+): Promise<void> {
+  return tx.insert("KeyedRequest", {
+    ...{ id: idOf(job_id, key), job_id, at: now, content: hashOf(content), after },
+    ...(answered && { answered }),
+  });
+}
+
+/** Removes inside a unit what is kept of the requests to a job that is removed. */
+export async function forgetRequests({ tx }: Unit, jobId: string): Promise<void> {
+  for (const id of await tx.ids("KeyedRequest", "job_id", jobId)) await tx.remove("KeyedRequest", id);
+}
+
+function sameKeyed(
+  before: KeyedRequest | undefined,
+  { content }: Pick<GivenKey, "content">,
+): KeyedRequest | undefined {
+  if (!before || before.content === hashOf(content)) return before;
+  const message = `A request to job "${before.job_id}" with this key already exists with different content`;
+  throw new ServiceError("invalid_request", message, {
+    status: 409,
+    detail: "Send it with a new key, or repeat the original request unchanged.",
+  });
+}
+
+function idOf(jobId: string, key: string): string {
+  return hash("sha256", `${jobId}\n${key}`, "base64url");
+}
+
+function hashOf(content: unknown): string {
+  return hash("sha256", JSON.stringify(inOrder(content)), "base64url");
+}

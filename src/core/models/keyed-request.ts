@@ -1,0 +1,22 @@
+/** A question of a job, as an answer has closed it, or has added to it. */
+export interface AnsweredQuestion {
+  readonly case_id: string;
+  readonly question_id: string;
+  /** Where more people must give the same answer: how many have. */
+  readonly agreed?: string;
+}
+
+/** What a request to a job has done that came with a key: the same request again does nothing. */
+export interface KeyedRequest {
+  /** Hash of the job's id and the key. */
+  readonly id: string;
+  readonly job_id: string;
+  /** When it was stored, ISO 8601. */
+  readonly at: string;
+  /** Hash of what it asked for. */
+  readonly content: string;
+  /** Number of an entry of the job's log before what it has done. */
+  readonly after: number;
+  /** The question that it answered; a message has none. */
+  readonly answered?: AnsweredQuestion;
+}
