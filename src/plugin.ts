@@ -1,3 +1,6 @@
+// So that a plugin's file can merge `Tables` into "agent-control-service/store" without an import of it.
+/// <reference path="./store.ts" preserve="true" />
+
 // Plugins
 
 export { createToken, type Token } from "./core/base/container.ts";

@@ -147,12 +147,7 @@ describe("the published package", () => {
       {
         "src/audit.ts": await readFile(join(REPOSITORY, "examples/audit-plugin/audit.ts"), "utf8"),
         "src/controller.ts": ZOD_AGENT,
-        "tsconfig.json": JSON.stringify({
-          compilerOptions: {
-            ...{ target: "es2022", module: "nodenext", types: ["node"], strict: true, noEmit: true },
-            ...{ skipLibCheck: false, allowImportingTsExtensions: true },
-          },
-        }),
+        "tsconfig.json": JSON.stringify(STRICT),
       },
       ["zod", "@types/node"],
     );
@@ -182,6 +177,56 @@ describe("the published package", () => {
     const told = await run("npx", ["svc", "changes"], { cwd });
     expect(told.stdout).toMatch(/one\s*$/m);
     await service.prints(/noted one/);
+  }, 600_000);
+
+  it("compiles each example of the page on plugins in a project, alone, and runs what they make", async () => {
+    const blocks = await codeOf("docs/plugins.md");
+    const files = Object.fromEntries(
+      blocks.map((block, at) => [nameOf(block) ?? `src/block-${at + 1}.ts`, block]),
+    );
+    const names = Object.keys(files);
+    const cwd = await installed({ ...files, "src/controller.ts": PLUGIN_SERVICE }, ["@types/node"]);
+    const check = async (files: readonly string[]) => {
+      await writeFile(join(cwd, "tsconfig.json"), JSON.stringify({ ...STRICT, files }));
+      const tsc = join(REPOSITORY, "node_modules/typescript/bin/tsc");
+      return (await run(process.execPath, [tsc], { cwd }).catch((error: { stdout: string }) => error)).stdout;
+    };
+    // Of a file, only what it merges into a module could reach another file.
+    const merging = names.filter((name) => files[name]!.includes("declare module"));
+    const problems: string[] = [];
+    for (const checked of [...merging.map((name) => [name]), [...names, "src/controller.ts"]])
+      problems.push(await check(checked));
+
+    expect(merging.length).toBeGreaterThan(1);
+    expect(problems.join("")).toBe("");
+    expect(names.length).toBeGreaterThan(8);
+    const service = beginSvc(["start"], { cwd, env: { SERVICE_PORT: "0" }, command: ["npx", "svc"] });
+    await service.prints(/Press Ctrl-C to stop/);
+    const { url, key } = await access(cwd);
+    const send = async (method: string, path: string, body?: object) => {
+      const headers = { "X-API-Key": key, "Content-Type": "application/json", accept: "application/json" };
+      const response = await fetch(url + path, {
+        ...{ method, headers },
+        ...(body && { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      return [response.status, text === "" ? undefined : JSON.parse(text)];
+    };
+    const ada = { id: "ada", phone: "12", away: false };
+
+    expect(await send("PUT", "/on-call/ada", { phone: "12" })).toEqual([200, ada]);
+    expect((await send("PUT", "/on-call/ada", { phone: 12 }))[0]).toBe(422);
+    expect(await send("GET", "/on-call?away=false")).toEqual([200, [ada]]);
+    expect(await send("GET", "/on-call?away=true")).toEqual([200, []]);
+    expect(await send("DELETE", "/on-call/ada")).toEqual([204, undefined]);
+    expect(await send("DELETE", "/on-call/ada")).toMatchObject([404, { error_type: "not_found" }]);
+    expect(await send("GET", "/admin/x/on-call")).toEqual([200, { people: ["Ada", "Grace"] }]);
+    expect((await send("POST", "/agents/hello/jobs", {}))[0]).toBe(202);
+    await service.prints(/greeted/);
+    expect((await run("npx", ["svc", "receipts"], { cwd })).stdout).toMatch(/^api {2}\S+$/m);
+    expect((await run("npx", ["svc", "greet", "Ada", "--times", "2"], { cwd })).stdout).toBe(
+      "Hello Ada\n".repeat(2),
+    );
   }, 600_000);
 });
 
@@ -306,6 +351,43 @@ const listener = definePlugin({
 
 export default createServer({ agents: [payer], plugins: [audit({ most: 10 }), listener()] });
 `;
+
+/** As strict as a project may be: the package's own types are checked, too. */
+const STRICT = {
+  compilerOptions: {
+    ...{ target: "es2023", lib: ["es2023", "esnext.disposable", "dom"], module: "nodenext", types: ["node"] },
+    ...{ strict: true, noEmit: true, skipLibCheck: false, allowImportingTsExtensions: true },
+  },
+};
+
+/** A service with the plugins of the page on plugins; its blocks without a name of their own are numbered. */
+const PLUGIN_SERVICE = `
+import { createServer, defineAgent } from "agent-control-service";
+import { teller, mailer } from "./parts.ts";
+import { greeter, listener } from "./greeter.ts";
+import { greetings } from "./greet.ts";
+import { onCall } from "./on-call.ts";
+import { onCallPage } from "./on-call-page.ts";
+import { receipts } from "./receipts.ts";
+
+const hello = defineAgent({ name: "Hello", version: "1.0.0", methods: { job_start: { run: () => "hello" } } });
+
+export default createServer({
+  agents: [hello, teller],
+  plugins: [receipts({ most: 20 }), onCall(), onCallPage(), greeter(), listener(), mailer(), greetings()],
+});
+`;
+
+/** The TypeScript on a page. */
+async function codeOf(page: string): Promise<string[]> {
+  const text = await readFile(join(REPOSITORY, page), "utf8");
+  return [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, block]) => block!);
+}
+
+/** The file that the first line of a block names. */
+function nameOf(block: string): string | undefined {
+  return /^\/\/ (src\/[\w.-]+\.ts)$/m.exec(block)?.[1];
+}
 
 async function agentOfReadme(): Promise<string> {
   return /```ts\n\/\/ src\/controller\.ts\n([\s\S]*?)```/.exec(await readme())![1]!;

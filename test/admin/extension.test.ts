@@ -55,6 +55,8 @@ it("a failing card shows its failure, and the dashboard still works", async () =
 it.each([
   ["a path that is not one", "Not A Path"],
   ["a path that is taken", "audit"],
+  ["a path that is taken, with a slash", "/audit"],
+  ["a path of two parts", "/audit/all"],
 ])("%s is refused when the plugin is set up", async (_, path) => {
   const page = { path, title: "Page", render: () => html`` };
   const plugin = {
@@ -65,6 +67,21 @@ it.each([
   };
 
   await expect(testServer({ agents: [greeter], plugins: [audit(), plugin] })).rejects.toThrow(/Admin page/);
+});
+
+it("a page's path may begin with a slash", async () => {
+  const onCall: Plugin = {
+    name: "on-call",
+    dependsOn: ["admin"],
+    setup: ({ get }) =>
+      get(ADMIN).addPage({ path: "/on-call", title: "On call", render: () => html`<p>Ada</p>` }),
+  };
+  await using server = await testServer({ agents: [greeter], plugins: [onCall] });
+
+  const page = await server.request("/admin/x/on-call", { headers: { accept: "text/html" } });
+
+  expect(page.status).toBe(200);
+  expect(await page.text()).toMatch(/href="\/admin\/x\/on-call"[\s\S]*<p>Ada<\/p>/);
 });
 
 it("the example plugin stores changes in a table, and its hook and its route report them", async () => {

@@ -1,5 +1,5 @@
 import type { AgentDefinition, CaseHandle, JobHandle } from "agent-control-service";
-import type { Plugin, PluginContext } from "agent-control-service/plugin";
+import type { PluginContext } from "agent-control-service/plugin";
 import type { Store, StoreFactory } from "agent-control-service/store";
 import type { ZodType } from "zod";
 
@@ -8,7 +8,6 @@ declare global {
   const agents: AgentDefinition[];
   const auditor: AgentDefinition;
   const hello: AgentDefinition;
-  const greetings: Plugin;
   const job: JobHandle;
   const get: PluginContext["get"];
   const store: Store;
@@ -43,7 +42,6 @@ declare global {
   const body: string;
   const message: string;
   const tokensOf: (message: string, signal: AbortSignal) => AsyncIterable<string>;
-  const save: Yours;
   const host: string;
   const image: string;
   const name: string;
@@ -59,5 +57,4 @@ declare global {
   const platform: Yours;
   const target: Yours;
   const close: Yours;
-  const nextChange: Yours;
 }

@@ -33,7 +33,7 @@ mkdirSync(join(ROOT, "node_modules/.cache"), { recursive: true });
 const folder = mkdtempSync(join(ROOT, "node_modules/.cache/code-of-docs-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Problems that the compiler has with the code of the pages, by page and number of the block. */
+/** Problems that the compiler has with the code of the pages, by its own file name, or page and number of the block. */
 function compile(code: Readonly<Record<string, string>>): string[] {
   for (const [file, text] of Object.entries(code)) writeFileSync(join(folder, file), `${text}\nexport {};\n`);
   for (const file of ["_names.d.ts", "_packages.d.ts"])
@@ -76,6 +76,8 @@ describe("the TypeScript on the pages", () => {
       blocksOf(page, "ts")
         .filter((block) => !isShownFromExample(page, block))
         .map((block, index) => {
+          const [, own] = /^\/\/ src\/([\w-]+\.ts)$/m.exec(block) ?? [];
+          if (own !== undefined) return [own, block];
           const name = `${page.replace(/^docs\/|\.md$/g, "").toLowerCase()}-${index + 1}.ts`;
           return [name, block];
         }),

@@ -4,7 +4,7 @@ import type { Html } from "./views/html.ts";
 
 /** A page of a plugin, under `/admin/x/{path}`, with an entry in the navigation. */
 export interface AdminPage {
-  /** Lower-case words joined by `-`. */
+  /** Lower-case words joined by `-`; a slash before them is ignored. */
   readonly path: string;
   readonly title: string;
   /** What the page shows; build it with `html`, which escapes every value. */
@@ -39,17 +39,18 @@ export interface AdminExtensions {
 
 export const ADMIN = createSharedToken<AdminExtensions>("admin");
 
-/** Holds what plugins have added, in order. */
+/** Holds what plugins have added, in order; pages by their path without a slash. */
 export class Extensions implements AdminExtensions {
   readonly pages = new Map<string, AdminPage>();
   readonly cards: AdminCard[] = [];
 
   addPage(page: AdminPage): void {
-    if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(page.path)) {
+    const path = page.path.replace(/^\//, "");
+    if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(path)) {
       throw new Error(`Admin page path "${page.path}" must be lower-case words joined by "-"`);
     }
-    if (this.pages.has(page.path)) throw new Error(`Admin page "${page.path}" already exists`);
-    this.pages.set(page.path, page);
+    if (this.pages.has(path)) throw new Error(`Admin page "${path}" already exists`);
+    this.pages.set(path, page);
   }
 
   addCard(card: AdminCard): void {

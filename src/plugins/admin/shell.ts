@@ -93,8 +93,8 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
         item(path, { href, label, icon, badge: href === "/admin/inbox" ? waiting : 0 }),
       ),
       ...(parts.extensions.pages.size > 0 ? [RULE] : []),
-      ...[...parts.extensions.pages.values()].map((page) =>
-        item(path, { href: `/admin/x/${page.path}`, label: page.title, icon: "page", badge: 0 }),
+      ...[...parts.extensions.pages].map(([at, { title }]) =>
+        item(path, { href: `/admin/x/${at}`, label: title, icon: "page", badge: 0 }),
       ),
     ],
     flash,

@@ -91,7 +91,7 @@ export async function find(parts: AdminParts, text: string): Promise<Found[]> {
 
 function pagesOf({ extensions }: AdminParts): Found[] {
   const own = [...PAGES, ...OTHER_PAGES].map(([href, label]) => ({ label, href }));
-  const others = [...extensions.pages.values()].map(({ path, title }) => ({
+  const others = [...extensions.pages].map(([path, { title }]) => ({
     label: title,
     href: `/admin/x/${path}`,
   }));
