@@ -10,6 +10,7 @@ import {
   SESSIONS,
 } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
+import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { WrongKeys } from "../../src/core/http/wrong-keys.ts";
 import { describeServer, greeter } from "../_setup.ts";
@@ -293,6 +294,7 @@ describeServer("a plugin", ({ start }) => {
           setup: ({ get }) =>
             get(ROUTER).add({
               ...route("/form", "none"),
+              query: v.object({ k: v.string() }),
               handler: ({ event }) => {
                 get(GATE).checkKey(event.url.searchParams.get("k") ?? "", event);
                 return { now: get(CLOCK)() };

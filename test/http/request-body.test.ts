@@ -38,6 +38,7 @@ const bodies: Plugin = {
         method: "POST",
         path: "/own",
         bodyLimit: 100,
+        rawBody: true,
         responses,
         handler: async ({ event }) => ({ text: await event.req.text() }),
       }),

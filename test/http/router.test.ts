@@ -117,7 +117,7 @@ describeServer("routes", ({ start }) => {
   it("pass checked parameters, query and actor to the handler", async () => {
     await using server = await serve();
 
-    const response = await server.request("/things/a%20b%2Fc?limit=7&kind=a&unknown=1");
+    const response = await server.request("/things/a%20b%2Fc?limit=7&kind=a");
 
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
@@ -148,7 +148,7 @@ describeServer("routes", ({ start }) => {
   it("fill in defaults and respond with the declared status", async () => {
     await using server = await serve();
 
-    const response = await server.request("/things", { json: { name: "x", extra: true } });
+    const response = await server.request("/things", { json: { name: "x" } });
 
     expect(response.status).toBe(201);
     expect(await response.json()).toEqual({ name: "x", count: 1, options: {}, map: {} });
@@ -165,6 +165,8 @@ describeServer("routes", ({ start }) => {
     ["kind=a&kind=a", "kind is set more than once."],
     ["kind=a&search=long", "search must have at most 3 characters."],
     ["state=c", "state must be one of a, b."],
+    ["unknown=1", "unknown is not known here, only limit, skip, kind, search, state."],
+    ["knid=a&limit=0", "knid is not known: did you mean kind?; limit must be a whole number from 1 to 100."],
     ["limit=0&kind=c", "limit must be a whole number from 1 to 100; kind must be one of a, b."],
   ])("refuse the query %s, naming each field", async (query, detail) => {
     await using server = await serve();
@@ -183,11 +185,13 @@ describeServer("routes", ({ start }) => {
 
   it.each([
     [{}, "name is missing."],
-    [[], "the body must be an object."],
+    [[], "the body must be an object; name is missing; map must be an object."],
     [null, "the body must be an object."],
     [{ name: 5, count: -1 }, "name must be a string; count must be at least 0."],
     [{ name: "x", count: 1.5 }, "count must be a whole number."],
     [{ name: "x", options: [] }, "options must be an object."],
+    [{ name: "x", extra: true }, "extra is not known here, only name, count, options, map."],
+    [{ name: "x", options: { depe: 1 } }, "options.depe is not known: did you mean deep?"],
     [{ name: "x", map: [1] }, "map must be an object."],
   ])("refuse the body %j, naming each field", async (json, detail) => {
     await using server = await serve();
@@ -211,7 +215,7 @@ describeServer("routes", ({ start }) => {
     await using server = await serve();
 
     const broken = await server.request("/things/x?search=%FF");
-    const fine = await server.request("/things/x?search=%C3%BC%25&unknown=100%");
+    const fine = await server.request("/things/x?search=%C3%BC%25");
 
     expect([broken.status, fine.status]).toEqual([400, 200]);
     expect(await broken.json()).toMatchObject({ error: "The request's query is not valid UTF-8" });
@@ -257,9 +261,9 @@ describeServer("routes", ({ start }) => {
   it("keep a __proto__ key from becoming a prototype", async () => {
     await using server = await serve();
 
-    const response = await server.request("/things?__proto__=1", {
+    const response = await server.request("/things", {
       method: "POST",
-      body: '{"name":"x","options":{"deep":{"__proto__":{"polluted":true}}},"__proto__":{"count":9}}',
+      body: '{"name":"x","options":{"deep":{"__proto__":{"polluted":true}}}}',
       headers: { "content-type": "application/json" },
     });
 
@@ -393,9 +397,9 @@ describeServer("routes", ({ start }) => {
   it("are logged at debug level, without their query", async () => {
     await using server = await start({ plugins: [things], logLevel: "debug" });
 
-    await server.request("/things/x?kind=a&token=very-private");
+    await server.request("/things/x?kind=a&search=hid");
 
     await expect.poll(() => server.logs.join("")).toContain("request method=GET path=/things/x status=200");
-    expect(server.logs.join("")).not.toContain("very-private");
+    expect(server.logs.join("")).not.toContain("hid");
   });
 });

@@ -52,7 +52,7 @@ const careless: Plugin = {
 
 async function post(server: TestServer, path: string): Promise<string> {
   const response = await server.request(path, {
-    json: { job_context: jobContext("job-1"), job_fields: {}, params: {} },
+    json: { params: {} },
   });
   expect(response.status).toBe(200);
   return response.text();

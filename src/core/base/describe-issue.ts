@@ -24,12 +24,6 @@ export function describeIssue(issue: v.BaseIssue<unknown>): string {
   return expected ? `must be ${toWords(expected)}` : "is not valid";
 }
 
-/** The message of a strict object, about a name that it does not know. */
-export function onlyKnown(names: readonly string[]): (issue: v.BaseIssue<unknown>) => string {
-  return ({ expected }) =>
-    expected === "never" ? `is not known here, only ${names.join(", ")}` : "must be an object";
-}
-
 /** Whether valibot has written the message, as `Invalid type: Expected string but received "…"`. */
 export function isDefaultMessage({ message, expected, received }: v.BaseIssue<unknown>): boolean {
   const end = `${expected ? `Expected ${expected} but r` : "R"}eceived ${received}`;

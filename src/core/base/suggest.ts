@@ -4,12 +4,22 @@ export function suggest(word: string, candidates: readonly string[]): string | u
   let least = Math.max(2, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
-    const close = candidate.startsWith(word) && word.length > 1 ? 1 : distance;
+    const close =
+      candidate.startsWith(word) && word.length > 1
+        ? 1
+        : isPart(word, candidate)
+          ? Math.min(2, distance)
+          : distance;
     if (close >= least) continue;
     best = candidate;
     least = close;
   }
   return best;
+}
+
+/** Whether a word is one of those in a name such as `job_fields`. */
+function isPart(word: string, candidate: string): boolean {
+  return word.length > 3 && candidate.toLowerCase().split(/[-_.]/).includes(word.toLowerCase());
 }
 
 /** Letters to insert, remove, replace or swap to get from one word to the other. */

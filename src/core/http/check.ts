@@ -1,34 +1,41 @@
 import * as v from "valibot";
 import { describeIssue, describeProblem, isDefaultMessage, listProblems } from "../base/describe-issue.ts";
 import { ServiceError } from "../base/errors.ts";
-import { findList } from "./find-list.ts";
+import { isUnknownMember, unknownMembers } from "../base/unknown-members.ts";
 
-/** Checks a value; throws `invalid_request` naming each field that is wrong. */
+/** Checks a value; throws `invalid_request` naming each member that is wrong or that the schema does not know. */
 export function check<S extends v.GenericSchema>(
   schema: S,
   value: unknown,
   part: "path" | "query" | "body",
 ): v.InferOutput<S> {
-  const list = part === "body" ? findList(schema, value) : undefined;
-  if (list !== undefined) throw invalid(part, `${list || "the body"} must be an object`);
+  const unknown = part === "path" ? [] : unknownMembers(schema, value);
   const result = v.safeParse(schema, value);
-  if (!result.success) throw invalid(part, describeIssues(result.issues, part));
-  return result.output;
+  if (result.success && unknown.length === 0) return result.output;
+  const problems = [
+    ...unknown.map(({ path, problem }) => describeProblem(path || `the ${part}`, problem)),
+    ...problemsOf(result.issues ?? [], part),
+  ];
+  throw invalid(part, listProblems(problems));
 }
 
 /** Problems by field. The values are not repeated: one may be a secret. */
 export function describeIssues(issues: readonly v.BaseIssue<unknown>[], root: string): string {
-  const problems = issues.map((issue) =>
-    describeProblem(v.getDotPath(issue) ?? `the ${root}`, describe(issue)),
-  );
-  return listProblems([...new Set(problems)]);
+  return listProblems(problemsOf(issues, root));
+}
+
+function problemsOf(issues: readonly v.BaseIssue<unknown>[], root: string): string[] {
+  const problems = issues
+    .filter((issue) => !isUnknownMember(issue))
+    .map((issue) => describeProblem(v.getDotPath(issue) ?? `the ${root}`, describe(issue)));
+  return [...new Set(problems)];
 }
 
 /** The error for a request that does not follow its route's schemas. */
 export function invalid(part: "path" | "query" | "body" | "headers", detail: string): ServiceError {
   const verb = part === "headers" ? "are" : "is";
   return new ServiceError("invalid_request", `The request's ${part} ${verb} not valid`, {
-    detail: `${detail}.`,
+    detail: detail.endsWith("?") ? detail : `${detail}.`,
   });
 }
 

@@ -4,7 +4,7 @@ import { type Caller, nameOf } from "../audit/caller.ts";
 import { isServiceError } from "../base/errors.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { createAnswerer, withSecurityHeaders } from "./answer.ts";
-import { check } from "./check.ts";
+import { check, invalid } from "./check.ts";
 import type { Gate } from "./gate.ts";
 import { readJson } from "./json-body.ts";
 import { readQuery } from "./query.ts";
@@ -31,17 +31,22 @@ export function createHandler(
   route: AnyRoute,
   { gate, bodyLimit, redactor }: HandlerParts,
 ): (event: H3Event) => unknown {
-  const { params, query, body, token } = route;
+  const { params, token } = route;
+  const isOpen = route.hidden === true;
+  const query = route.query ?? (isOpen ? undefined : NO_QUERY);
+  const body = route.body;
+  const refusesBody = !body && !isOpen && !route.rawBody;
   const limit = Math.min(route.bodyLimit ?? bodyLimit, bodyLimit);
   const bodyRequired = body !== undefined && !v.is(body, undefined);
   const toAnswer = createAnswerer(route, redactor);
 
   const run = (event: H3Event, caller: Caller, bytes: Buffer | undefined): Response | Promise<Response> => {
     const type = event.req.headers.get("content-type");
+    if (refusesBody && bytes) assertNoMembers(bytes);
     const answer = route.handler({
+      query: query && readChecked(query, event.url),
       body: body && check(body, readJson(bytes, type, bodyRequired), "body"),
       params: params && check(params, decode(event.context.params), "path"),
-      query: query && check(query, readQuery(event.url), "query"),
       event,
       actor: nameOf(caller),
       caller,
@@ -73,6 +78,23 @@ export function createHandler(
     }
     return proceed(event, caller);
   };
+}
+
+const NO_QUERY = v.object({});
+
+/** Most requests have no query, and some schemas accept none. */
+function readChecked(schema: v.GenericSchema, url: URL): unknown {
+  if (schema === NO_QUERY) {
+    if (url.search !== "") check(schema, readQuery(url), "query");
+    return undefined;
+  }
+  return check(schema, readQuery(url), "query");
+}
+
+/** What a client says to a route that reads no body would be dropped. Some clients always send an empty object. */
+function assertNoMembers(bytes: Buffer): void {
+  if (/^\s*(?:\{\s*\}|null)?\s*$/.test(bytes.toString("latin1", 0, 100)) && bytes.length <= 100) return;
+  throw invalid("body", "this route accepts no body: send none");
 }
 
 /** Parameters arrive percent-encoded; h3 has refused paths whose encoding is broken. */

@@ -29,7 +29,7 @@ export interface Connection {
 
 /** A request in progress. */
 export interface HttpEvent {
-  /** The request. Its body is unread where the route declares none. */
+  /** The request. Its body is unread where the route is hidden or has `rawBody`. */
   readonly req: Request;
   /** Its address, parsed. */
   readonly url: URL;
@@ -70,8 +70,12 @@ export interface RouteDefinition<
   readonly description?: string;
   readonly tag: string;
   readonly params?: P;
+  /** Its members are the only ones that are accepted, in lists of objects and inside of them too, unless it is loose. */
   readonly query?: Q;
+  /** Like `query`. */
   readonly body?: B;
+  /** The handler reads the body itself, from `event.req`; without this and without `body`, a body is refused. @default false */
+  readonly rawBody?: boolean;
   /** Largest body in bytes, where it is smaller than the service's `bodyLimit`. */
   readonly bodyLimit?: number;
   /** Responses by status; error responses that every route can return are added. */

@@ -23,7 +23,10 @@ const RpcSchema = v.looseObject({
   method: v.string(),
   params: v.optional(JsonMapSchema),
 });
-const QuerySchema = v.object({
+/** Members that this version of the protocol does not know must be ignored. */
+const AnyQuerySchema = v.looseObject({});
+const AnyBodySchema = v.optional(JsonMapSchema, {});
+const QuerySchema = v.looseObject({
   contextId: v.optional(v.string()),
   status: v.optional(v.string()),
   pageSize: v.optional(v.string()),
@@ -117,6 +120,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       description: "Signed with a key of `jwks.json` beside it.",
       tag,
       params: SlugSchema,
+      query: AnyQuerySchema,
       responses: answers("The card"),
       handler: async ({ params, event }) => types.AgentCard.toJSON(await cardOf(params.slug, event)),
     }),
@@ -127,6 +131,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       summary: "The key that verifies cards",
       tag,
       params: SlugSchema,
+      query: AnyQuerySchema,
       responses: answers("A JSON Web Key Set"),
       handler: ({ params }) => {
         agentOf(parts, params.slug);
@@ -142,6 +147,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         "One request of the Agent2Agent protocol, version 1.0. Streaming methods are answered with server-sent events.",
       tag,
       params: SlugSchema,
+      query: AnyQuerySchema,
       body: RpcSchema,
       responses: answers("The answer"),
       handler: async ({ params, body, event, caller }) => {
@@ -166,6 +172,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       description: "`message:send` answers with the task, `message:stream` with server-sent events.",
       tag,
       params: ActionSchema,
+      query: AnyQuerySchema,
       body: JsonMapSchema,
       responses: answers("The task"),
       handler: ({ params: { slug, action }, body, event, caller }) => {
@@ -211,7 +218,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       description: "`{id}` is the task; `{id}:subscribe` follows it with server-sent events.",
       tag,
       params: TargetSchema,
-      query: v.object({ historyLength: v.optional(v.string()) }),
+      query: v.looseObject({ historyLength: v.optional(v.string()) }),
       responses: answers("The task"),
       handler: ({ params, event, caller }) => {
         const requests = requestsOf(params.slug, event);
@@ -234,6 +241,8 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         "`{id}:cancel` asks the task to stop; `{id}:subscribe` follows it with server-sent events.",
       tag,
       params: TargetSchema,
+      query: AnyQuerySchema,
+      body: AnyBodySchema,
       responses: answers("The task"),
       handler: ({ params, event, caller }) => {
         const requests = requestsOf(params.slug, event);
@@ -257,6 +266,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       summary: "Have changes of a task sent to a URL",
       tag,
       params: TaskSchema,
+      query: AnyQuerySchema,
       body: JsonMapSchema,
       responses: answers("The config"),
       handler: ({ params, body, event }) =>
@@ -273,7 +283,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       summary: "List where changes of a task are sent",
       tag,
       params: TaskSchema,
-      query: v.object({ pageSize: v.optional(v.string()), pageToken: v.optional(v.string()) }),
+      query: v.looseObject({ pageSize: v.optional(v.string()), pageToken: v.optional(v.string()) }),
       responses: answers("The configs"),
       handler: ({ params, event }) =>
         rest(async () => {
@@ -289,6 +299,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       summary: "Show where changes of a task are sent",
       tag,
       params: ConfigSchema,
+      query: AnyQuerySchema,
       responses: answers("The config"),
       handler: ({ params: { slug, id, config }, event }) =>
         rest(async () => {
@@ -304,6 +315,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       summary: "No longer send changes of a task",
       tag,
       params: ConfigSchema,
+      query: AnyQuerySchema,
       responses: answers("An empty object"),
       handler: ({ params: { slug, id, config }, event }) =>
         rest(async () => {

@@ -1,17 +1,13 @@
 import * as v from "valibot";
-import { onlyKnown } from "../../core/base/describe-issue.ts";
 
 /** A query parameter that may be missing; forms send empty text for a field that was not filled in. */
 export function optionalText<S extends v.GenericSchema<string, unknown>>(schema: S) {
   return v.optional(v.union([schema, v.literal("")]));
 }
 
-/**
- * The query of a list. An unknown parameter is an error: a misspelled filter that is ignored matches
- * everything. `refresh` reloads a page by itself, see `respond.ts`.
- */
+/** The query of a list. `refresh` reloads a page by itself, see `respond.ts`. */
 export function filterQuery<E extends v.ObjectEntries>(entries: E) {
-  return v.strictObject({ ...entries, refresh: v.optional(v.string()) }, onlyKnown(Object.keys(entries)));
+  return v.object({ ...entries, refresh: v.optional(v.string()) });
 }
 
 type WithoutEmpty<T> = { [K in keyof T]: Exclude<T[K], ""> };

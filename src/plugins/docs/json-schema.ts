@@ -48,6 +48,9 @@ function run(schema: v.GenericSchema, direction: Direction): JsonSchema {
     // What JSON Schema cannot express, such as a check in code, is omitted.
     errorMode: "ignore",
     definitions: COMPONENTS as Record<string, v.GenericSchema>,
+    // What clients send may have no other members, see `unknownMembers`.
+    overrideSchema: ({ valibotSchema: { type }, jsonSchema }) =>
+      direction === "input" && type === "object" ? { ...jsonSchema, additionalProperties: false } : undefined,
     overrideRef: ({ referenceId }) => REF + componentName(referenceId, direction),
   }) as unknown as JsonSchema;
 }

@@ -2,9 +2,9 @@ import * as v from "valibot";
 import { andThen } from "../../base/maybe-promise.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
 import { JobSchema, type StoredJob } from "../../models/job.ts";
-import { JobContextSchema } from "../../models/job-context.ts";
+import { JobContextSchema, StartContextSchema } from "../../models/job-context.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
-import { optional } from "../../models/scalars.ts";
+import { EntityIdSchema, optional } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
 import { invalid } from "../check.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
@@ -22,7 +22,11 @@ const StartSchema = v.object({
 });
 /** A control system identifies jobs by its own ids: the service must not invent them. */
 const ControlledStartSchema = v.object({ ...StartSchema.entries, job_context: JobContextSchema });
-const StopSchema = v.object({ job_context: v.pick(JobContextSchema, ["job_id"]) });
+/** Control systems send again what a job was started with. */
+const StopSchema = v.object({
+  ...AgentJobContextBaseSchema.entries,
+  job_context: v.object({ ...StartContextSchema.entries, job_id: EntityIdSchema }),
+});
 
 /** Starting, stopping and reading an agent's jobs. */
 export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
@@ -91,7 +95,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "key",
       summary: "Ask a job to stop",
       description:
-        "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
+        "Only `job_context.job_id` is read; the rest may be what the job was started with. The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
       tag,
       params: AgentPathSchema,
       body: StopSchema,

@@ -4,6 +4,7 @@ import { AgentJobContextBaseSchema, AgentMethodParamsSchema } from "../../models
 import { AgentResponseSchema } from "../../models/agent-response.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { JsonMapSchema } from "../../models/scalars.ts";
+import { invalid } from "../check.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentPathSchema } from "./schemas.ts";
@@ -70,16 +71,24 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       summary: "Call one of an agent's own methods",
       tag,
       params: v.object({ slug: v.string(), name: v.string() }),
-      body: v.object({ ...AgentJobContextBaseSchema.entries, params: v.optional(JsonMapSchema, {}) }),
+      body: v.object({
+        ...AgentJobContextBaseSchema.entries,
+        params: v.optional(JsonMapSchema, {}),
+        /** As in the path. */
+        method_name: v.optional(v.string()),
+      }),
       responses: { 200: { description: "The method's result", schema: JobResponseSchema } },
-      handler: ({ params, body }) =>
-        runner.call(agents.get(params.slug).slug, {
+      handler: ({ params, body: { method_name = params.name, ...body } }) => {
+        if (method_name !== params.name)
+          throw invalid("body", `method_name must be ${params.name}, as in the path`);
+        return runner.call(agents.get(params.slug).slug, {
           method: "custom",
           name: params.name,
           jobId: body.job_context.job_id,
           params: body.params,
           fields: body.job_fields,
-        }),
+        });
+      },
     }),
   ];
 }

@@ -13,21 +13,22 @@ import type { MachineParts } from "./parts.ts";
 
 const tag = "OpenAI-compatible";
 
-const MessageSchema = v.object({
+/** Their clients send more than an agent can use, and the API gains members all the time: what is not named is ignored. */
+const MessageSchema = v.looseObject({
   role: v.picklist(["system", "developer", "user", "assistant"]),
   content: v.union([
     v.string(),
-    v.array(v.object({ type: v.literal("text", "only text is supported"), text: v.string() })),
+    v.array(v.looseObject({ type: v.literal("text", "only text is supported"), text: v.string() })),
   ]),
 });
-const RequestSchema = v.object({
+const RequestSchema = v.looseObject({
   model: v.string(),
   messages: v.pipe(v.array(MessageSchema), v.minLength(1, "must have a message")),
   stream: v.nullish(v.boolean(), false),
-  stream_options: v.nullish(v.object({ include_usage: v.nullish(v.boolean(), false) })),
+  stream_options: v.nullish(v.looseObject({ include_usage: v.nullish(v.boolean(), false) })),
   n: v.nullish(v.literal(1, "must be 1")),
   tools: v.nullish(v.pipe(v.array(v.unknown()), v.maxLength(0, "are not supported: the agent has its own"))),
-  metadata: v.nullish(v.object({ thread_id: v.optional(EntityIdSchema) })),
+  metadata: v.nullish(v.looseObject({ thread_id: v.optional(EntityIdSchema) })),
 });
 type Request = v.InferOutput<typeof RequestSchema>;
 
@@ -71,6 +72,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/v1/models`,
       auth: "bearer",
+      query: v.looseObject({}),
       summary: "List the agents that people can chat with",
       tag,
       responses: {
@@ -85,6 +87,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/v1/models/{id}`,
       auth: "bearer",
+      query: v.looseObject({}),
       summary: "Show an agent that people can chat with",
       tag,
       params: v.object({ id: v.string() }),
@@ -95,6 +98,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/v1/chat/completions`,
       auth: "bearer",
+      query: v.looseObject({}),
       summary: "Chat with an agent",
       description:
         "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",

@@ -61,6 +61,8 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       method: "GET",
       path: "/.well-known/health",
       auth: "none",
+      // Probes add parameters, so that no cache answers them.
+      query: v.looseObject({}),
       summary: "Health of the service",
       description:
         "`unhealthy`, with status 503, while the store cannot write, and where instances share the store, until this one has run its probe job and from when it closes; `degraded` while new jobs are refused.",

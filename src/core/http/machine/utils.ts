@@ -43,7 +43,7 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       description:
         "New jobs are accepted and wait in line; those that have started continue. It is valid for all instances of a store: others follow within two seconds. It ends by itself unless the call is repeated; `seconds: 0` ends it.",
       tag: "Jobs",
-      body: v.strictObject({
+      body: v.object({
         seconds: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(LONGEST_DRAIN)),
       }),
       responses: {

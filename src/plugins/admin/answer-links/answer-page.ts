@@ -31,7 +31,8 @@ export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
       ...page,
       method: "GET",
       summary: "The page of a link that answers one question",
-      query: v.object({ token }),
+      // Mail programs and link trackers add parameters.
+      query: v.looseObject({ token }),
       responses: { 200: { description: "The question with its form" } },
       // Mail scanners and previews open links: only the button answers.
       handler: ({ query, event }) =>

@@ -1,6 +1,5 @@
 import * as v from "valibot";
 import type { Actor } from "../../../core/audit/caller.ts";
-import { onlyKnown } from "../../../core/base/describe-issue.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -20,26 +19,22 @@ import type { BulkAction, RaisedLimits } from "./bulk-table.ts";
 import { type BulkRequest, MOST_ENTITIES } from "./operations.ts";
 
 const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000));
-const LIMIT_FIELDS = {
+const LimitsSchema = v.object({
   max_cost: v.optional(v.pipe(v.number(), v.minValue(0))),
   max_duration: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
   max_cases: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
-};
-const LimitsSchema = v.strictObject(LIMIT_FIELDS, onlyKnown(Object.keys(LIMIT_FIELDS)));
-export const BulkBodySchema = v.strictObject(
-  {
-    kind: v.picklist(["jobs", "cases"]),
-    action: v.picklist(["stop", "retry", "continue", "restart", "resume", "delete"]),
-    /** With "resume": the limits that the jobs get in place of those that ended them. */
-    limits: v.optional(LimitsSchema),
-    /** The entities; or the filters of the list, all of whose matches are meant. */
-    ids: v.optional(ids),
-    filter: v.optional(JsonMapSchema),
-    /** Says that no filter means every entity. */
-    all: v.optional(v.boolean()),
-  },
-  onlyKnown(["kind", "action", "limits", "ids", "filter", "all"]),
-);
+});
+export const BulkBodySchema = v.object({
+  kind: v.picklist(["jobs", "cases"]),
+  action: v.picklist(["stop", "retry", "continue", "restart", "resume", "delete"]),
+  /** With "resume": the limits that the jobs get in place of those that ended them. */
+  limits: v.optional(LimitsSchema),
+  /** The entities; or the filters of the list, all of whose matches are meant. */
+  ids: v.optional(ids),
+  filter: v.optional(JsonMapSchema),
+  /** Says that no filter means every entity. */
+  all: v.optional(v.boolean()),
+});
 
 /** The entities that an action applies to. */
 export interface Selection {

@@ -22,7 +22,7 @@ export function exportRoute(parts: AdminParts): RouteDefinition {
     summary: "Download jobs",
     description: "All jobs that match, in the order of `sort`, as CSV (RFC 4180, UTF-8) or as a JSON array.",
     tag: "Admin",
-    query: v.strictObject({ ...filters, format: v.optional(v.picklist(["csv", "json"]), "csv") }),
+    query: v.object({ ...filters, format: v.optional(v.picklist(["csv", "json"]), "csv") }),
     responses: { 200: { description: "The jobs", contentType: "text/csv" } },
     handler: async ({ query }) => {
       const { format, ...given } = query;

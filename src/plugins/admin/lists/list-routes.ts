@@ -18,8 +18,7 @@ type Query = JobsQuery | CasesQuery;
 export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "filterLabels" | "columns"> {
   readonly title: string;
   readonly description: string;
-  readonly schema: v.StrictObjectSchema<v.ObjectEntries, v.ErrorMessage<v.StrictObjectIssue>> &
-    v.GenericSchema<unknown, Q>;
+  readonly schema: v.ObjectSchema<v.ObjectEntries, undefined> & v.GenericSchema<unknown, Q>;
   readonly table: {
     list(query: ListQuery): Promise<Page<E>>;
     countBy(field: string, query: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
@@ -68,7 +67,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       ...live,
       path: `/admin/api/${kind}/tabs`,
       summary: `Counts of the ${kind} list, and how many are new since it was rendered`,
-      query: v.strictObject({
+      query: v.object({
         ...schema.entries,
         after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/))),
       }),

@@ -53,7 +53,8 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/sign-in",
       auth: "none",
       summary: "The page of a one-time link",
-      query: v.object({ token: optionalText(v.pipe(v.string(), v.maxLength(100))) }),
+      // Mail programs and link trackers add parameters.
+      query: v.looseObject({ token: optionalText(v.pipe(v.string(), v.maxLength(100))) }),
       responses: {
         200: { description: "A button that signs in" },
         401: { description: "The link is no longer valid" },
