@@ -32,7 +32,7 @@ it("what agent code writes is stored without the secrets of this process", async
 
   await workThrough(service, "job-1");
   await service.get(LEDGER).write((unit) =>
-    changeJob(unit, "job-1", (job) => ({
+    changeJob(unit, "job-1", null, (job) => ({
       ...job,
       result: { [SECRET]: SECRET, base64: Buffer.from(`x:${SECRET}`).toString("base64") },
       error: `failed with ${SECRET}`,

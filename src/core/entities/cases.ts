@@ -5,7 +5,7 @@ import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate, CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import type { DeletedCase } from "../models/deleted-job.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
-import { isHeld } from "../models/job.ts";
+import { isIn } from "../models/job-state.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import { CASE_OVERRIDES } from "../models/overrides.ts";
 import type { Question } from "../models/question.ts";
@@ -147,7 +147,7 @@ export async function removeCaseOfJob(unit: Unit, id: string, by?: string): Prom
   await removeCase(unit, item, by);
   if (await unit.tx.get("Job", item.job_id)) {
     await dropQuestion(unit, item);
-    await changeJob(unit, item.job_id, (job) => ({ ...job, case_count: job.case_count - 1 }));
+    await changeJob(unit, item.job_id, null, (job) => ({ ...job, case_count: job.case_count - 1 }));
   }
   return item;
 }
@@ -181,7 +181,7 @@ export async function openCase(
     question: null,
   };
   await unit.tx.insert("Case", item);
-  await changeJob(unit, jobId, (current) => ({
+  await changeJob(unit, jobId, null, (current) => ({
     ...current,
     case_count: current.case_count + 1,
     total_cost: totalCost ?? current.total_cost,
@@ -279,7 +279,7 @@ export async function askCase(
     status: "awaiting",
     question,
   }));
-  await changeJob(unit, item.job_id, (job) => ({
+  await changeJob(unit, item.job_id, "ask", (job) => ({
     ...job,
     open_questions: job.open_questions + (isReplaced ? 0 : 1),
     total_cost: totalCost ?? job.total_cost,
@@ -336,8 +336,9 @@ async function dropQuestion(unit: Unit, before: StoredCase | undefined): Promise
   // None is open once the job was asked to end.
   if (!job || job.open_questions === 0) return;
   const open_questions = job.open_questions - 1;
-  const goesOn = open_questions === 0 && job.status === "awaiting" && !isHeld(job);
-  await changeJob(unit, job.id, (current) => ({
+  // One that is held keeps its status until it is released.
+  const goesOn = open_questions === 0 && isIn(job, "waiting", "suspended");
+  await changeJob(unit, job.id, "ask", (current) => ({
     ...due(current, unit.now),
     open_questions,
     status: goesOn ? "in_progress" : current.status,

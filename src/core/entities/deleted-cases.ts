@@ -19,7 +19,7 @@ export async function putCaseAside(unit: Unit, id: string, by?: string): Promise
   await unit.tx.insert("DeletedCase", { ...item, deleted_at: unit.now, deleted_by: by ?? null });
   if (await unit.tx.get("Job", item.job_id)) {
     await unit.record(item.job_id, { type: "mark", mark: "note", message: `case "${id}" deleted`, by });
-    await changeJob(unit, item.job_id, (job) => ({ ...job, case_count: job.case_count - 1 }));
+    await changeJob(unit, item.job_id, null, (job) => ({ ...job, case_count: job.case_count - 1 }));
   }
   await unit.tell({ kind: "case:deleted", case: splitHistory(item).item, by });
 }
@@ -35,7 +35,7 @@ export async function restoreCase(unit: Unit, id: string, by?: string): Promise<
   await unit.tx.remove("DeletedCase", id);
   await unit.tx.insert("Case", item);
   await unit.record(item.job_id, { type: "mark", mark: "note", case_id: id, message: "case restored", by });
-  await changeJob(unit, item.job_id, (job) => ({ ...job, case_count: job.case_count + 1 }));
+  await changeJob(unit, item.job_id, null, (job) => ({ ...job, case_count: job.case_count + 1 }));
   await unit.tell({ kind: "case:restored", case: splitHistory(item).item, by });
   return item;
 }

@@ -28,6 +28,13 @@ const PATHS: Readonly<Record<Ending, Partial<Record<EntityStatus, Path>>>> = {
   },
 };
 
+/** The events that ask something to stop that has not ended, by its status. */
+export const TO_CANCELLING = {
+  stopped: ["start_work", "cancel_requested"],
+  in_progress: ["cancel_requested"],
+  awaiting: ["cancel_while_waiting"],
+} as const satisfies Partial<Record<EntityStatus, Path>>;
+
 /** The events that bring something from `status` to an end; none if it has ended. */
 export function pathTo(ending: Ending, status: EntityStatus): Path {
   return isTerminal(status) ? [] : (PATHS[ending][status] ?? []);

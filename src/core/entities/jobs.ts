@@ -2,7 +2,8 @@ import { ServiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { DeletedJob } from "../models/deleted-job.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
-import { type Held, isHeld, type Job, type StopReason, type StoredJob, toJob } from "../models/job.ts";
+import { type Held, type Job, type StoredJob, toJob } from "../models/job.ts";
+import { dropStale, type HoldReason, type JobMove, leadsTo, may, stateOf } from "../models/job-state.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { MarkEntry, RunEntry } from "../models/run-entry.ts";
@@ -233,6 +234,7 @@ export function overrideJob(
   return changeJob(
     unit,
     id,
+    isTerminal(status) ? "end" : "set",
     (job) => ({
       ...job,
       status,
@@ -273,7 +275,7 @@ async function detachChildren(unit: Unit, id: string): Promise<void> {
   for (const childId of await unit.tx.ids("Job", "parent_id", id)) {
     const child = await unit.tx.get("Job", childId);
     if (!child?.parent || child.parent.detached || isTerminal(child.status)) continue;
-    await changeJob(unit, childId, (job) => ({ ...job, parent: { ...job.parent!, detached: true } }));
+    await changeJob(unit, childId, null, (job) => ({ ...job, parent: { ...job.parent!, detached: true } }));
   }
 }
 
@@ -293,7 +295,20 @@ export async function removeCasesOf(unit: Unit, jobId: string, by?: string): Pro
   return ids.length;
 }
 
-/** Moves a job inside a unit. */
+/** What the last event of a path does. */
+const MOVES: Readonly<Record<LifecycleEvent, JobMove>> = {
+  start_work: "run",
+  awaiting_on_input: "ask",
+  input_received: "ask",
+  cancel_requested: "stop",
+  cancel_while_waiting: "stop",
+  successfully_done: "end",
+  error_encountered: "end",
+  timeout_or_error: "end",
+  cancel_confirmed: "end",
+};
+
+/** Moves a job inside a unit, along these edges. */
 export function moveJob(
   unit: Unit,
   id: string,
@@ -301,7 +316,8 @@ export function moveJob(
   patch: JobPatch = {},
   by?: string,
 ): Promise<StoredJob> {
-  return changeJob(unit, id, (job) => moved(unit, job, [events].flat() as LifecycleEvent[], patch), by);
+  const path = [events].flat() as LifecycleEvent[];
+  return changeJob(unit, id, MOVES[path.at(-1)!], (job) => moved(unit, job, path, patch), by);
 }
 
 function moved(
@@ -330,12 +346,12 @@ export function endJob(
 ): Promise<StoredJob> {
   const end = (job: StoredJob) =>
     moved(unit, job, pathTo(ending, job.status), { open_questions: 0, ...patch(job) });
-  return changeJob(unit, id, end, by);
+  return changeJob(unit, id, "end", end, by);
 }
 
 /** Why a job is held. */
 export interface Hold {
-  readonly reason: Extract<StopReason, "crash_loop" | "code_changed">;
+  readonly reason: HoldReason;
   /** For people. */
   readonly error: string;
   /** The recorded call that the code does not make, if that is the reason. */
@@ -353,7 +369,7 @@ export async function holdJob(
   { reason, error, held, ...cost }: Hold,
 ): Promise<StoredJob> {
   await unit.record(id, { type: "mark", mark: "held", message: error });
-  return changeJob(unit, id, (job) => ({
+  return changeJob(unit, id, "hold", (job) => ({
     ...job,
     ...{ ...cost, status: "awaiting", stop_reason: reason, error },
     held: held ? { at: unit.now, message: error, ...held } : null,
@@ -370,24 +386,14 @@ export async function releaseJob(
   { by, cut }: Pick<MarkEntry, "cut"> & { readonly by: string },
 ): Promise<StoredJob> {
   await unit.record(id, { type: "mark", mark: "continued", ...(cut && { cut }), by });
-  return changeJob(unit, id, released, by);
+  return changeJob(unit, id, "release", released, by);
 }
 
 /** A job as it is when it is no longer held. */
 export function released(job: StoredJob): StoredJob {
-  if (!isHeld(job)) return job;
+  if (!may(job, "release")) return job;
   const status = job.open_questions > 0 ? "awaiting" : "in_progress";
   return { ...job, status, held: null, stop_reason: null, error: null };
-}
-
-/** Whether a job may be out of memory while it waits: it has not ended, nobody has stopped it, and it is not held. */
-export function mayBeSuspended(job: Pick<StoredJob, "status" | "stop_reason">): boolean {
-  return (job.status === "in_progress" || job.status === "awaiting") && !isHeld(job);
-}
-
-/** Whether an instance may own a job: it is to run, or to end. */
-function mayBeOwned(job: StoredJob): boolean {
-  return !isTerminal(job.status) && !job.suspended && !isHeld(job);
 }
 
 /** Stores inside a unit that a job leaves memory until `wake_at`, or until something that it waits for is stored. */
@@ -397,7 +403,11 @@ export function suspendJob(
   suspended: Omit<NonNullable<StoredJob["suspended"]>, "at">,
   total_cost: number,
 ): Promise<StoredJob> {
-  return changeJob(unit, id, (job) => ({ ...job, suspended: { at: unit.now, ...suspended }, total_cost }));
+  return changeJob(unit, id, "suspend", (job) => ({
+    ...job,
+    suspended: { at: unit.now, ...suspended },
+    total_cost,
+  }));
 }
 
 /**
@@ -405,7 +415,7 @@ export function suspendJob(
  * where the process ends right after it. Does nothing to a job that is in memory.
  */
 export async function wakeJob(unit: Unit, id: string): Promise<void> {
-  if ((await unit.tx.get("Job", id))?.suspended) await changeJob(unit, id, (job) => due(job, unit.now));
+  if ((await unit.tx.get("Job", id))?.suspended) await changeJob(unit, id, null, (job) => due(job, unit.now));
 }
 
 /** The jobs that may wait for a child: its parent, and those whose copied beginning has started it. */
@@ -451,11 +461,12 @@ export async function noteDoing(
 
 /**
  * Replaces a job inside a unit by the new one that `change` makes: records a change of status in the run log,
- * calls participants, notifies observers.
+ * calls participants, notifies observers. Where the job's state changes, `move` must lead there; `null` keeps it.
  */
 export async function changeJob(
   unit: Unit,
   id: string,
+  move: JobMove | null,
   change: (job: StoredJob) => StoredJob,
   by?: string,
 ): Promise<StoredJob> {
@@ -464,10 +475,11 @@ export async function changeJob(
     previous = current;
     const changed = change(current);
     changed.updated_at = laterOf(unit.now, current.updated_at);
-    if (changed.parked && changed.status !== "stopped") changed.parked = undefined;
-    if (changed.held && changed.stop_reason !== "code_changed") changed.held = null;
-    if (changed.suspended && !mayBeSuspended(changed)) changed.suspended = null;
-    if (changed.owner && !mayBeOwned(changed)) changed.owner = null;
+    const from = stateOf(current);
+    const to = stateOf(changed);
+    if (!leadsTo(from, move, to))
+      throw new Error(`Job "${id}" is ${from}: ${move ? `"${move}"` : "this change"} does not make it ${to}`);
+    dropStale(changed, to);
     return changed;
   };
   const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {

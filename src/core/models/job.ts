@@ -57,9 +57,6 @@ export const ParentSchema = v.object({
 });
 export type Parent = v.InferOutput<typeof ParentSchema>;
 
-/** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
-const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed", "pulled"];
-
 /** A unit of work that an agent runs, as returned over HTTP. */
 export const JobSchema = v.object({
   id: EntityIdSchema,
@@ -135,16 +132,6 @@ export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
   rate_key?: string | null | undefined;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
-}
-
-/** Whether a job is held: it is not resumed by itself, not even at a start, and keeps its cases and questions. */
-export function isHeld({ status, stop_reason }: Pick<StoredJob, "status" | "stop_reason">): boolean {
-  return status === "awaiting" && HOLDS.includes(stop_reason);
-}
-
-/** Whether a job is held because the process ended each time that it ran. */
-export function isInCrashLoop({ status, stop_reason }: Pick<StoredJob, "status" | "stop_reason">): boolean {
-  return status === "awaiting" && stop_reason === "crash_loop";
 }
 
 /** A job with its cases, without internal fields. */

@@ -17,8 +17,8 @@ import {
 } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { ReceivedEvents } from "../entities/received-events.ts";
-import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import { holdOf, isIn, may, QUEUED_JOBS as QUEUED, stateOf, UNFINISHED } from "../models/job-state.ts";
 import type { EventWait } from "../models/received-event.ts";
 import type { AnswerEntry, RunEntry } from "../models/run-entry.ts";
 import { FencedError, type Store } from "../store/store.ts";
@@ -103,9 +103,6 @@ interface LaunchOptions {
 /** One for all services of the process: each that is in use makes every promise cost more. Unused, it costs nothing. */
 const INSIDES = new AsyncLocalStorage<StepUnderWay>();
 
-const OPEN = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
-/** Jobs that wait for a place; of those that an operator has parked, none does. */
-const QUEUED = { status: "stopped", parked: false };
 /** Jobs that are read together. */
 const PAGE = 500;
 
@@ -243,7 +240,7 @@ export class ActiveRuns {
     if (this.limits) return;
     for (const { slug, definition } of agents.list()) {
       if (definition.concurrency?.scope !== "job") continue;
-      const where = { agent_name: slug, status: OPEN };
+      const where = { agent_name: slug, status: UNFINISHED };
       for (let skip = 0, left = 1; left > 0; skip += PAGE) {
         const { items, total } = await jobs.list({ where, sort: "created_at", limit: PAGE, skip });
         for (const job of items) if (job.run_count > 0) this.scheduler.hold(toApplicant(job));
@@ -343,7 +340,7 @@ export class ActiveRuns {
     if (this.isRunning(jobId)) return undefined;
     const { jobs } = this.#parts;
     const job = await jobs.find(jobId);
-    if (job?.status !== "stopped" || job.parked) return undefined;
+    if (!job || stateOf(job) !== "queued") return undefined;
     const before = { ...QUEUED, created_at: { lt: Date.parse(job.created_at) } };
     const [all, ahead] = await Promise.all(
       [QUEUED, before].map((where) => jobs.countBy("status", { where })),
@@ -353,8 +350,9 @@ export class ActiveRuns {
   }
 
   /** Whether a job waits for an instance that hosts its agent, as far as is known of the others. */
-  lacksAgent({ status, owner, agent_name, parked, suspended }: StoredJob): boolean {
-    if (this.owner === null || owner || isTerminal(status) || parked || suspended) return false;
+  lacksAgent(job: StoredJob): boolean {
+    const { owner, agent_name } = job;
+    if (this.owner === null || owner || isIn(job, "ended", "parked", "suspended")) return false;
     if (this.#parts.agents.find(agent_name)) return false;
     return ![...this.hostedElsewhere].some((one) => one.startsWith(`${agent_name}@`));
   }
@@ -600,7 +598,7 @@ export class ActiveRuns {
   }
 
   async #tryAgain(job: StoredJob): Promise<void> {
-    if (!job.held || !this.#parts.agents.of(job)) return;
+    if (holdOf(job) !== "code_changed" || !this.#parts.agents.of(job)) return;
     const { end } = await this.rehearse(job);
     if (end !== undefined && end !== "unsure") {
       if (end.held) return;
@@ -638,7 +636,7 @@ export class ActiveRuns {
       return begun;
     }
     if (kind === "resume") await unit.record(job.id, { type: "mark", mark: "resumed", ...code });
-    return changeJob(unit, job.id, (current) => ({ ...released(current), ...patch }));
+    return changeJob(unit, job.id, "run", (current) => ({ ...released(current), ...patch }));
   }
 
   /** Runs a started job in its slot; `values` are its parameters, if they are already decrypted. */
@@ -838,12 +836,9 @@ export class ActiveRuns {
       let isStale = false;
       const turn = await ledger.write(async (unit) => {
         const current = await unit.tx.get("Job", jobId);
-        const isOpen =
-          current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
         const isFree = current && !this.isElsewhere(current) && !this.isRunning(jobId);
         isStale = current !== undefined && this.#wasRunElsewhere(job, current);
-        const isDue =
-          isOpen && isFree && !isStale && !current.pulled_from && this.mayRun(current) && this.mayBegin;
+        const isDue = isFree && may(current, "run") && !isStale && this.mayRun(current) && this.mayBegin;
         agent = isDue ? agents.of(current) : undefined;
         suspended = current?.suspended ?? null;
         if (!isDue || !agent) return undefined;

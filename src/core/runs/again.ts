@@ -4,8 +4,9 @@ import { ServiceError } from "../base/errors.ts";
 import { reopenCase } from "../entities/cases.ts";
 import { changeJob, releaseJob, removeCasesOf } from "../entities/jobs.ts";
 import { removeWaits } from "../entities/received-events.ts";
-import { isInCrashLoop, type StopReason, type StoredJob } from "../models/job.ts";
+import type { StopReason, StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
+import { holdOf } from "../models/job-state.ts";
 import type { MarkEntry } from "../models/run-entry.ts";
 import { endOfParent } from "./children.ts";
 import { changeWithRun } from "./job-change.ts";
@@ -66,10 +67,11 @@ export async function retryJob(
 ): Promise<StoredJob> {
   const retry = (job: StoredJob): Again => {
     refusePulled(job);
-    const { status, held } = job;
-    if (isInCrashLoop(job) && from === "last_step") return { mark: "continued", after: { from } };
-    const isHeld = isInCrashLoop(job) || (held && from === "start");
-    if (status !== "failed" && status !== "cancelled" && !isHeld) {
+    const { status } = job;
+    const hold = holdOf(job);
+    if (hold === "crash_loop" && from === "last_step") return { mark: "continued", after: { from } };
+    const mayStartOver = hold !== undefined && from === "start";
+    if (status !== "failed" && status !== "cancelled" && !mayStartOver) {
       throw new ServiceError("invalid_transition", `Job "${jobId}" is ${status}: there is nothing to retry`, {
         detail: `The current status is "${status}"; only a failed or cancelled job can be run again, or a held one from the start.`,
       });
@@ -141,7 +143,7 @@ async function again(
         agent_version: agents.get(job.agent_name).definition.version,
       }),
     });
-    return changeJob(unit, jobId, change, by);
+    return changeJob(unit, jobId, "retry", change, by);
   });
   // A job that was held resumes where it was, without being `stopped` in between.
   void runs.queue(next, next.status === "stopped" ? "start" : "resume");

@@ -6,8 +6,8 @@ import { answerCase } from "../entities/cases.ts";
 import { keepRequest, keptRequest } from "../entities/keyed-requests.ts";
 import { approveCase } from "../entities/question-people.ts";
 import type { StoredCase } from "../models/case.ts";
-import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import { isIn } from "../models/job-state.ts";
 import { agreement } from "../models/question.ts";
 import { addApproval } from "./approvals.ts";
 import { whileAsked } from "./awake.ts";
@@ -106,7 +106,7 @@ function check(
 }
 
 function assertAwaits(item: StoredCase, job: StoredJob, now: Date): void {
-  if (isTerminal(job.status) || job.status === "cancelling") {
+  if (isIn(job, "ended", "stopping")) {
     throw notAwaiting(item, `its job is ${job.status}`);
   }
   const deadline = item.question?.deadline;

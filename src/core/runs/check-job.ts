@@ -3,6 +3,7 @@ import { messageOf } from "../base/error-text.ts";
 import { MASK, Redactor } from "../base/redactor.ts";
 import type { Case } from "../models/case.ts";
 import { type StoredJob, toJob } from "../models/job.ts";
+import { holdOf } from "../models/job-state.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import type { AgentProcesses } from "./isolation/agent-processes.ts";
@@ -65,7 +66,7 @@ export async function checkJob(
     }
     const { message, held, reason } = end;
     // One that is held is not resumed where its handler would end its process.
-    const stays = job.held && reason === "crashed";
+    const stays = holdOf(job) === "code_changed" && reason === "crashed";
     if (!held) return { ...about, verdict: stays ? "held" : "fails", to, message };
     const { expected, found } = held;
     return {

@@ -5,8 +5,9 @@ import { isServiceError } from "../base/errors.ts";
 import type { Redactor } from "../base/redactor.ts";
 import type { JobPatch, Jobs, NewJob } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import { isHeld, type StoredJob } from "../models/job.ts";
+import type { StoredJob } from "../models/job.ts";
 import { JobInstructionsSchema } from "../models/job-instructions.ts";
+import { isIn } from "../models/job-state.ts";
 import { checkRequired, type HandlerParts, openParameters, openSent } from "./handler-context.ts";
 import type { JobEnds } from "./job-ends.ts";
 import type { ChildOrder, ChildrenOfJob, StopOrder } from "./run/child-handle.ts";
@@ -127,7 +128,7 @@ export async function parentEndOf(
   const above = await jobs.find(parent.job_id);
   if (above?.status === "completed") return undefined;
   if (!above || isTerminal(above.status)) return endOfParent(parent.job_id, above?.status);
-  const isInterrupted = (above.status === "in_progress" || above.status === "awaiting") && !isHeld(above);
+  const isInterrupted = isIn(above, "running", "waiting", "suspended");
   // An owner stops them itself. Where only this process has the store, an owner is of the store from which the job was moved.
   const isOwned = runs.owner !== null && Boolean(above.owner);
   const isStartedOver =

@@ -3,8 +3,8 @@ import { ServiceError } from "../base/errors.ts";
 import { reopenCase } from "../entities/cases.ts";
 import { changeJob, released, releaseJob } from "../entities/jobs.ts";
 import { removeWaits } from "../entities/received-events.ts";
-import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import { holdOf, isIn } from "../models/job-state.ts";
 import { changeWithRun } from "./job-change.ts";
 import type { Rehearsed } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
@@ -98,17 +98,18 @@ export async function moveJobTo(
       const { message } = moved;
       if (run) await unit.record(jobId, { type: "mark", mark: "interrupted", message, by: by ?? "api" });
       await unit.record(jobId, { type: "mark", mark: "moved", message, by: by ?? "api" });
-      const value = await changeJob(unit, jobId, (one) => ({ ...released(one), agent_version: version }), by);
+      const toVersion = (one: StoredJob) => ({ ...released(one), agent_version: version });
+      const value = await changeJob(unit, jobId, "release", toVersion, by);
       return { value, take: true };
     },
   });
-  if (!next.parked) runs.queue(next, next.status === "stopped" ? "start" : "resume");
+  if (!isIn(next, "parked")) runs.queue(next, next.status === "stopped" ? "start" : "resume");
   return next;
 }
 
 function assertHeld(job: StoredJob): void {
   refusePulled(job);
-  if (job.held) return;
+  if (holdOf(job) === "code_changed") return;
   throw new ServiceError("invalid_transition", `Job "${job.id}" is ${job.status}, and is not held`, {
     detail: "Only a job that is held because its record does not fit the code can be continued.",
   });
@@ -117,7 +118,7 @@ function assertHeld(job: StoredJob): void {
 function assertOpen(job: StoredJob): void {
   refusePulled(job);
   const { id, status } = job;
-  if (!isTerminal(status) && status !== "cancelling") return;
+  if (!isIn(job, "ended", "stopping")) return;
   throw new ServiceError("invalid_transition", `Job "${id}" is ${status}: it cannot be moved`, {
     detail: "Only a job that has not ended can be moved to another version.",
   });

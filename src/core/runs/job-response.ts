@@ -1,7 +1,8 @@
 import { toJsonValue } from "../agents/json-value.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
-import { isHeld, type StopReason, type StoredJob } from "../models/job.ts";
+import type { StopReason, StoredJob } from "../models/job.ts";
 import type { JobResponse } from "../models/job-response.ts";
+import { isIn } from "../models/job-state.ts";
 import { toSuspended } from "../models/suspended.ts";
 
 const MESSAGES: Readonly<Record<EntityStatus, string>> = {
@@ -14,7 +15,7 @@ const MESSAGES: Readonly<Record<EntityStatus, string>> = {
   cancelled: "The job is cancelled",
 };
 
-/** Why a job is held. */
+/** Why a job does not run. */
 const HELD: Partial<Record<StopReason, string>> = {
   code_changed: "The job is held because its record does not fit the code",
   crash_loop: "The job is held because the process ended each time that it ran",
@@ -39,7 +40,7 @@ function newestOf(job: StoredJob, wait?: string): JobResponse {
   return {
     job_id: job.id,
     status: job.status,
-    message: (isHeld(job) && HELD[job.stop_reason!]) || (wait ?? MESSAGES[job.status]),
+    message: (isIn(job, "held", "pulled") && HELD[job.stop_reason!]) || (wait ?? MESSAGES[job.status]),
     payload: null,
     error_message: job.error,
     error_traceback: null,

@@ -12,6 +12,7 @@ import type { StoredJob } from "../models/job.ts";
 import type { ExportLine } from "../models/job-export.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
+import { stateOf } from "../models/job-state.ts";
 import type { EventWait, StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import { ActiveRuns, toApplicant } from "./active-runs.ts";
@@ -253,9 +254,9 @@ class JobRunner implements Runner {
   }
 
   #describeWait(job: StoredJob): string | undefined {
-    const { id, status, parked } = job;
+    const { id } = job;
     if (this.#runs.lacksAgent(job)) return "The job waits for its agent, which no living instance hosts";
-    if (status !== "stopped" || parked) return undefined;
+    if (stateOf(job) !== "queued") return undefined;
     const { scheduler } = this.#runs;
     if (!job.run_count && this.drainedUntil !== undefined)
       return `The job waits for a deployment: jobs start again at ${this.drainedUntil}, or before`;

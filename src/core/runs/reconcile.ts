@@ -1,10 +1,12 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
+import { TO_CANCELLING } from "../entities/ending.ts";
 import { caseIdsOf, changeJob, endJob, holdJob, moveJob, removeCasesOf, takeJob } from "../entities/jobs.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { removeWaits } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import { isInCrashLoop, type StoredJob } from "../models/job.ts";
+import type { StoredJob } from "../models/job.ts";
+import { holdOf, isIn, stateOf, UNFINISHED } from "../models/job-state.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import { laterOf } from "../store/timestamp.ts";
@@ -36,7 +38,6 @@ export interface Claiming {
   readonly onRestart: (jobId: string) => Promise<void>;
 }
 
-const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
 /** Jobs in one transaction, so that a start with many of them needs few. */
 const BATCH = 200;
 
@@ -151,8 +152,7 @@ async function takeUpTogether(
     // A later job of the same id is another one.
     for (const id of damaged.keys()) {
       const job = await unit.tx.get("Job", id);
-      if (!job || isTerminal(job.status) || job.status === "cancelling")
-        await unit.tx.remove("DamagedJob", id);
+      if (!job || isIn(job, "ended", "stopping")) await unit.tx.remove("DamagedJob", id);
     }
     return { own, changed };
   });
@@ -218,11 +218,13 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   if (job.status === "cancelling") return { proceed: () => endCancelled(parts, job, agent) };
   const end = await parentEndOf(parts, job);
   if (end) return stopOrphan(parts, job, { end, agent });
-  if (isInCrashLoop(job) || job.pulled_from) return {};
-  if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
+  const state = stateOf(job);
+  const reason = holdOf(job);
+  if (reason === "crash_loop" || state === "pulled" || state === "parked") return {};
+  if (state === "queued" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
-  if (job.status === "stopped") return { proceed: () => runs.queue(job, "start") };
-  if (job.held) return { proceed: () => tryLater(parts, job) };
+  if (state === "queued") return { proceed: () => runs.queue(job, "start") };
+  if (reason) return { proceed: () => tryLater(parts, job) };
 
   const policy = agent.definition.onInterruption ?? "resume";
   const message = "The process ended while the job was in progress";
@@ -259,7 +261,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
       await removeCasesOf(unit, job.id);
       await removeWaits(unit, job.id);
       await unit.record(job.id, { type: "mark", mark: "restarted" });
-      await changeJob(unit, job.id, (current) => ({
+      await changeJob(unit, job.id, "run", (current) => ({
         ...current,
         status: "in_progress",
         case_count: 0,
@@ -281,9 +283,8 @@ function stopOrphan(
   let cancelling: StoredJob | undefined;
   return {
     store: async (unit) => {
-      if (status === "stopped") await moveJob(unit, id, "start_work");
-      const event = status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
-      cancelling = await moveJob(unit, id, event, toCancelling(end));
+      const events = TO_CANCELLING[status as keyof typeof TO_CANCELLING];
+      cancelling = await moveJob(unit, id, events, toCancelling(end));
     },
     proceed: () => endCancelled(parts, cancelling!, agent),
   };
@@ -369,7 +370,6 @@ async function fail(
 
 /** Tells a job that waits for its turn from one that an operator has set to `stopped`; version 0.1.0 did not mark it. */
 async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boolean> {
-  if (job.parked) return false;
   if (job.run_count === 0) return true;
   const entries = await jobs.log(job.id);
   const asked = entries.findLast(({ entry }) => entry.type === "mark" || entry.type === "status");
@@ -400,7 +400,7 @@ async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: Stor
         ...{ type: "mark", mark: "waiting_for_agent", message },
         ...(since !== undefined && { since: earlierOf(since, unit.now) }),
       });
-      await changeJob(unit, job.id, (current) => ({ ...current, total_cost }));
+      await changeJob(unit, job.id, null, (current) => ({ ...current, total_cost }));
     },
   };
 }

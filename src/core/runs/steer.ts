@@ -1,11 +1,13 @@
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { isServiceError } from "../base/errors.ts";
 import { endCases, overrideCase } from "../entities/cases.ts";
+import { TO_CANCELLING } from "../entities/ending.ts";
 import { caseIdsOf, endJob, moveJob, takeJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredCase } from "../models/case.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import { isIn } from "../models/job-state.ts";
 import { JOB_OVERRIDES } from "../models/overrides.ts";
 import { whileAsked } from "./awake.ts";
 import { cancellingEndOf, endOfParent, STOPPED, stoppedByParent, toCancelling } from "./children.ts";
@@ -59,16 +61,15 @@ async function storeStop(
   { job, run, spent }: FoundJob,
   { end, actor }: { readonly end: RunEnd; readonly actor: Actor | undefined },
 ): Promise<Stopping> {
-  if (isTerminal(job.status) || job.status === "cancelling") return { job };
+  if (isIn(job, "ended", "stopping")) return { job };
   const by = actor && nameOf(actor);
   await note(parts, unit, actor, { action: "job.stop", target: asJob(job.id), before: job.status });
   // The instance that owns it ends it, or the one that claims it.
-  const isIdle = !run && !job.suspended && !parts.runs.isElsewhere(job);
+  const isSuspended = !run && isIn(job, "suspended");
+  const isIdle = !run && !isSuspended && !parts.runs.isElsewhere(job);
   if (isIdle) return { job: await cancelWithCases(unit, job, { end, total_cost: spent, by }) };
-  if (job.status === "stopped") await moveJob(unit, job.id, "start_work", {}, by);
-  const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
-  const isSuspended = !run && Boolean(job.suspended);
-  return { job: await moveJob(unit, job.id, event, toCancelling(end), by), run, isSuspended };
+  const events = TO_CANCELLING[job.status as keyof typeof TO_CANCELLING];
+  return { job: await moveJob(unit, job.id, events, toCancelling(end), by), run, isSuspended };
 }
 
 /** Stops a child because the handler of its parent does, unless it is gone or has ended. */

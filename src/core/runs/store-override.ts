@@ -2,7 +2,8 @@ import { endCases, reopenCase } from "../entities/cases.ts";
 import { caseIdsOf, type JobPatch, overrideJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
-import { isInCrashLoop, type StoredJob } from "../models/job.ts";
+import type { StoredJob } from "../models/job.ts";
+import { may } from "../models/job-state.ts";
 import type { JobOverride } from "../models/overrides.ts";
 import type { RunRecord } from "./run/run-record.ts";
 
@@ -31,7 +32,7 @@ export async function storeOverride(unit: Unit, job: StoredJob, order: OverrideO
   const isOpen = { parked: status === "stopped", error: null, stop_reason: null };
   switch (effect) {
     case "continues":
-      if (!isInCrashLoop(job)) return store({});
+      if (!may(job, "release")) return store({});
       await unit.record(id, { type: "mark", mark: "continued", by });
       return store({ error: null, stop_reason: null });
     case "is parked":

@@ -7,7 +7,8 @@ import { caseUpdateEvent } from "../../core/models/events/case-update-event.ts";
 import { jobFinishedEvent } from "../../core/models/events/job-finished-event.ts";
 import { jobStartConfirmationEvent } from "../../core/models/events/job-start-confirmation-event.ts";
 import { jobStatusEvent } from "../../core/models/events/job-status-event.ts";
-import { isHeld, type Job, type StoredJob, toJob } from "../../core/models/job.ts";
+import { type Job, type StoredJob, toJob } from "../../core/models/job.ts";
+import { isIn } from "../../core/models/job-state.ts";
 import type { Transaction } from "../../core/store/store.ts";
 import { SERVICE_STREAM } from "./control-link.ts";
 
@@ -46,6 +47,7 @@ async function show(job: StoredJob, tx: Transaction): Promise<Job> {
 
 /** Whether a job is now held, or resumes after that; its end is a separate event. */
 function isHeldOrReleased({ job, previous }: Extract<Change, { kind: "job:changed" }>): boolean {
+  const isHeld = (one: StoredJob) => isIn(one, "held", "pulled");
   return !isTerminal(job.status) && isHeld(job) !== isHeld(previous);
 }
 

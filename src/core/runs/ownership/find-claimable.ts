@@ -1,11 +1,9 @@
 import type { StoredJob } from "../../models/job.ts";
+import { ACTIVE_JOBS, UNFINISHED } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import type { Condition } from "../../store/store.ts";
 import { toApplicant } from "../active-runs.ts";
 import type { RequestParts } from "../runner-parts.ts";
-
-const OPEN = ["stopped", "in_progress", "awaiting"] as const;
-const UNFINISHED = [...OPEN, "cancelling"] as const;
 
 type Where = Readonly<Record<string, Condition | undefined>>;
 
@@ -27,16 +25,17 @@ export async function findClaimable(parts: RequestParts, living: readonly Instan
   const died = dead.length > 0 ? await store.table("Instance").ids({ where: { id: dead } }) : [];
   const hosted = agents.list().map(({ slug }) => slug);
   const owner = [null, ...dead];
-  // Suspended jobs sleep on, and held ones wait for a person or for other code.
-  const unowned = { agent_name: hosted, wake_at: null };
-  const ending = await jobs.list({ where: { ...unowned, owner, status: "cancelling" }, limit: 100 });
+  const ending = await jobs.list({
+    where: { agent_name: hosted, wake_at: null, owner, status: "cancelling" },
+    limit: 100,
+  });
   const isHere = ({ id }: StoredJob) => runs.isRunning(id) || runs.scheduler.position(id) !== undefined;
   const isDue = (job: StoredJob) => {
     if (isHere(job) || runs.isLaterSuspect(job) || !runs.mayRun(job)) return false;
     const applicant = toApplicant(job);
     return job.owner ? runs.scheduler.hasRoom(applicant) : runs.scheduler.hasPlace(applicant);
   };
-  const open = { ...unowned, status: OPEN, stop_reason: null, parked: false };
+  const open = { agent_name: hosted, ...ACTIVE_JOBS };
   const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);
   if (dead.length > 0 && due.length < runs.scheduler.free)
     due.push(...(await firstOfEach(parts, { ...open, owner: dead })).filter(isDue));

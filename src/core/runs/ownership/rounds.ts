@@ -1,4 +1,5 @@
 import type { StoredJob } from "../../models/job.ts";
+import { ACTIVE_JOBS, type HoldReason } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import { parentEndOf } from "../children.ts";
 import { isSteered } from "../crashes/count-crashes.ts";
@@ -84,7 +85,7 @@ export class Rounds {
   async #tryHeld(): Promise<void> {
     const { agents, jobs, runs } = this.#parts;
     const agent_name = agents.list().map(({ slug }) => slug);
-    const where = { agent_name, status: "awaiting", stop_reason: "code_changed" };
+    const where = { agent_name, status: "awaiting", stop_reason: "code_changed" satisfies HoldReason };
     const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
     const held = new Set(items.map(({ id }) => id));
     for (const id of this.#tried.keys()) if (!held.has(id)) this.#tried.delete(id);
@@ -101,7 +102,7 @@ export class Rounds {
     const hosted = new Set(
       living.flatMap(({ agents }) => agents.map((one) => one.slice(0, one.indexOf("@")))),
     );
-    const where = { status: OPEN, wake_at: null, stop_reason: null, parked: false };
+    const where = ACTIVE_JOBS;
     const names = Object.keys(await jobs.countBy("agent_name", { where })).filter(
       (name) => !hosted.has(name),
     );

@@ -1,11 +1,12 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
-import { holdJob, mayBeSuspended, suspendJob } from "../../entities/jobs.ts";
+import { holdJob, suspendJob } from "../../entities/jobs.ts";
 import { isRefusal, type Ledger, type Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
+import { isIn, may } from "../../models/job-state.ts";
 import { FencedError, type TransactionOptions } from "../../store/store.ts";
 import type { Emissions, Emitter } from "../emissions.ts";
 import type { Place } from "../scheduler.ts";
@@ -596,7 +597,7 @@ export class Run {
     this.#answers.clear();
     const isHeld = await this.#store(async (unit) => {
       const job = await unit.tx.get("Job", jobId);
-      if (job?.status === "cancelling") return false;
+      if (!job || !may(job, "hold")) return false;
       const isCutShort = this.#cutShort.length > 0;
       const { message: error } = end;
       if (isCutShort) await unit.record(jobId, { type: "mark", mark: "interrupted", message: error });
@@ -627,7 +628,13 @@ export class Run {
   /** Resolves with whether it stores that: not if something has come that the run does not know of yet. */
   async #storeSuspension(unit: Unit): Promise<boolean> {
     const job = await unit.tx.get("Job", this.jobId);
-    if (this.#isFinishing || !job || !mayBeSuspended(job) || job.run_count !== this.parts.epoch) return false;
+    if (
+      this.#isFinishing ||
+      !job ||
+      !isIn(job, "running", "waiting", "suspended") ||
+      job.run_count !== this.parts.epoch
+    )
+      return false;
     for (const { isOpen } of this.activity.waits) if (isOpen && !(await isOpen(unit))) return false;
     // A wait may have ended since the suspension was due.
     if (!this.#allWait) return false;

@@ -4,7 +4,8 @@ import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
-import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import { holdOf } from "../../../core/models/job-state.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import { isLimit } from "../failures/read-failures.ts";
@@ -118,11 +119,11 @@ function mayBeResumed(entity: StoredJob | StoredCase, limits: RaisedLimits): boo
 
 function applies(action: BulkAction, entity: StoredJob | StoredCase): boolean {
   const { status } = entity;
-  const isHeld = "held" in entity && Boolean(entity.held);
-  if (action === "continue") return isHeld;
-  if (action === "restart" && isHeld) return true;
+  const hold = "stop_reason" in entity ? holdOf(entity) : undefined;
+  if (action === "continue") return hold === "code_changed";
+  if (action === "restart" && hold) return true;
   if (action === "retry" && "stop_reason" in entity && isLimit(entity.stop_reason)) return false;
   if (action === "stop") return !isTerminal(status) && status !== "cancelling";
   if (action === "delete" || status === "failed" || status === "cancelled") return true;
-  return "stop_reason" in entity && isInCrashLoop(entity);
+  return hold === "crash_loop";
 }

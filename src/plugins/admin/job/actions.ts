@@ -1,5 +1,5 @@
-import { isTerminal } from "../../../core/models/entity-status.ts";
-import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import { holdOf, stateOf } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
 import { pathTo } from "../views/pieces.ts";
 
@@ -19,19 +19,21 @@ const LIMIT_REASONS: readonly string[] = ["max_cases", "max_cost", "max_duration
 /** The actions that are available for a job in its current status; `hosted`: its agent is on this service. */
 export function jobActions(job: StoredJob, { hosted }: { hosted: boolean }): ActionView[] {
   const to = (action: string) => pathTo("jobs", job.id, action);
-  const ended = isTerminal(job.status);
+  const state = stateOf(job);
+  const hold = holdOf(job);
+  const ended = state === "ended";
   const actions: ActionView[] = [];
-  if (!ended && job.status !== "cancelling") {
+  if (!ended && state !== "stopping") {
     actions.push({ label: "Stop", href: to("stop"), icon: "stop", style: "" });
   }
   if (ended && LIMIT_REASONS.includes(job.stop_reason ?? "")) {
     actions.push({ label: "Raise limit & resume", href: to("resume"), icon: "play", style: "main" });
   }
-  if (job.held) {
+  if (hold === "code_changed") {
     actions.push({ label: "Continue", href: to("continue"), icon: "play", style: "main" });
     actions.push({ label: "Restart", href: to("restart"), icon: "retry", style: "" });
   }
-  if (job.status === "failed" || job.status === "cancelled" || isInCrashLoop(job)) {
+  if (job.status === "failed" || job.status === "cancelled" || hold === "crash_loop") {
     actions.push({ label: "Retry", href: to("retry"), icon: "retry", style: "" });
   }
   if (hosted) {

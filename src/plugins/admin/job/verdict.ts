@@ -1,5 +1,6 @@
 import { isTerminal } from "../../../core/models/entity-status.ts";
-import { isHeld, type StoredJob } from "../../../core/models/job.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import { isIn } from "../../../core/models/job-state.ts";
 import type { Call } from "../views/calls.ts";
 import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
@@ -82,9 +83,9 @@ function titleOf(job: StoredJob, call: Call | undefined, { caseNames, now }: Ver
     case "cancelling":
       return "Stopping…";
     case "stopped":
-      return job.parked ? "Stopped by an operator" : "Queued";
+      return isIn(job, "parked") ? "Stopped by an operator" : "Queued";
     case "awaiting":
-      if (isHeld(job)) return reason ?? "Held until a person decides";
+      if (isIn(job, "held", "pulled")) return reason ?? "Held until a person decides";
       return job.open_questions > 0 ? `Waiting for ${countOf(job.open_questions, "answer")}` : "Waiting";
     case "in_progress":
       return call ? `${call.call === "step" ? "Running" : (DOES[call.call] ?? "In")} ${where}` : "Running";
