@@ -98,7 +98,6 @@ test(`${SEEDS} random sequences of operations never leave the table of states`, 
       });
       assertFits(await world.life.jobs.get(JOB), `seed ${seed}: ${done.join(", ")}`);
     }
-    console.log(world.life.logs.slice(-4));
     const errors = world.life.logs.filter((line) => line.includes("does not make it"));
     expect(errors, `seed ${seed}: ${done.join(", ")}`).toEqual([]);
     world.life.die();
