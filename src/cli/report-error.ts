@@ -15,7 +15,7 @@ export function reportError(error: unknown, program: string, context: CliContext
     const paint = context.paint?.note ?? PLAIN;
     const { message, hint, command } = error;
     context.note(`${paint("red", `${program}:`)} ${message}.${hint ? ` ${hint}` : ""}`);
-    // Whoever reads what to do needs no list of what else there is.
+    // With a hint, the reader needs no list of what else there is.
     if (!hint)
       context.note(
         `Run "${command ?? program} --help" for a list of ${command ? "" : "commands and "}options.`,
