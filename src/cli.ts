@@ -10,13 +10,14 @@ const env = { ...process.env };
 const argv = process.argv.slice(2);
 const screen = { write: (text: string) => void stderr.write(text), columns: () => stderr.columns || 80 };
 
-// The reader of the output may stop early, as `head` does: a command then ends quietly, a service keeps
-// running.
+// The reader of the output may stop early, as `head` does: a command then ends quietly. A service keeps running,
+// whatever becomes of its output: its disk may be full.
 const isService = ["start", "dev", "control"].includes(argv[0] ?? "");
 for (const stream of [stdout, stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (isService) return;
     if (error.code !== "EPIPE") throw error;
-    if (!isService) process.exit();
+    process.exit();
   });
 }
 

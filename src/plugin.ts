@@ -121,6 +121,7 @@ export type {
   DeliveryTarget,
   Events,
   HeaderSource,
+  NamedReceivers,
   NewEvent,
   PostedMessage,
 } from "./core/delivery/events.ts";

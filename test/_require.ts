@@ -17,6 +17,7 @@ const CHECKS = {
       : "no registry replaces those of the clouds",
   root: () => (process.getuid?.() === 0 ? undefined : "not root"),
   tmpfs: () => (process.getuid?.() === 0 && mountsTmpfs() ? undefined : "cannot mount a tmpfs"),
+  prlimit: () => (succeeds("prlimit", ["--version"]) ? undefined : "no prlimit command found"),
   loop: () => (process.getuid?.() === 0 && hasLoop() ? undefined : "cannot mount through a loop device"),
   cc: () => (succeeds("cc", ["--version"]) ? undefined : "no C compiler found"),
   engine: () =>

@@ -32,14 +32,10 @@ export function guardProcess(log: Logger, { isEnding, fail }: Guarded): () => vo
     // Process managers that restart failed services treat 0 as success.
     process.exitCode = code || 1;
   };
-  // The reader of the log may go away; logging that would loop forever.
-  const ignore = (): void => {};
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", ignore);
   process.on("unhandledRejection", onRejection);
   process.on("uncaughtException", onException);
   process.on("exit", onExit);
   return () => {
-    for (const stream of [process.stdout, process.stderr]) stream.off("error", ignore);
     process.off("unhandledRejection", onRejection);
     process.off("uncaughtException", onException);
     process.off("exit", onExit);

@@ -59,7 +59,9 @@ it.each(["JSONRPC", "HTTP+JSON"] as const)(
 
     await expect.poll(() => states().at(-1)).toBe("TASK_STATE_COMPLETED");
     expect(got[0]).toMatchObject({ token: "t1", authorization: "Bearer c1" });
-    expect(configs).toMatchObject([{ id: config.id, url, token: "t1" }]);
+    const shown = { id: config.id, url, token: "", authentication: { scheme: "Bearer", credentials: "" } };
+    expect(configs).toMatchObject([shown]);
+    expect(config).toMatchObject(shown);
   },
 );
 

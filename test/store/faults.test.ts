@@ -7,13 +7,15 @@ import { makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
-import { FaultyIo } from "./faulty-io.ts";
+import { FaultyIo, systemError } from "./faulty-io.ts";
 
 let dataDir: string;
 let faulty: FaultyIo;
 let warnings: { message: string; fields: Record<string, unknown> | undefined }[];
+let errors: string[];
 
 beforeEach(() => {
+  errors = [];
   dataDir = mkdtempSync(join(tmpdir(), "store-faults-"));
   faulty = new FaultyIo();
   warnings = [];
@@ -25,7 +27,11 @@ const open = (journalBytes?: number): Promise<Store> =>
     tables: CORE_TABLES,
     dataDir,
     io: faulty.io,
-    log: { info() {}, warn: (message, fields) => warnings.push({ message, fields }), error() {} },
+    log: {
+      info() {},
+      warn: (message, fields) => warnings.push({ message, fields }),
+      error: (message) => errors.push(message),
+    },
     ...(journalBytes === undefined ? {} : { journalBytes }),
   });
 
@@ -106,6 +112,30 @@ describe("a call to the disk that fails", () => {
     expect(await store.table("Job").get("lost")).toBeUndefined();
     await store.close();
   });
+
+  for (const call of ["write", "sync", "writeSynced"] as const) {
+    for (const code of ["ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS", "EPERM"]) {
+      it(`cannot be written to, and logs it once, from a ${call} that failed with ${code} until one succeeds`, async () => {
+        faulty.hasSynced = call === "writeSynced";
+        const store = await open();
+        await store.table("Job").insert(makeJob("kept"));
+        const insert = (id: string) => store.table("Job").insert(makeJob(id));
+        const failing = call === "write" ? ["write"] : ["write", "sync", "writeSynced"];
+        faulty.fault = (name) => (failing.includes(name) ? systemError(code) : undefined);
+
+        for (let nth = 0; nth < 3; nth++) {
+          await expect(insert(`lost${nth}`)).rejects.toMatchObject({ type: "storage_error" });
+          expect(store.health().writable).toBe(false);
+        }
+        faulty.fault = () => undefined;
+
+        await expect.poll(() => store.health().writable).toBe(true);
+        expect(errors).toEqual([expect.stringMatching(/^Store: /)]);
+        await insert("after");
+        await store.close();
+      });
+    }
+  }
 
   for (const call of ["sync", "writeSynced"] as const) {
     it(`does not claim success after a failed ${call} before the journal is a new file`, async () => {

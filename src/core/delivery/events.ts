@@ -25,10 +25,25 @@ export interface Delivery {
 export interface DeliveryTarget {
   /** Unique; 1 to 80 letters, digits, `_` or `-`. */
   readonly name: string;
+  /** For a target whose receivers are named by callers of the service. @default one receiver */
+  readonly receivers?: NamedReceivers;
   /** Whether it wants an event. Targets without it get only what is posted to them by name. */
   accepts?(event: NewEvent): boolean;
   /** Resolves once the receiver has it; rejects with a `DeliveryError` otherwise. */
   send(delivery: Delivery): Promise<void>;
+}
+
+/**
+ * The receivers of a target, which callers of the service name, and which share nothing: each gets its messages in
+ * order, has its own pauses, of five minutes at most where it asks for one, and makes no other wait.
+ */
+export interface NamedReceivers {
+  /** The receiver of a message: letters, digits, `_` or `-`. */
+  of(body: unknown): string;
+  /** The receivers of a stream, inside the transaction that removes its job. */
+  ofStream(stream: string, tx: Transaction): Promise<readonly string[]>;
+  /** Who a receiver belongs to, such as the origin of its URL: parties take turns. */
+  partyOf(receiver: string): Promise<string>;
 }
 
 /** An attempt that failed. */

@@ -42,47 +42,59 @@ export function createGuardedFetch(allowPrivate: boolean, resolve: Resolve = res
 function send(url: URL, init: RequestInit, pinned: LookupFunction): Promise<Response> {
   const request = url.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
-    const outgoing = request(
-      url,
-      {
-        method: init.method,
-        headers: {
-          ...(init.headers as Record<string, string>),
-          "content-length": Buffer.byteLength(init.body as string),
+    const outgoing = orNever(() =>
+      request(
+        url,
+        {
+          method: init.method,
+          headers: {
+            ...(init.headers as Record<string, string>),
+            "content-length": Buffer.byteLength(init.body as string),
+          },
+          lookup: pinned,
+          signal: init.signal ?? undefined,
         },
-        lookup: pinned,
-        signal: init.signal ?? undefined,
-      },
-      (incoming) => {
-        const chunks: Buffer[] = [];
-        let size = 0;
-        const finish = (): void => {
-          const headers = new Headers();
-          const retryAfter = incoming.headers["retry-after"];
-          if (retryAfter) headers.set("retry-after", retryAfter);
-          const status = incoming.statusCode ?? 0;
-          if (status < 200 || status > 599) {
-            reject(new DeliveryError(`responded with ${status}`, { status }));
-            return;
-          }
-          const body = WITHOUT_BODY.has(status) ? null : Buffer.concat(chunks);
-          resolve(new Response(body, { status, headers }));
-        };
-        incoming.on("data", (chunk: Buffer) => {
-          size += chunk.length;
-          if (size <= LARGEST_ANSWER) chunks.push(chunk);
-          else {
-            finish();
-            incoming.destroy();
-          }
-        });
-        incoming.on("end", finish);
-        incoming.on("error", reject);
-      },
+        (incoming) => {
+          const chunks: Buffer[] = [];
+          let size = 0;
+          const finish = (): void => {
+            const headers = new Headers();
+            const retryAfter = incoming.headers["retry-after"];
+            if (retryAfter) headers.set("retry-after", retryAfter);
+            const status = incoming.statusCode ?? 0;
+            if (status < 200 || status > 599) {
+              reject(new DeliveryError(`responded with ${status}`, { status }));
+              return;
+            }
+            const body = WITHOUT_BODY.has(status) ? null : Buffer.concat(chunks);
+            resolve(new Response(body, { status, headers }));
+          };
+          incoming.on("data", (chunk: Buffer) => {
+            size += chunk.length;
+            if (size <= LARGEST_ANSWER) chunks.push(chunk);
+            else {
+              finish();
+              incoming.destroy();
+            }
+          });
+          incoming.on("end", finish);
+          incoming.on("error", reject);
+        },
+      ),
     );
     outgoing.on("error", reject);
     outgoing.end(init.body);
   });
+}
+
+/** What cannot even be made into a request, such as a header with a line break, is not tried again. */
+function orNever<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new DeliveryError(`cannot be sent: ${reason}`, { permanent: true, cause });
+  }
 }
 
 function resolveName(host: string): Promise<{ address: string; family: number }[]> {

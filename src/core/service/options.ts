@@ -267,7 +267,8 @@ export interface ResolvedOptions {
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
   readonly advancedBy: (() => number) | undefined;
-  readonly logTo: (line: string) => void;
+  /** `undefined` for standard error. */
+  readonly logTo: ((line: string) => void) | undefined;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -470,7 +471,7 @@ export function resolveOptions(
     clock: options.clock ?? (() => new Date()),
     startTimer: options.startTimer ?? startTimer,
     advancedBy: options.advancedBy,
-    logTo: options.logTo ?? ((line) => void process.stderr.write(line)),
+    logTo: options.logTo,
   };
 }
 

@@ -9,6 +9,7 @@ import { RejectedKeys } from "../audit/rejected-keys.ts";
 import { Container, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
+import { LogOutput } from "../base/log-output.ts";
 import { passwordIn, Redactor } from "../base/redactor.ts";
 import { Cases } from "../entities/cases.ts";
 import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
@@ -289,12 +290,16 @@ export function createScope(options: ResolvedOptions): Container {
   scope.value(CLOCK, options.clock);
   scope.value(REDACTOR, redactor);
   let instance = (): string | undefined => undefined;
+  const output = new LogOutput(
+    () => process.stderr,
+    (lost) => scope.get(LOGGER).warn("lines of the log were lost: it could not be written", { lost }),
+  );
   const unobserved: LoggerParts = {
     level: options.logLevel,
     format: options.logFormat,
     redactor,
     clock: options.clock,
-    write: options.logTo,
+    write: options.logTo ?? output.write,
     instance: () => instance(),
   };
   scope.factory(EMITTER, () => {

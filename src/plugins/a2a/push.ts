@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { validateHeaderValue } from "node:http";
 import { ServiceError } from "../../core/base/errors.ts";
 import type { DeliveryTarget, Events } from "../../core/delivery/events.ts";
 import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
@@ -9,6 +10,8 @@ import { contextOf, stateOf } from "./states.ts";
 /** Name of the target in the outbox. */
 const TARGET = "a2a";
 const MOST_CONFIGS = 10;
+/** Characters of a header that servers accept. */
+const LONGEST_HEADER = 4000;
 
 /** Where changes of a task are sent. */
 export interface PushConfig {
@@ -50,11 +53,7 @@ export class PushConfigs {
 
   /** Stores a receiver; one of the same id is replaced. */
   async set(config: PushConfig): Promise<PushConfig> {
-    if (!/^https?:\/\//.test(config.url) || !URL.canParse(config.url))
-      throw new ServiceError(
-        "invalid_request",
-        "The url of a push notification must be an http or https URL",
-      );
+    assertUsable(config);
     const row = { id: idOf(config.taskId, config.id), job_id: config.taskId, config };
     await this.#store.transaction(async (tx) => {
       const before = await tx.get("A2aPush", row.id);
@@ -85,6 +84,46 @@ export class PushConfigs {
   }
 }
 
+/** A message in the outbox. */
+interface Message {
+  /** Id of the receiver's row. */
+  readonly config: string;
+  readonly event: unknown;
+}
+
+/** The headers that a receiver asked for. */
+function headersOf({
+  token,
+  authentication,
+}: Pick<PushConfig, "token" | "authentication">): Record<string, string> {
+  return {
+    ...(token !== "" && { "x-a2a-notification-token": token }),
+    ...(authentication && { authorization: `${authentication.scheme} ${authentication.credentials}` }),
+  };
+}
+
+/** Throws `invalid_request` where nothing could be sent to a receiver. */
+export function assertUsable(config: Pick<PushConfig, "url" | "token" | "authentication">): void {
+  if (!/^https?:\/\//.test(config.url) || !URL.canParse(config.url))
+    throw new ServiceError("invalid_request", "The url of a push notification must be an http or https URL");
+  for (const [name, value] of Object.entries(headersOf(config))) assertSendable(name, value);
+}
+
+/** Throws `invalid_request` for what no request can have in a header; it is not repeated, as it may be a secret. */
+function assertSendable(name: string, value: string): void {
+  const field = name === "authorization" ? "authentication" : "token";
+  const what = `The ${field} of a push notification`;
+  if (value.length > LONGEST_HEADER)
+    throw new ServiceError("invalid_request", `${what} has more than ${LONGEST_HEADER} characters`);
+  try {
+    validateHeaderValue(name, value);
+  } catch {
+    throw new ServiceError("invalid_request", `${what} has characters that no header can have`, {
+      detail: "It may have visible ASCII characters and spaces, and no line breaks.",
+    });
+  }
+}
+
 /** Stores what is sent together with the change that it is about. */
 export function pushChanges(events: Events): Participant {
   return async (change, tx) => {
@@ -110,19 +149,21 @@ export function pushChanges(events: Events): Participant {
 export function createPushTarget(store: Store, fetch: Fetch): DeliveryTarget {
   return {
     name: TARGET,
+    receivers: {
+      of: (body) => (body as Message).config,
+      ofStream: (stream, tx) => tx.ids("A2aPush", "job_id", stream),
+      partyOf: async (id) => {
+        const row = await store.table("A2aPush").get(id);
+        return row ? new URL(row.config.url).origin : "";
+      },
+    },
     async send({ body, headers, signal }) {
-      const { config, event } = body as { config: string; event: unknown };
+      const { config, event } = body as Message;
       const row = await store.table("A2aPush").get(config);
       // The client no longer wants it.
       if (!row) return;
-      const { url, token, authentication } = row.config;
-      await postJson(fetch, url, {
-        headers: {
-          ...headers,
-          "content-type": "application/a2a+json",
-          ...(token !== "" && { "x-a2a-notification-token": token }),
-          ...(authentication && { authorization: `${authentication.scheme} ${authentication.credentials}` }),
-        },
+      await postJson(fetch, row.config.url, {
+        headers: { ...headers, "content-type": "application/a2a+json", ...headersOf(row.config) },
         body: JSON.stringify(event),
         signal,
       });

@@ -11,7 +11,7 @@ import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/open-questions.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
-import type { PushConfig } from "./push.ts";
+import { assertUsable, type PushConfig } from "./push.ts";
 import { contextOf } from "./states.ts";
 import { toStatus, toTask } from "./task.ts";
 
@@ -165,8 +165,10 @@ export class AgentRequests implements Server.A2ARequestHandler {
     return this.#parts.push.set({ id: config.id || url, taskId, url, token, authentication });
   }
 
-  #toConfig(config: PushConfig): Sdk.TaskPushNotificationConfig {
-    return { ...config, tenant: "" };
+  /** Without its secrets, which only its receiver has to know. */
+  #toConfig({ authentication, ...config }: PushConfig): Sdk.TaskPushNotificationConfig {
+    const shown = authentication && { ...authentication, credentials: "" };
+    return { ...config, token: "", authentication: shown, tenant: "" };
   }
 
   /** Starts a job, or answers a question of one; both once, however often the message is sent. */
@@ -176,6 +178,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const json = this.#sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
     const given = json.parts ?? [];
     const push = configuration?.taskPushNotificationConfig;
+    if (push?.url) assertUsable(push);
     // What happens from now on is sent: the answer below, too.
     if (push?.url && message.taskId) await this.#setPush((await this.#find(message.taskId)).id, push);
     if (message.taskId) return this.#answer(message, given, by);

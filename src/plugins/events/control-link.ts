@@ -19,7 +19,7 @@ import { CONTROL } from "./control-target.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { MessageIds } from "./message-ids.ts";
 import type { Outbox } from "./outbox.ts";
-import { laneOf, type OutboxRow } from "./outbox-table.ts";
+import { addressOf, laneOf, type OutboxRow } from "./outbox-table.ts";
 
 /** Stream of events that belong to no job. */
 export const SERVICE_STREAM = "service";
@@ -82,7 +82,12 @@ export class ControlLink implements Events, ControlSystem {
 
   /** Inside the transaction that removes a job: what waits to be sent about it is not mixed with a later job of its id. */
   async detach(tx: Transaction, stream: string): Promise<void> {
-    for (const { name } of this.#targets) await this.#parts.outbox.detach(tx, laneOf(name, stream));
+    for (const { name, receivers } of this.#targets) {
+      const addresses = (await receivers?.ofStream(stream, tx))?.map((each) => addressOf(name, each)) ?? [
+        name,
+      ];
+      for (const each of addresses) await this.#parts.outbox.detach(tx, laneOf(each, stream));
+    }
   }
 
   /** Makes the dispatcher check what was recorded for a stream. `keep` leaves it to be checked again. */
@@ -93,8 +98,10 @@ export class ControlLink implements Events, ControlSystem {
     for (const lane of lanes) this.#parts.dispatcher.wake(lane);
   }
 
-  async post(target: string, message: PostedMessage, tx?: Transaction): Promise<string> {
+  async post(name: string, message: PostedMessage, tx?: Transaction): Promise<string> {
     const eventId = this.#parts.ids.next();
+    const { receivers } = this.#targets.find((each) => each.name === name) ?? {};
+    const target = addressOf(name, receivers?.of(message.body));
     const { outbox, store, dispatcher } = this.#parts;
     if (!tx) {
       dispatcher.wake(await store.transaction((own) => outbox.insert(own, { eventId, target, ...message })));
@@ -155,14 +162,14 @@ export class ControlLink implements Events, ControlSystem {
       mode: account ? "connected" : "local",
       api_url: account?.api_url ?? null,
       workspace_id: account?.workspace_id ?? null,
-      targets: [...dispatcher.receivers].map((receiver) => receiver.health()),
+      targets: [...dispatcher.senders].map((sender) => sender.health()),
       registered_at: this.#registeredAt ?? null,
     };
   }
 
   async counts(): Promise<ControlCounts> {
     let delivered = 0;
-    for (const receiver of this.#parts.dispatcher.receivers) delivered += receiver.delivered;
+    for (const sender of this.#parts.dispatcher.senders) delivered += sender.delivered;
     return { ...(await this.#parts.outbox.counts()), delivered, dropped: this.#dropped };
   }
 

@@ -5,8 +5,9 @@ import { backoff } from "./breaker.ts";
 import type { LaneClaims } from "./lane-claims.ts";
 import type { ResolvedEventsOptions } from "./options.ts";
 import type { Outbox } from "./outbox.ts";
-import type { OutboxRow } from "./outbox-table.ts";
-import { Receiver } from "./receiver.ts";
+import { addressOf, type OutboxRow, readLane } from "./outbox-table.ts";
+import type { Receiver } from "./receiver.ts";
+import { Sender, type Sent } from "./sender.ts";
 
 /** Messages of a lane that are read per batch. */
 const BATCH = 50;
@@ -15,9 +16,12 @@ const FEWEST_ATTEMPTS = 8;
 /** Milliseconds between two looks for messages that other instances have stored, and nobody sends. */
 const POLL = 5000;
 
-interface Lane {
+/** The longest pause that a receiver gets which a caller named, milliseconds: it is not trusted. */
+const LONGEST_ASKED = 5 * 60_000;
+
+interface Lane extends Sent {
   readonly key: string;
-  readonly receiver: Receiver;
+  readonly sender: Sender<Lane>;
   /** Something was stored since it was last read. */
   woken: boolean;
   busy: boolean;
@@ -43,9 +47,9 @@ export interface DispatcherParts {
  */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
-  readonly #receivers = new Map<string, Receiver>();
+  /** By the name of their target. */
+  readonly #senders = new Map<string, Sender<Lane>>();
   readonly #lanes = new Map<string, Lane>();
-  readonly #ready = new Set<Lane>();
   readonly #working = new Set<Promise<void>>();
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #stop = new AbortController();
@@ -55,15 +59,16 @@ export class Dispatcher {
     if (parts.claims) this.#every(parts.poll ?? POLL, () => this.#load());
   }
 
-  get receivers(): Iterable<Receiver> {
-    return this.#receivers.values();
+  get senders(): Iterable<Sender<Lane>> {
+    return this.#senders.values();
   }
 
   /** Adds a target and sends what is waiting for it. */
   add(target: DeliveryTarget): void {
-    if (this.#receivers.has(target.name)) throw new Error(`Target "${target.name}" already exists`);
+    if (this.#senders.has(target.name)) throw new Error(`Target "${target.name}" already exists`);
     const { options, random } = this.#parts;
-    this.#receivers.set(target.name, new Receiver(target, { ...options.breaker, random }));
+    const breaker = { ...options.breaker, random };
+    this.#senders.set(target.name, new Sender(target, { breaker, places: options.concurrency }));
     void this.#load();
   }
 
@@ -84,7 +89,7 @@ export class Dispatcher {
   async close(grace: number): Promise<void> {
     this.#stop.abort();
     for (const timer of this.#timers) clearTimeout(timer);
-    for (const { timer } of this.#receivers.values()) clearTimeout(timer);
+    for (const { receiver } of this.#lanes.values()) clearTimeout(receiver.timer);
     const late = new Promise<void>((resolve) => setTimeout(resolve, grace).unref());
     await Promise.race([Promise.all(this.#working), late]);
     const { outbox, claims, log } = this.#parts;
@@ -102,38 +107,72 @@ export class Dispatcher {
     try {
       const lanes = await outbox.lanes();
       const taken = await claims?.ofOthers();
-      for (const lane of lanes) if (!this.#lanes.has(lane) && !taken?.has(lane)) this.wake(lane);
+      for (const lane of lanes) {
+        if (!this.#lanes.has(lane) && !taken?.has(lane) && !(await this.#split(lane))) this.wake(lane);
+      }
     } catch (error) {
       log.error("the waiting messages cannot be read", { error });
       if (!claims) this.#later(5000, () => void this.#load());
     }
   }
 
+  /** Whether a lane was one of an earlier version, in which the receivers of a target waited for each other. */
+  async #split(key: string): Promise<boolean> {
+    const { target, receiver } = readLane(key);
+    const { receivers } = this.#senders.get(target)?.target ?? {};
+    if (!receivers || receiver !== undefined) return false;
+    await this.#parts.outbox.split(key, (body) => addressOf(target, receivers.of(body)));
+    this.#later(0, () => void this.#load());
+    return true;
+  }
+
   #open(key: string): Lane | undefined {
-    const receiver = this.#receivers.get(key.slice(0, key.indexOf("|")));
-    if (!receiver) return undefined;
-    const lane: Lane = { key, receiver, woken: true, busy: false };
+    const { target, receiver: name } = readLane(key);
+    const sender = this.#senders.get(target);
+    if (!sender) return undefined;
+    const receivers = name === undefined ? undefined : sender.target.receivers;
+    const state = { party: "", pace: undefined, woken: true, busy: receivers !== undefined };
+    const lane: Lane = { key, sender, receiver: sender.receiver(), ...state };
     this.#lanes.set(key, lane);
+    if (receivers) void this.#identify(lane, receivers.partyOf(name!));
     return lane;
+  }
+
+  /** Queues a lane once it is known who its receiver belongs to. */
+  async #identify(lane: Lane, party: Promise<string>): Promise<void> {
+    try {
+      lane.party = await party;
+    } catch (error) {
+      this.#parts.log.debug("it is not known who a receiver belongs to", { lane: lane.key, error });
+    }
+    lane.busy = false;
+    this.#queue(lane);
   }
 
   #queue(lane: Lane): void {
     if (lane.busy || lane.receiver.parked.has(lane.key)) return;
-    this.#ready.add(lane);
-    this.#pump();
+    // Waits for its turn: it is queued once.
+    lane.busy = true;
+    lane.sender.add(lane);
+    this.#pump(lane.sender);
   }
 
-  #pump(): void {
-    for (const lane of this.#ready) {
-      if (this.#stop.signal.aborted || this.#working.size >= this.#parts.options.concurrency) return;
-      this.#ready.delete(lane);
-      lane.busy = true;
-      const work = this.#work(lane).finally(() => {
+  #pump(sender: Sender<Lane>): void {
+    while (!this.#stop.signal.aborted) {
+      const turn = sender.take();
+      if (!turn) return;
+      const work = this.#work(turn.item).finally(() => {
         this.#working.delete(work);
-        this.#pump();
+        turn.leave();
+        this.#pump(sender);
       });
       this.#working.add(work);
     }
+  }
+
+  #forget(lane: Lane): void {
+    this.#lanes.delete(lane.key);
+    lane.sender.forget(lane);
   }
 
   async #work(lane: Lane): Promise<void> {
@@ -161,19 +200,20 @@ export class Dispatcher {
     const { outbox, claims } = this.#parts;
     lane.woken = false;
     if (claims && !claims.has(lane.key) && !(await claims.take(lane.key))) {
-      this.#lanes.delete(lane.key);
+      this.#forget(lane);
       this.#parts.tell?.(lane.key);
       this.#resumeAfterPause(lane.receiver);
       return undefined;
     }
-    const rows = await outbox.head(lane.key, BATCH);
+    // A receiver that a caller named has its place for one message only.
+    const rows = await outbox.head(lane.key, lane.sender.target.receivers ? 1 : BATCH);
     if (rows.length === 0) {
       // A forgotten lane is read from its start again: delivered messages must be removed by then.
       const settled = await outbox.settle();
       if (!lane.woken) {
         if (!settled) return 1000;
         await claims?.release(lane.key);
-        if (!lane.woken) this.#lanes.delete(lane.key);
+        if (!lane.woken) this.#forget(lane);
       }
       // It may have been chosen as the probe; then another one must be.
       this.#resumeAfterPause(lane.receiver);
@@ -187,7 +227,7 @@ export class Dispatcher {
         this.#park(lane);
         return undefined;
       }
-      const error = await this.#attempt(lane.receiver, row);
+      const error = await this.#attempt(lane, row);
       if (error && this.#stop.signal.aborted) return undefined;
       const wait = error ? await this.#fail(lane, row, error) : this.#succeed(lane, row);
       if (wait !== undefined) return wait;
@@ -196,10 +236,11 @@ export class Dispatcher {
     return undefined;
   }
 
-  async #attempt(receiver: Receiver, row: OutboxRow): Promise<DeliveryError | undefined> {
+  async #attempt(lane: Lane, row: OutboxRow): Promise<DeliveryError | undefined> {
     const timeout = AbortSignal.timeout(this.#parts.options.timeout);
+    const began = performance.now();
     try {
-      await receiver.target.send({
+      await lane.sender.target.send({
         idempotencyKey: row.event_id,
         stream: row.stream,
         // A secret may have become known since it was stored.
@@ -213,33 +254,30 @@ export class Dispatcher {
     } catch (error) {
       if (error instanceof DeliveryError) return error;
       return new DeliveryError(error instanceof Error ? error.message : String(error), { cause: error });
+    } finally {
+      lane.sender.noteDuration(lane, performance.now() - began);
     }
   }
 
   #succeed(lane: Lane, row: OutboxRow): undefined {
     const { receiver } = lane;
-    receiver.delivered++;
     this.#parts.outbox.delivered(row);
-    const paused = receiver.breaker.pausedUntil !== undefined;
     receiver.breaker.succeed();
-    if (receiver.breaker.pausedUntil !== undefined) return;
-    if (paused) this.#parts.log.info("deliveries work again", { target: receiver.target.name });
-    this.#release(receiver);
+    this.#note(lane);
+    if (receiver.breaker.pausedUntil === undefined) this.#release(receiver);
   }
 
   async #fail(lane: Lane, row: OutboxRow, error: DeliveryError): Promise<number | undefined> {
     const { outbox, options, log, random } = this.#parts;
-    const { receiver } = lane;
-    const target = receiver.target.name;
-    receiver.lastError = this.#parts.redactor.text(error.message);
+    const { receiver, sender } = lane;
+    const target = sender.target.name;
     const old = this.#now - Date.parse(row.created_at) > options.maxAge;
     const dead = error.permanent || (old && row.attempts + 1 >= FEWEST_ATTEMPTS);
-    const paused = receiver.breaker.pausedUntil !== undefined;
     // A receiver that refuses one message is reachable.
     if (error.permanent) receiver.breaker.succeed();
-    else receiver.breaker.fail(this.#now, error.retryAfter);
+    else receiver.breaker.fail(this.#now, pauseOf(error, sender.target));
     if (receiver.breaker.pausedUntil === undefined) this.#release(receiver);
-    else if (!paused) log.warn("messages are waiting: deliveries fail", { target, reason: error.message });
+    this.#note(lane, error);
     await outbox.failed(row, error, dead ? "dead" : "waiting");
     if (dead) {
       log.error("a message became a dead letter", {
@@ -258,6 +296,17 @@ export class Dispatcher {
     }
     this.#park(lane);
     return undefined;
+  }
+
+  /** Notes the outcome of an attempt, and logs where it changes how deliveries to the target are. */
+  #note({ sender, receiver }: Lane, error?: DeliveryError): void {
+    const { log, redactor } = this.#parts;
+    const target = sender.target.name;
+    const { before, now } = sender.noteOutcome(receiver, error && redactor.text(error.message));
+    if (now && !before) log.info("deliveries work again", { target });
+    if (before && !now) {
+      log.warn("messages are waiting: deliveries fail", { target, reason: error?.message ?? null });
+    }
   }
 
   /** Keeps a lane until its receiver's pause is over. */
@@ -311,4 +360,10 @@ export class Dispatcher {
   get #now(): number {
     return this.#parts.clock().getTime();
   }
+}
+
+/** The pause that a receiver has asked for. */
+function pauseOf({ retryAfter }: DeliveryError, target: DeliveryTarget): number | undefined {
+  if (retryAfter === undefined || !target.receivers) return retryAfter;
+  return Math.min(retryAfter, LONGEST_ASKED);
 }

@@ -5,7 +5,7 @@ import { atLeast, checkOptions, wholeAtLeast } from "../../core/base/check-optio
 export interface EventsOptions {
   /** Time for one attempt. @default 10 */
   timeout?: number;
-  /** Streams that are sent concurrently. @default 16 */
+  /** Streams that are sent concurrently to each target. @default 16 */
   concurrency?: number;
   /** Wait after a failed attempt, doubled each time up to `max`. @default { initial: 0.5, max: 60 } */
   backoff?: { initial?: number; max?: number };

@@ -29,6 +29,17 @@ declare module "../../core/store/store.ts" {
   }
 }
 
+/** The name in a row of a target, or of one of its receivers, where it has several. */
+export function addressOf(target: string, receiver: string | undefined): string {
+  return receiver === undefined ? target : `${target}:${receiver}`;
+}
+
+/** The target of a lane, and its receiver, where the target has several. */
+export function readLane(lane: string): { readonly target: string; readonly receiver: string | undefined } {
+  const [target, receiver] = lane.slice(0, lane.indexOf("|")).split(":");
+  return { target: target!, receiver };
+}
+
 /** Messages of one lane are sent one after the other. */
 export function laneOf(target: string, stream: string): string {
   return `${target}|${stream}`;

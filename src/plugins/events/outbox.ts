@@ -80,6 +80,17 @@ export class Outbox {
     return items.filter((row) => !delivered.has(row.id));
   }
 
+  /** Gives each message of a lane that an earlier version stored for all receivers of a target the lane of its own. */
+  async split(lane: string, addressOf: (body: unknown) => string): Promise<void> {
+    const ids = await this.#table.ids({ where: { lane }, limit: Number.POSITIVE_INFINITY });
+    await this.#parts.store.transaction(async (tx) => {
+      for (const id of ids) {
+        const row = await tx.get("Outbox", id);
+        if (row) await tx.change("Outbox", id, () => ({ ...row, target: addressOf(row.body) }));
+      }
+    });
+  }
+
   /** Inside the transaction that removes a job: its waiting messages come before those of a later job of its id. */
   async detach(tx: Transaction, lane: string): Promise<void> {
     for (const id of await tx.ids("Outbox", "lane", lane))

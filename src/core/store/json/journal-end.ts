@@ -111,7 +111,7 @@ export class JournalEnd {
   }
 
   async #undo(error: unknown): Promise<void> {
-    if ((await this.#cutBack()) && isNoRoom(error)) this.#health.noteFailure(error);
+    if (await this.#cutBack()) this.#health.noteFailure(error);
   }
 
   /**
