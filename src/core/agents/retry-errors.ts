@@ -1,4 +1,5 @@
 import { type Duration, toMilliseconds } from "../base/duration.ts";
+import { parseRetryAfter } from "../base/retry-after.ts";
 
 /**
  * Thrown by a step's function: the step fails immediately, whatever retries it has left. For errors that a
@@ -48,14 +49,5 @@ function readAfter(after: Duration | Date | { get(name: string): string | null }
     throw new TypeError(
       'A RetryAfterError needs a duration such as "30s", a date, or the headers of a response',
     );
-  return readHeader(after.get("retry-after"));
-}
-
-/** A number of seconds, or a date (RFC 9110, section 10.2.3). */
-function readHeader(text: string | null): number | Date | undefined {
-  if (text === null) return undefined;
-  if (/^\s*\d+\s*$/.test(text)) return Number(text) * 1000;
-  // Only dates with a weekday or a year first: `Date` takes much else for a date.
-  const time = /^\s*(?:[A-Z][a-z]{2,8},|\d{4}-)/.test(text) ? Date.parse(text) : Number.NaN;
-  return Number.isNaN(time) ? undefined : new Date(time);
+  return parseRetryAfter(after.get("retry-after"));
 }

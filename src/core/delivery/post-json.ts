@@ -1,3 +1,4 @@
+import { readRetryAfter } from "../base/retry-after.ts";
 import { DeliveryError } from "./events.ts";
 
 /** The longest time that a receiver's Retry-After can delay deliveries. */
@@ -35,7 +36,7 @@ export async function postJson(
   throw new DeliveryError(`responded with ${status}${text === "" ? "" : `: ${text}`}`, {
     status,
     permanent: status >= 400 && status < 500 && !PASSING.has(status),
-    retryAfter: readRetryAfter(response.headers.get("retry-after")),
+    retryAfter: pauseOf(response.headers),
   });
 }
 
@@ -68,9 +69,7 @@ async function readExcerpt(response: Response): Promise<string> {
   }
 }
 
-/** Seconds or an HTTP date (RFC 9110, section 10.2.3). */
-function readRetryAfter(value: string | null): number | undefined {
-  if (value === null) return undefined;
-  const wait = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return Number.isFinite(wait) ? Math.min(Math.max(wait, 0), LONGEST_PAUSE) : undefined;
+function pauseOf(headers: Headers): number | undefined {
+  const wait = readRetryAfter(headers.get("retry-after"), new Date());
+  return wait === undefined ? undefined : Math.min(wait, LONGEST_PAUSE);
 }

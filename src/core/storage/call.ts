@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { readRetryAfter } from "../base/retry-after.ts";
 import { isPassing, StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
 
 /** The network and time, for tests. */
@@ -156,16 +157,10 @@ interface PauseFacts {
 
 function pauseOf(response: Response | undefined, { attempt, random, now }: PauseFacts): number {
   const full = Math.min(FIRST_PAUSE * 2 ** attempt, LONGEST_PAUSE);
-  return Math.max(full / 2 + (full / 2) * random(), retryAfter(response?.headers.get("retry-after"), now));
-}
-
-/** Milliseconds of a `Retry-After` header, in seconds or as a date. */
-function retryAfter(header: string | null | undefined, now: Date): number {
-  if (!header) return 0;
-  const seconds = Number(header);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
-  const at = Date.parse(header);
-  return Number.isNaN(at) ? 0 : Math.max(0, at - now.getTime());
+  return Math.max(
+    full / 2 + (full / 2) * random(),
+    readRetryAfter(response?.headers.get("retry-after"), now) ?? 0,
+  );
 }
 
 const WORDS: Readonly<Record<StorageFailureReason, string>> = {

@@ -1,3 +1,4 @@
+import { parseRetryAfter } from "../../core/base/retry-after.ts";
 import type { AwsCredentials } from "../../core/storage/sign-v4.ts";
 import { DeployError } from "../../deploy/errors.ts";
 import { networkCode } from "../../deploy/network.ts";
@@ -199,12 +200,12 @@ function toCloudError(error: unknown, call: string): unknown {
       cause: error,
     });
   const status = $metadata?.httpStatusCode ?? 0;
-  const seconds = Number($response?.headers?.["retry-after"]);
+  const after = parseRetryAfter($response?.headers?.["retry-after"]);
   const text = status === 0 ? `${call} got no response (${message || name})` : message;
   return new CloudError(text, {
     status,
     code: name,
-    retryAfter: Number.isFinite(seconds) ? seconds * 1000 : undefined,
+    retryAfter: typeof after === "number" ? after : undefined,
     // The SDK's error itself holds the signed request; its cause only the failure of the connection.
     cause: status === 0 ? Object.assign(new Error(message), { code: networkCode(error) }) : undefined,
   });

@@ -1,4 +1,5 @@
-import { CloudError, readRetryAfter } from "../cloud/cloud-error.ts";
+import { readRetryAfter } from "../../core/base/retry-after.ts";
+import { CloudError } from "../cloud/cloud-error.ts";
 import type { RestRefusal } from "../cloud/rest.ts";
 
 interface GoogleErrorBody {

@@ -41,12 +41,3 @@ export function isTransient(error: CloudError): boolean {
   if (status === 0 || status === 408 || status === 429 || (status >= 500 && status !== 501)) return true;
   return /^(Throttl|TooManyRequests|RequestLimitExceeded|RequestThrottled|SlowDown)/.test(code);
 }
-
-/** Milliseconds of a `Retry-After` header, in seconds or as a date. */
-export function readRetryAfter(header: string | null | undefined, now: Date): number | undefined {
-  if (!header) return undefined;
-  const seconds = Number(header);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
-  const at = Date.parse(header);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now.getTime());
-}

@@ -1,5 +1,6 @@
+import { readRetryAfter } from "../../core/base/retry-after.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
-import { CloudError, readRetryAfter } from "../cloud/cloud-error.ts";
+import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
 import { explainFailure } from "../cloud/explain-failure.ts";
 import type { RestRefusal, RestRequest } from "../cloud/rest.ts";
