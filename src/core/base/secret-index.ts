@@ -1,15 +1,23 @@
 /** Characters at the end of a text from which on they may be the beginning of a known one. */
 const SHORTEST_START = 2;
 
-/** Finds any of many fixed texts; its speed does not depend on how many there are. */
+/** Characters that are hashed together. */
+const BLOCK = 3;
+
+/**
+ * Finds any of many fixed texts; its speed does not depend on how many there are. Like the search of Wu and Manber, it
+ * looks at the end of a window of `prefixLength` characters, and mostly moves on by all but two of them.
+ */
 export class SecretIndex {
   readonly #prefixLength: number;
   /**
    * Texts by their first characters, then by length: many keys of one vendor start with the same characters.
    */
   readonly #byPrefix = new Map<string, Map<number, Set<string>>>();
-  /** Whether a text starts with three characters of this hash: avoids most lookups. */
+  /** Whether a text starts with a block of this hash: avoids most lookups. */
   readonly #filter = new Uint8Array(1 << 16);
+  /** How far the window can move where its last block has this hash, as no text has such a block nearer to its prefix's end. */
+  readonly #shifts: Uint8Array;
   /** The beginnings of texts that are shorter than a prefix, from `SHORTEST_START` characters on. */
   readonly #starts = new Set<string>();
   #longest = 0;
@@ -17,6 +25,7 @@ export class SecretIndex {
   /** `prefixLength` is the length of the shortest text that will be added. */
   constructor(prefixLength: number) {
     this.#prefixLength = prefixLength;
+    this.#shifts = new Uint8Array(1 << 16).fill(prefixLength - BLOCK + 1);
   }
 
   get size(): number {
@@ -30,6 +39,10 @@ export class SecretIndex {
       this.#byPrefix.set(prefix, lengths);
       lengths.set(text.length, (lengths.get(text.length) ?? new Set()).add(text));
       this.#filter[hash(text, 0)] = 1;
+      for (let at = 0; at + BLOCK <= prefix.length; at++) {
+        const block = hash(text, at);
+        this.#shifts[block] = Math.min(this.#shifts[block]!, prefix.length - BLOCK - at);
+      }
       this.#longest = Math.max(this.#longest, text.length);
       for (let end = SHORTEST_START; end < prefix.length; end++) this.#starts.add(prefix.slice(0, end));
     }
@@ -88,18 +101,24 @@ export class SecretIndex {
   #next(text: string, from: number): { start: number; end: number } | undefined {
     if (this.#byPrefix.size === 0) return undefined;
     const last = text.length - this.#prefixLength;
-    const filter = this.#filter;
-    // Each character is read once, not once for each of the three hashes that include it.
-    let first = text.charCodeAt(from);
-    let second = text.charCodeAt(from + 1);
-    for (let start = from; start <= last; start++) {
-      const third = text.charCodeAt(start + 2);
-      const mayBegin = filter[mix(first, second, third)] === 1;
-      first = second;
-      second = third;
-      if (!mayBegin) continue;
+    const toBlock = this.#prefixLength - BLOCK;
+    const shifts = this.#shifts;
+    let start = from;
+    while (start <= last) {
+      const at = start + toBlock;
+      // As `hash` does: a call for each block would be most of the calls that a job makes.
+      const block =
+        ((text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) * 31 + text.charCodeAt(at + 2) * 7) & 0xff_ff;
+      const shift = shifts[block]!;
+      if (shift > 0) {
+        start += shift;
+        continue;
+      }
       let end = this.#endAt(text, start);
-      if (end === undefined) continue;
+      if (end === undefined) {
+        start++;
+        continue;
+      }
       for (let inside = start + 1; inside < end && inside <= last; inside++) {
         end = Math.max(end, this.#endAt(text, inside) ?? end);
       }
@@ -119,10 +138,7 @@ export class SecretIndex {
   }
 }
 
+/** Of the block at a position. */
 function hash(text: string, at: number): number {
-  return mix(text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2));
-}
-
-function mix(first: number, second: number, third: number): number {
-  return ((first * 31 + second) * 31 + third * 7) & 0xff_ff;
+  return ((text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) * 31 + text.charCodeAt(at + 2) * 7) & 0xff_ff;
 }

@@ -1,0 +1,121 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { findBuild } from "../_built.ts";
+
+/** What one request costs: calls of the package's functions, bytes that are written, and syncs. */
+interface Cost {
+  readonly calls: number;
+  readonly bytes: number;
+  readonly syncs: number;
+}
+
+/**
+ * The most that each may cost. They may only become lower: what adds a call to each job slows every user down. A change
+ * that needs more takes it from somewhere else, or says here why it is worth it.
+ */
+const MOST = {
+  "start, one step and end of a job": { calls: 1600, bytes: 4300, syncs: 3 },
+  "start, one step and end of a job, with a control system": { calls: 2650, bytes: 7200, syncs: 6 },
+  "a read of a job": { calls: 60, bytes: 0, syncs: 0 },
+} satisfies Record<string, Cost>;
+
+const SERVICE = fileURLToPath(new URL("_service.mjs", import.meta.url));
+const KEY = "key-of-this-test";
+/** The least of several is that of a request beside which no timer of the service fell due. */
+const ROUNDS = 12;
+/** V8 compiles functions that are called often, and inlined calls count all the same: only the first ones differ. */
+const WARM_UP = 30;
+
+async function serviceOf(control = "") {
+  const dataDir = await mkdtemp(join(tmpdir(), "cost-"));
+  const child = fork(SERVICE, [join(await findBuild(), "dist"), dataDir, control], { execArgv: [] });
+  onTestFinished(async () => {
+    const ended = once(child, "exit");
+    if (child.exitCode === null && child.send("end")) await ended;
+    await rm(dataDir, { recursive: true, force: true });
+  });
+  const [{ url }] = (await once(child, "message")) as [{ url: string }];
+  const take = async (): Promise<Cost> => {
+    const taken = once(child, "message");
+    child.send("take");
+    return (await taken)[0] as Cost;
+  };
+  const request = async (path: string, body?: object) => {
+    const init = body && { method: "POST", body: JSON.stringify(body) };
+    const headers = { "X-API-Key": KEY, "Content-Type": "application/json" };
+    return (await fetch(`${url}${path}`, { ...init, headers })).json() as Promise<Record<string, unknown>>;
+  };
+  return { take, request };
+}
+
+/** A control system that takes everything. */
+async function controlSystem(): Promise<string> {
+  const server = createServer((request, response) => {
+    request
+      .resume()
+      .on("end", () => response.writeHead(200, { "Content-Type": "application/json" }).end("{}"));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** The least that something cost. */
+async function costOf(take: () => Promise<Cost>, work: (round: number) => Promise<unknown>): Promise<Cost> {
+  for (let round = 0; round < WARM_UP; round++) await work(round);
+  const costs: Cost[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    await delay(50);
+    await take();
+    await work(WARM_UP + round);
+    // What follows the response, such as the end of the job and its events.
+    await delay(100);
+    costs.push(await take());
+  }
+  const least = (key: keyof Cost) => Math.min(...costs.map((cost) => cost[key]));
+  return { calls: least("calls"), bytes: least("bytes"), syncs: least("syncs") };
+}
+
+const job = (round: number) => ({
+  job_context: {
+    ...{ workspace_id: "w", job_id: `job-${1000 + round}`, started_by: "test" },
+    ...{ started_at: "2026-01-31T09:30:00.000Z", mission_id: "m", mission_name: "Mission" },
+  },
+  job_fields: {},
+});
+
+describe("what a request costs does not grow", () => {
+  const check = (name: keyof typeof MOST, cost: Cost) => {
+    console.log(`${name}: ${cost.calls} calls, ${cost.bytes} bytes, ${cost.syncs} syncs`);
+    for (const key of ["calls", "bytes", "syncs"] as const)
+      expect(cost[key], `${key} of ${name}`).toBeLessThanOrEqual(MOST[name][key]);
+  };
+
+  test("of a job and of a read", async () => {
+    const { take, request } = await serviceOf();
+    const started = await costOf(take, (round) => request("/agents/worker/jobs", job(round)));
+    expect((await request("/jobs/job-1000")).status).toBe("completed");
+    const read = await costOf(take, () => request("/jobs/job-1000"));
+    check("start, one step and end of a job", started);
+    check("a read of a job", read);
+  });
+
+  test("of a job with a control system", async () => {
+    const { take, request } = await serviceOf(await controlSystem());
+    const started = await costOf(take, (round) => request("/agents/worker/jobs", job(round)));
+    expect((await request("/jobs/job-1000")).status).toBe("completed");
+    check("start, one step and end of a job, with a control system", started);
+  });
+});
