@@ -15,6 +15,7 @@ import { removeCase, splitHistory } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, due, jobNotFound } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
+import { withLive } from "./live-values.ts";
 
 /** Default number of updates of each case in lists. */
 export const LISTED_UPDATES = 100;
@@ -29,9 +30,11 @@ export interface NewCase {
 /** Reads cases. Only the functions below write them, inside a unit. */
 export class Cases {
   readonly #store: Store;
+  readonly #clock: () => Date;
 
-  constructor(store: Store) {
+  constructor(store: Store, clock: () => Date = () => new Date()) {
     this.#store = store;
+    this.#clock = clock;
   }
 
   /** The case with all its updates. */
@@ -71,13 +74,13 @@ export class Cases {
 
   /** Cases without their updates. */
   async list(query?: ListQuery): Promise<Page<StoredCase>> {
-    const { items, total } = await this.#store.table("Case").list(query);
+    const { items, total } = await this.#store.table("Case").list(this.#withLive(query));
     return { items: items.map((item) => splitHistory(item).item), total };
   }
 
   /** Cases with the newest updates of each. */
   async listWithUpdates(query: ListQuery, newest: number): Promise<Page<Case>> {
-    const { items, total } = await this.#store.table("Case").list(query);
+    const { items, total } = await this.#store.table("Case").list(this.#withLive(query));
     const whole: Case[] = [];
     // One after another: a page of cases must not use the whole disk bandwidth.
     for (const item of items) whole.push(await this.#withUpdates(item, newest));
@@ -90,8 +93,18 @@ export class Cases {
     return this.#store.table("DeletedCase").list({ ...query, where });
   }
 
+  /** The ids of what `list` would return, all by default: read from the index alone. */
+  ids(query?: ListQuery): Promise<string[]> {
+    return this.#store.table("Case").ids(this.#withLive(query));
+  }
+
   countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
-    return this.#store.table("Case").countBy(field, query);
+    return this.#store.table("Case").countBy(field, this.#withLive(query));
+  }
+
+  /** The query about how long cases have taken so far, as that is what is shown of them. */
+  #withLive<Q extends ListQuery>(query: Q | undefined): Q | undefined {
+    return withLive(query, { now: () => this.#clock() });
   }
 
   async #withUpdates(found: StoredCase, newest?: number): Promise<Case> {

@@ -22,6 +22,7 @@ import { type Ending, pathTo } from "./ending.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
+import { withLive } from "./live-values.ts";
 import { removeWaits } from "./received-events.ts";
 import { refuseDeleted } from "./refuse-deleted.ts";
 
@@ -72,16 +73,20 @@ export type JobPatch = Partial<
 /** Knows what a job that runs has cost: it is stored with each step, but with the job only now and then. */
 export interface LiveCosts {
   of?: (jobId: string) => number | undefined;
+  /** Of all jobs that run here and have cost something, by id. */
+  all?: () => ReadonlyMap<string, number>;
 }
 
 /** Reads jobs. Only the functions below write them, inside a unit. */
 export class Jobs {
   readonly #store: Store;
   readonly #liveCosts: LiveCosts;
+  readonly #clock: () => Date;
 
-  constructor(store: Store, liveCosts: LiveCosts = {}) {
+  constructor(store: Store, liveCosts: LiveCosts = {}, clock: () => Date = () => new Date()) {
     this.#store = store;
     this.#liveCosts = liveCosts;
+    this.#clock = clock;
   }
 
   /** Jobs that lost data in a store repair, and that must not resume by themselves. */
@@ -117,17 +122,20 @@ export class Jobs {
   }
 
   async list(query?: ListQuery): Promise<Page<StoredJob>> {
-    const { items, total } = await this.#store.table("Job").list(query);
-    return { items: items.map((job) => this.#withCost(job)), total };
+    const live = this.#withLive(query);
+    const { items, total } = await this.#store.table("Job").list(live);
+    // What is shown is what was searched: a job that runs may cost more by now.
+    const costs = live?.live?.values?.total_cost;
+    return { items: items.map((job) => this.#withCost(job, costs?.get(job.id))), total };
   }
 
   countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
-    return this.#store.table("Job").countBy(field, query);
+    return this.#store.table("Job").countBy(field, this.#withLive(query));
   }
 
   /** The ids of what `list` would return, all by default: read from the index alone. */
   ids(query?: ListQuery): Promise<string[]> {
-    return this.#store.table("Job").ids(query);
+    return this.#store.table("Job").ids(this.#withLive(query));
   }
 
   /** The children of a job that have not ended and end with it. */
@@ -135,6 +143,11 @@ export class Jobs {
     const where = { parent_id: id, status: ["stopped", "in_progress", "awaiting", "cancelling"] };
     const { items } = await this.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
     return items.filter(({ parent }) => parent && !parent.detached);
+  }
+
+  /** What jobs that run here have cost so far, by id. */
+  costsNow(): ReadonlyMap<string, number> {
+    return this.#liveCosts.all?.() ?? new Map();
   }
 
   /** Lines of a job's run log after number `after`. */
@@ -151,9 +164,14 @@ export class Jobs {
     return [...beginning, ...end];
   }
 
-  #withCost(job: StoredJob): StoredJob {
-    const total_cost = this.#liveCosts.of?.(job.id);
+  #withCost(job: StoredJob, searched?: number): StoredJob {
+    const total_cost = isTerminal(job.status) ? undefined : (searched ?? this.#liveCosts.of?.(job.id));
     return total_cost === undefined ? job : { ...job, total_cost };
+  }
+
+  /** The query about what jobs cost now, and how long they have taken so far, as that is what is shown of them. */
+  #withLive<Q extends ListQuery>(query: Q | undefined): Q | undefined {
+    return withLive(query, { now: () => this.#clock(), costs: this.#liveCosts.all });
   }
 }
 

@@ -232,6 +232,12 @@ export class ActiveRuns {
       const run = this.#runs.get(id);
       return run && !run.isOver ? run.limits.spent : undefined;
     };
+    parts.liveCosts.all = () => {
+      const spent = new Map<string, number>();
+      for (const [id, run] of this.#runs)
+        if (!run.isOver && run.limits.spent > 0) spent.set(id, run.limits.spent);
+      return spent;
+    };
   }
 
   /** Gives the jobs that were started by earlier processes the concurrency keys that they keep to their ends. */

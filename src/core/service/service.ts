@@ -323,8 +323,8 @@ export function createScope(options: ResolvedOptions): Container {
   scope.factory(EMISSIONS, () => new Emissions(redactor));
   scope.class(LEDGER, Ledger, [STORE, EMITTER, CLOCK, REDACTOR]);
   const liveCosts: LiveCosts = {};
-  scope.factory(JOBS, () => new Jobs(scope.get(STORE), liveCosts));
-  scope.class(CASES, Cases, [STORE]);
+  scope.factory(JOBS, () => new Jobs(scope.get(STORE), liveCosts, scope.get(CLOCK)));
+  scope.class(CASES, Cases, [STORE, CLOCK]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
   scope.factory(BUDGETS, () => {
     const [store, ledger, agents] = [scope.get(STORE), scope.get(LEDGER), scope.get(AGENTS)];

@@ -1,7 +1,7 @@
 import { getOrMake } from "../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { compareValues } from "./column.ts";
-import type { Condition, IndexValue, ListQuery } from "./store.ts";
+import type { Condition, IndexValue, ListQuery, LiveValues } from "./store.ts";
 import type { TableIndex } from "./table-index.ts";
 
 /** The slots of one page of a query, in order, and how many match in all. */
@@ -61,7 +61,12 @@ function planOf(index: TableIndex, query: ListQuery): MaybePromise<Plan> {
   const needle = query.search?.toLowerCase() ?? "";
   // A search takes its time, in which a facet may get other values.
   const where = needle === "" ? conditions.flatMap((each) => byValues(index, each)) : conditions;
-  const tests = where.map(([field, condition]) => testOf(index, field, condition));
+  const tests = where.map(([field, condition]) => {
+    const live = laidOver(index, field, query.live);
+    if (!live) return testOf(index, field, condition);
+    const matches = matcher(condition);
+    return (slot: number) => matches(live(slot));
+  });
   const candidates = fewest(index, where);
   if (needle === "") return { tests, candidates, total: totalOf(index, where) };
   return andThen(textTest(index, needle, candidates?.count ?? index.size), (test) => ({
@@ -96,7 +101,9 @@ function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
   const order = isNear ? index.order(field) : undefined;
   if (order === undefined) {
     const source = candidates?.slots() ?? allSlots(index);
-    return best(source, matches, { skip, limit, compare: directed(index, field, descending) });
+    const live = laidOver(index, field, query.live);
+    const compare = live ? byLive(index, live, descending) : directed(index, field, descending);
+    return best(source, matches, { skip, limit, compare });
   }
 
   const slots: number[] = [];
@@ -162,6 +169,33 @@ function directed(index: TableIndex, field: string, descending: boolean): (a: nu
   if (field === "id") return (a, b) => ascending(b, a);
   const byId = index.comparison("id");
   return (a, b) => compareValues(index.valueOf(field, b), index.valueOf(field, a)) || byId(a, b);
+}
+
+/** The values of a field with the live ones laid over those of the index; nothing where there are none. */
+function laidOver(
+  index: TableIndex,
+  field: string,
+  live: LiveValues | undefined,
+): ((slot: number) => IndexValue) | undefined {
+  const own = live?.values?.[field];
+  if (own && own.size > 0) return (slot) => own.get(index.idOf(slot)!) ?? index.valueOf(field, slot);
+  const { elapsed } = live ?? {};
+  if (elapsed?.field !== field) return undefined;
+  const statuses = new Set<IndexValue>(elapsed.status);
+  return (slot) => {
+    if (!statuses.has(index.valueOf("status", slot))) return index.valueOf(field, slot);
+    return elapsed.now - Number(index.valueOf(elapsed.since, slot));
+  };
+}
+
+function byLive(
+  index: TableIndex,
+  live: (slot: number) => IndexValue,
+  descending: boolean,
+): (a: number, b: number) => number {
+  const byId = index.comparison("id");
+  const sign = descending ? -1 : 1;
+  return (a, b) => sign * compareValues(live(a), live(b)) || byId(a, b);
 }
 
 function readSort(index: TableIndex, sort: string | undefined): { field: string; descending: boolean } {

@@ -113,6 +113,21 @@ export interface ListQuery {
   readonly limit?: number;
   /** @default 0 */
   readonly skip?: number;
+  /** Newer values than those of the index: `where` and `sort` are about these. */
+  readonly live?: LiveValues;
+}
+
+/** Values of numeric index fields that are not stored yet. Neither facets nor sorted fields have any. */
+export interface LiveValues {
+  /** By field and id. */
+  readonly values?: Readonly<Record<string, ReadonlyMap<string, number>>>;
+  /** A field that is the time since another one, in milliseconds, while the field `status` has one of these values. */
+  readonly elapsed?: {
+    readonly field: string;
+    readonly since: string;
+    readonly now: number;
+    readonly status: readonly string[];
+  };
 }
 
 export interface Page<T> {
@@ -133,7 +148,10 @@ export interface Table<T extends Entity> {
   /** The ids of what `list` would return, without reading it. @default all */
   ids(query?: ListQuery): Promise<string[]>;
   /** Number of matching entities per value of a facet. @default all */
-  countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
+  countBy(
+    field: string,
+    query?: Pick<ListQuery, "where" | "search" | "live">,
+  ): Promise<Record<string, number>>;
   /** Rejects with `StoreConflictError` if the id already exists. */
   insert(entity: T): Promise<void>;
   /**

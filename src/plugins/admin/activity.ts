@@ -1,6 +1,6 @@
 import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
-import { type EntityStatus, FAILED, RUNNING } from "../../core/models/entity-status.ts";
+import { type EntityStatus, FAILED, isTerminal, RUNNING } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 
 const HOUR = 3_600_000;
@@ -32,6 +32,8 @@ export class Activity {
   readonly #hours = new Map<number, Record<Outcome, number>>();
   #day = 0;
   #cost = 0;
+  /** How much of the cost of each open job is in that of today. */
+  readonly #spent = new Map<string, number>();
   #partial = false;
   #counting: Promise<void> | undefined;
   #counted = false;
@@ -53,7 +55,7 @@ export class Activity {
           this.#count(previous, -1);
           this.#count(job, 1);
         }
-        this.#spend(job.total_cost - previous.total_cost);
+        this.#spend(job, previous);
       }),
     ];
   }
@@ -63,6 +65,7 @@ export class Activity {
     if (this.#isShared && this.#counted && begun - this.#countedAt > STALE) {
       this.#counting = undefined;
       this.#cost = 0;
+      this.#spent.clear();
     }
     if (!this.#counting) this.#countedAt = begun;
     this.#counting ??= this.#countAll();
@@ -74,7 +77,7 @@ export class Activity {
     for (const from of this.#hours.keys()) if (from < hours[0]!) this.#hours.delete(from);
     return {
       hours: hours.map((from) => ({ from, counts: this.#hours.get(from) ?? none() })),
-      costToday: this.#cost,
+      costToday: this.#cost + this.#notStored(),
       costIsPartial: this.#partial,
     };
   }
@@ -95,10 +98,19 @@ export class Activity {
     this.#hours.set(from, counts);
   }
 
-  #spend(amount: number): void {
-    if (!this.#counting || this.#isShared || amount === 0) return;
+  #spend(job: StoredJob, previous: StoredJob): void {
+    if (!this.#counting || this.#isShared) return;
     this.#rollOver(this.#clock().getTime());
-    this.#cost += amount;
+    this.#cost += job.total_cost - (this.#spent.get(job.id) ?? previous.total_cost);
+    if (isTerminal(job.status)) this.#spent.delete(job.id);
+    else this.#spent.set(job.id, job.total_cost);
+  }
+
+  /** What jobs that run have cost since they were last stored. */
+  #notStored(): number {
+    let sum = 0;
+    for (const [id, cost] of this.#jobs.costsNow()) sum += cost - (this.#spent.get(id) ?? cost);
+    return sum;
   }
 
   #rollOver(now: number): void {
@@ -134,7 +146,10 @@ export class Activity {
     const where = { updated_at: { gte: dayOf(now), lt: now }, total_cost: { gte: Number.MIN_VALUE } };
     for (let skip = 0; skip < MOST_READ; skip += 500) {
       const { items, total } = await this.#jobs.list({ where, sort: "id", limit: 500, skip });
-      for (const job of items) this.#cost += job.total_cost;
+      for (const job of items) {
+        this.#cost += job.total_cost;
+        if (!isTerminal(job.status)) this.#spent.set(job.id, job.total_cost);
+      }
       this.#partial = total > MOST_READ;
       if (items.length < 500) return;
     }

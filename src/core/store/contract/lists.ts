@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
-import type { Store } from "../store.ts";
+import type { ListQuery, Store } from "../store.ts";
 import type { StoreTest } from "./fixtures.ts";
 import { at, makeCase, makeJob, millis, STATUSES, seeded } from "./fixtures.ts";
 
@@ -137,6 +137,43 @@ export function listTests(test: StoreTest): void {
     }
     const statuses = (await Promise.all(found)).flatMap((items) => items.map(({ status }) => status));
     assert.deepEqual([...new Set(statuses)], ["failed"]);
+  });
+
+  test("find and order by live values laid over the stored ones", async (store) => {
+    const jobs = store.table("Job");
+    const made: [string, Partial<StoredJob>][] = [
+      ["runs", { status: "in_progress", total_cost: 0.01, created_at: at(2) }],
+      ["waits", { status: "awaiting", total_cost: 3, created_at: at(5) }],
+      ["queued", { status: "stopped", total_cost: 0, created_at: at(1) }],
+      ["short", { status: "completed", total_cost: 2, created_at: at(1), finished_at: at(2) }],
+      ["long", { status: "failed", total_cost: 0.5, created_at: at(1), finished_at: at(8) }],
+    ];
+    for (const [id, fields] of made) await jobs.insert(makeJob(id, fields));
+    const live = {
+      values: { total_cost: new Map(Object.entries({ runs: 2.5, gone: 9 })) },
+      elapsed: {
+        ...{ field: "duration", since: "created_at", now: Date.parse(at(9)) },
+        status: ["in_progress", "awaiting", "cancelling"],
+      },
+    };
+    const ids = (query: ListQuery) => jobs.ids({ ...query, live });
+    const minutes = (count: number) => Date.parse(at(count)) - Date.parse(at(0));
+
+    assert.deepEqual(await ids({ sort: "-total_cost" }), ["waits", "runs", "short", "long", "queued"]);
+    assert.deepEqual(await ids({ sort: "total_cost" }), ["queued", "long", "short", "runs", "waits"]);
+    assert.deepEqual(await ids({ where: { total_cost: { gte: 2.5 } }, sort: "id" }), ["runs", "waits"]);
+    assert.deepEqual(await ids({ where: { total_cost: { lt: 0.1 } }, sort: "id" }), ["queued"]);
+    assert.deepEqual(await ids({ sort: "-duration" }), ["long", "runs", "waits", "short", "queued"]);
+    assert.deepEqual(await ids({ sort: "duration" }), ["queued", "short", "waits", "long", "runs"]);
+    const where = { duration: { gte: minutes(4) } };
+    assert.deepEqual(await ids({ where, sort: "id" }), ["long", "runs", "waits"]);
+    const page = await jobs.list({ where, sort: "-duration", limit: 1, skip: 1, live });
+    assert.deepEqual([page.items.map(({ id }) => id), page.total], [["runs"], 3]);
+    const dear = { total_cost: { gte: 2.5 } };
+    assert.deepEqual(await jobs.countBy("status", { where: dear, live }), { in_progress: 1, awaiting: 1 });
+    assert.deepEqual(await ids({ where: { ...dear, status: "in_progress" }, search: "RUN" }), ["runs"]);
+    assert.equal((await jobs.list({ where: dear, limit: 0, live })).total, 2);
+    assert.deepEqual(await jobs.ids({ where: dear }), ["waits"]);
   });
 
   test("agree with a plain scan after hundreds of random changes", async (store) => {

@@ -540,7 +540,7 @@ class PostgresStore implements Store, Source {
     const query = await this.#searchFirst(layout, asked);
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
-    const order = orderOf(layout, sortOf(layout, query.sort));
+    const order = orderOf(layout, sortOf(layout, query.sort), { live: query.live, parameters });
     const { limit = 50, skip = 0 } = query;
     const page = pageOf({ limit, skip }, parameters);
     const most = parameters.add(limit === Number.POSITIVE_INFINITY ? null : limit, "float8");
@@ -594,7 +594,7 @@ class PostgresStore implements Store, Source {
     await this.#checkFields(layout, query);
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
-    const order = orderOf(layout, sortOf(layout, query.sort));
+    const order = orderOf(layout, sortOf(layout, query.sort), { live: query.live, parameters });
     const rows = await this.#query(
       `select id from ${layout.table} where ${where} order by ${order} ${pageOf(query, parameters)}`,
       parameters.values,

@@ -1,4 +1,4 @@
-import type { Condition, IndexValue, ListQuery } from "../store.ts";
+import type { Condition, IndexValue, ListQuery, LiveValues } from "../store.ts";
 import { constant, toColumn, toPattern } from "./sql-text.ts";
 import { type FieldSql, INDEXED_LENGTH, LOWEST_NUMBER, numberOf, type TableLayout } from "./table-layout.ts";
 
@@ -17,13 +17,14 @@ export type Lower = (expression: string) => string;
 /** The condition that the entities of a query meet, as SQL. */
 export function conditionOf(
   layout: TableLayout,
-  query: Pick<ListQuery, "where" | "search">,
+  query: Pick<ListQuery, "where" | "search" | "live">,
   { parameters, lower }: { parameters: Parameters; lower: Lower },
 ): string {
   const parts: string[] = [];
   for (const [field, condition] of Object.entries(query.where ?? {})) {
     if (condition === undefined) continue;
-    parts.push(fieldCondition(layout.sqlOf(field), condition, parameters, lower));
+    const sql = laidOver(layout, field, query.live, parameters);
+    parts.push(fieldCondition(sql, condition, parameters, lower));
   }
   const needle = query.search?.toLowerCase() ?? "";
   if (needle !== "") {
@@ -54,14 +55,41 @@ export function countConditionOf(
 }
 
 /** The order of a query, as SQL: `null`, booleans, numbers, text; ties by id, ascending. */
-export function orderOf(layout: TableLayout, sort: string): string {
+export function orderOf(
+  layout: TableLayout,
+  sort: string,
+  { live, parameters }: { readonly live?: LiveValues | undefined; readonly parameters?: Parameters } = {},
+): string {
   const isDescending = sort.startsWith("-");
   const field = isDescending ? sort.slice(1) : sort;
   const direction = isDescending ? " desc nulls last" : " nulls first";
   if (field === "id") return isDescending ? "id desc" : "id";
-  const { text, number, start } = layout.sqlOf(field);
+  const { text, number, start } = parameters
+    ? laidOver(layout, field, live, parameters)
+    : layout.sqlOf(field);
   const keys = start === undefined ? [text, number] : [start, number, text];
   return `${keys.map((key) => key + direction).join(", ")}, id`;
+}
+
+/** A field with its live values laid over the stored ones. */
+function laidOver(
+  layout: TableLayout,
+  field: string,
+  live: LiveValues | undefined,
+  parameters: Parameters,
+): FieldSql {
+  const stored = layout.sqlOf(field);
+  const own = live?.values?.[field];
+  if (own && own.size > 0) {
+    const values = parameters.add(JSON.stringify(Object.fromEntries(own)), "jsonb");
+    return { ...stored, number: `coalesce((${values}->>id)::float8, ${stored.number})` };
+  }
+  const { elapsed } = live ?? {};
+  if (elapsed?.field !== field) return stored;
+  const isOpen = `${layout.sqlOf("status").text} ${equals(elapsed.status, parameters)}`;
+  const since = layout.sqlOf(elapsed.since).number;
+  const time = `${parameters.add(elapsed.now, "float8")} - ${since}`;
+  return { ...stored, number: `(case when ${isOpen} then ${time} else ${stored.number} end)` };
 }
 
 /** The index field that a query is ordered by, with its sign. */

@@ -92,18 +92,17 @@ export async function freeze(
   const table = kind === "jobs" ? parts.jobs : parts.cases;
   const ids: string[] = [];
   let cost = 0;
-  let matching = 0;
-  for (let skip = 0; skip < MOST_ENTITIES; skip += PAGE) {
-    const page = await table.list({ ...query, sort: "id", limit: PAGE, skip });
-    matching = page.total;
-    for (const entity of page.items) {
+  // What matches now: a page of what changes meanwhile would miss some.
+  const matching = await table.ids({ ...query, sort: "id", limit: Number.POSITIVE_INFINITY });
+  for (let at = 0; at < Math.min(matching.length, MOST_ENTITIES); at += PAGE) {
+    const page = matching.slice(at, Math.min(at + PAGE, MOST_ENTITIES));
+    for (const entity of (await table.list({ where: { id: page }, sort: "id", limit: PAGE })).items) {
       if (limits ? !mayBeResumed(entity, limits) : !applies(action, entity)) continue;
       ids.push(entity.id);
       cost += entity.total_cost;
     }
-    if (page.items.length < PAGE) break;
   }
-  return { kind, action, ...(limits && { limits }), ids, cost, leftOut: matching - ids.length, by };
+  return { kind, action, ...(limits && { limits }), ids, cost, leftOut: matching.length - ids.length, by };
 }
 
 /** Whether a limit ended a job that is raised, above what the job has used. */
