@@ -1,4 +1,4 @@
-import { scryptSync } from "node:crypto";
+import { generateKeyPairSync, scryptSync } from "node:crypto";
 import type { ServerOptions } from "agent-control-service";
 import { AUDIT, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
@@ -273,6 +273,25 @@ describe("the audit log", () => {
       expect(JSON.stringify(await other.audit.list())).not.toContain(two);
     },
   );
+
+  it("records that the RSA key is another one, and warns, but not of another way to write it", async () => {
+    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const pem = (type: "pkcs1" | "pkcs8") => privateKey.export({ type, format: "pem" }).toString();
+    const first = await serve({ store: undefined, rsaPrivateKey: pem("pkcs8") });
+    await using _first = first.server;
+    await first.server.service.close();
+    const { dataDir } = first.server;
+    const same = await serve({ store: undefined, dataDir, rsaPrivateKey: pem("pkcs1") });
+    await same.server.service.close();
+    const other = await serve({ store: undefined, dataDir });
+    await using _other = other.server;
+
+    await expect
+      .poll(async () => (await other.audit.list()).items.map(({ action }) => action))
+      .toEqual(["rsa_key.changed"]);
+    expect(same.server.logs.join("")).not.toContain("RSA key");
+    expect(other.server.logs.join("")).toContain("the RSA key is another one than at the last start");
+  });
 
   it("knows a strong key by the slow hash that earlier versions made of it", async () => {
     const apiKey = "Zt5qkL0vXw2Rb8yNfJc4Hs7dGm1Ke9Pa";

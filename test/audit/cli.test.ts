@@ -9,19 +9,23 @@ import { greeter } from "../_setup.ts";
 import { startJob, until } from "../runs/_jobs.ts";
 
 /** Runs a command as the program does, in this process. */
-async function svc(server: TestServer, ...argv: string[]): Promise<{ code: number; out: string }> {
+async function svc(
+  server: TestServer,
+  ...argv: string[]
+): Promise<{ code: number; out: string; notes: string }> {
   const out: string[] = [];
+  const notes: string[] = [];
   const code = await main(argv, {
     argv,
     self: [],
     cwd: server.dataDir,
     env: { SERVICE_URL: server.url, SERVICE_API_KEY: server.key },
     print: (line) => void out.push(line),
-    note: (line) => void out.push(line),
+    note: (line) => void notes.push(line),
     interactive: false,
     platforms: {},
   });
-  return { code, out: out.join("\n") };
+  return { code, out: out.join("\n"), notes: notes.join("\n") };
 }
 
 async function begin(): Promise<TestServer> {
@@ -49,7 +53,7 @@ it("svc audit list shows the newest lines of a running service, filtered", async
     total: 2,
     next: null,
   });
-  expect(none).toEqual({ code: 0, out: "No matching entries." });
+  expect(none).toMatchObject({ code: 0, out: "No matching entries." });
   expect(wrong.code).toBe(1);
 });
 
@@ -65,10 +69,11 @@ it("svc audit export and verify work on a running service, a folder and a file",
   const checkedFile = await svc(server, "audit", "verify", "audit.jsonl");
 
   expect(running.out.split("\n")).toHaveLength(2);
+  expect(running.notes).toMatch(/--expect: 2:[\w-]{43}$/);
   expect(folder).toEqual(running);
   for (const { code, out } of [checked, checkedFolder, checkedFile]) {
     expect(code).toBe(0);
-    expect(out).toMatch(/^2 lines: the hash chain is intact; the newest hash is [\w-]{43}$/);
+    expect(out).toMatch(/^2 lines: the hash chain is intact; the newest is 2:[\w-]{43}$/m);
   }
 });
 
@@ -85,8 +90,33 @@ it("svc audit verify names a changed or missing line of an export", async () => 
   expect(changed).toMatchObject({ code: 1, out: expect.stringContaining("line 2 is not as it was written") });
   expect(broken).toMatchObject({
     code: 1,
-    out: expect.stringContaining("line 2 is not a line of an audit log"),
+    notes: expect.stringContaining("line 2 is not a line of an audit log"),
   });
+});
+
+it("svc audit verify --expect finds that lines were cut off", async () => {
+  await using server = await begin();
+  const { out } = await svc(server, "audit", "export");
+  const lines = out.split("\n").filter((line) => line.startsWith("{"));
+  const { n, hash } = JSON.parse(lines.at(-1)!) as { n: number; hash: string };
+  const file = join(server.dataDir, "audit.jsonl");
+  const verify = async (kept: readonly string[], ...more: string[]) => {
+    await writeFile(file, kept.join("\n"));
+    return svc(server, "audit", "verify", "audit.jsonl", ...more);
+  };
+
+  const whole = await verify(lines, "--expect", `${n}:${hash}`);
+  const cut = await verify(lines.slice(0, -1), "--expect", `${n}:${hash}`);
+  const other = await verify(lines, "--expect", `${n}:${hash.replaceAll(/./g, "A")}`);
+  const served = await svc(server, "audit", "verify", "--expect", `${n}:${hash}`);
+  const empty = await verify([]);
+  const wrong = await verify(lines, "--expect", "34");
+
+  expect([whole, cut, other, served, empty].map(({ code }) => code)).toEqual([0, 1, 1, 0, 1]);
+  expect(cut.out).toContain(`line ${n}:${hash} is not in the chain`);
+  expect(empty.out).toContain("nothing was checked");
+  expect(empty.out).not.toContain("intact");
+  expect(wrong.code).toBe(2);
 });
 
 it("the API returns pages of the audit log, and refuses unknown filters", async () => {

@@ -11,13 +11,32 @@ import { eachLine, SOURCE_FLAGS } from "./lines.ts";
 export const verify = defineCommand({
   usage: "verify [file]",
   summary: "Check that no line was changed or removed, in a running service, a data folder or an export",
-  flags: v.object(SOURCE_FLAGS),
-  examples: ["svc audit verify", "svc audit verify audit.jsonl", "svc audit verify --data-dir data"],
+  flags: v.object({
+    expect: v.optional(
+      v.pipe(
+        v.string(),
+        v.regex(/^\d{1,15}:[\w-]{43}$/, "must be LINE:HASH, as svc audit export prints it"),
+        v.description("a line that must be in the chain: the newest one of an earlier export"),
+        v.metadata({ value: "line:hash" }),
+      ),
+    ),
+    ...SOURCE_FLAGS,
+  }),
+  examples: [
+    "svc audit verify",
+    "svc audit verify audit.jsonl",
+    "svc audit verify --expect 34:R0NRO7Xy…",
+    "svc audit verify --data-dir data",
+  ],
   async run({ args, flags, context }) {
     const [file] = args;
     const problems: string[] = [];
     let check: ChainCheck | undefined;
+    let first = 1;
+    let isFound = flags.expect === undefined;
     const visit = (entry: AuditEntry): void => {
+      if (!check) first = entry.n;
+      isFound ||= placeOf(entry) === flags.expect;
       // If the oldest lines were pruned, the first remaining line is the trusted start of the chain.
       check ??= new ChainCheck(entry.n === 1 ? { n: 0, hash: "" } : undefined);
       const problem = check.add(entry);
@@ -27,16 +46,35 @@ export const verify = defineCommand({
     else await eachLineOf(resolve(context.cwd, file), visit);
 
     const lines = check?.count ?? 0;
-    const hash = check?.last?.hash ?? null;
-    if (flags.json) context.print(JSON.stringify({ lines, hash, problems }, null, 2));
+    const newest = lines === 0 ? null : placeOf(check!.last!);
+    const hash = newest === null ? null : check!.last!.hash;
+    if (lines === 0 && file !== undefined) problems.push(`${file} has no lines: nothing was checked`);
+    if (!isFound)
+      problems.push(`line ${flags.expect} is not in the chain: lines were removed, or it is another log`);
+    if (flags.json) context.print(JSON.stringify({ lines, hash, newest, problems }, null, 2));
     else {
       for (const problem of problems) context.print(problem);
-      const verdict = problems.length === 0 ? "the hash chain is intact" : `${problems.length} problems`;
-      context.print(`${lines} lines: ${verdict}${hash === null ? "" : `; the newest hash is ${hash}`}`);
+      const verdict =
+        lines === 0
+          ? "nothing was checked"
+          : problems.length === 0
+            ? "the hash chain is intact"
+            : `${problems.length} problems`;
+      context.print(`${lines} lines: ${verdict}${newest === null ? "" : `; the newest is ${newest}`}`);
+      if (first > 1) context.note(`Lines 1 to ${first - 1} are not there: they expired, or were cut off.`);
+      if (flags.expect === undefined)
+        context.note(
+          "Whether lines were cut off the end is not known: name an earlier newest line with --expect.",
+        );
     }
     return problems.length === 0 ? 0 : 1;
   },
 });
+
+/** Names a line of a chain, and all before it. */
+export function placeOf({ n, hash }: Pick<AuditEntry, "n" | "hash">): string {
+  return `${n}:${hash}`;
+}
 
 async function eachLineOf(file: string, visit: (entry: AuditEntry) => void): Promise<void> {
   let number = 0;

@@ -6,23 +6,28 @@ import type { Store } from "../store/store.ts";
 import type { AuditLog } from "./audit-log.ts";
 import { SYSTEM } from "./caller.ts";
 
-/** Records that the API key is another one than at the last start, and remembers it for the next. */
+/** The keys whose changes are recorded, and how. */
+const ACTIONS = { "api-key": "key.changed", "rsa-key": "rsa_key.changed" } as const;
+
+/** Records that a key is another one than at the last start, and remembers it for the next; resolves with whether it is. */
 export async function noteKeyChange(
   { store, ledger, audit }: { readonly store: Store; readonly ledger: Ledger; readonly audit: AuditLog },
-  apiKey: string,
-): Promise<void> {
-  const known = await store.table("KeyMark").get("api-key");
-  if (known && (await hashLike(known, apiKey)) === known.hash) return;
+  id: keyof typeof ACTIONS,
+  key: string,
+): Promise<boolean> {
+  const known = await store.table("KeyMark").get(id);
+  if (known && (await hashLike(known, key)) === known.hash) return false;
   const salt = randomBytes(16).toString("base64url");
-  const mark: KeyMark = { id: "api-key", salt, hash: await hashOf(apiKey, salt) };
+  const mark: KeyMark = { id, salt, hash: await hashOf(key, salt) };
   await ledger.write(async (unit) => {
     const current = await unit.tx.get("KeyMark", mark.id);
     // Another instance, with the same key, has noted it in the meantime.
     if (current?.hash !== known?.hash) return;
     if (!current) return unit.tx.insert("KeyMark", mark);
     await unit.tx.change("KeyMark", mark.id, () => mark);
-    await audit.write(unit, { by: SYSTEM, action: "key.changed", target: { kind: "key", id: mark.id } });
+    await audit.write(unit, { by: SYSTEM, action: ACTIONS[id], target: { kind: "key", id } });
   });
+  return known !== undefined;
 }
 
 /** How the hash of a key begins that nobody can guess, so that a fast one hides it. */

@@ -10,6 +10,7 @@ export const AUDIT_ACTIONS = [
   "key.rejected",
   "key.locked_out",
   "key.changed",
+  "rsa_key.changed",
   "job.status",
   "job.delete",
   "job.erase",

@@ -163,10 +163,9 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     scope.onClose(() => scope.get(BUDGETS).close());
     scope.onClose(() => scope.get(RETENTION).close());
     scope.onClose(() => scope.get(REJECTED_KEYS).flush());
-    const marked = noteKeyChange(
-      { store: scope.get(STORE), ledger: scope.get(LEDGER), audit: scope.get(AUDIT) },
-      scope.get(KEYS).apiKey,
-    ).catch((error: unknown) => log.warn("whether the API key has changed could not be stored", { error }));
+    const marked = noteKeyChanges(scope).catch((error: unknown) =>
+      log.warn("whether the keys have changed could not be stored", { error }),
+    );
     scope.onClose(() => marked);
     scope.get(RETENTION).start();
     scope.onClose(() => backups?.close());
@@ -409,4 +408,16 @@ function closedError(): ServiceError {
 function displayHost(host: string): string {
   if (host === "0.0.0.0" || host === "::" || host === "[::]") return "127.0.0.1";
   return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+}
+
+async function noteKeyChanges(scope: Container): Promise<void> {
+  const parts = { store: scope.get(STORE), ledger: scope.get(LEDGER), audit: scope.get(AUDIT) };
+  await noteKeyChange(parts, "api-key", scope.get(KEYS).apiKey);
+  // The public key is the same however the private one is written.
+  if (!(await noteKeyChange(parts, "rsa-key", scope.get(PARAMETERS).publicKeyPem()))) return;
+  scope
+    .get(LOGGER)
+    .warn(
+      "the RSA key is another one than at the last start: encrypted parameters of jobs and agents, tokens of browsers, sign-ins and signatures of cards from before are not valid with it. Start with the former key, or send and store the parameters again",
+    );
 }
