@@ -28,6 +28,8 @@ export interface DeployToolsOptions {
   readonly now?: () => Date;
   readonly sleep?: (milliseconds: number, signal: AbortSignal) => Promise<void>;
   readonly newId?: () => string;
+  /** Called before each change and after each pause; what it rejects with ends the run. */
+  readonly guard?: () => Promise<void>;
 }
 
 /** The tools of a deployment, using this machine's processes, network and clock. */
@@ -46,6 +48,7 @@ export function createDeployTools(
     now = () => new Date(),
     sleep = pause,
     newId = randomUUID,
+    guard,
   } = options;
   const request = options.fetch ?? proxiedFetch(env, fetch);
   const journal = options.journal ?? openJournal({ run: newId(), now, clean: (text) => redactor.text(text) });
@@ -80,10 +83,14 @@ export function createDeployTools(
       const mine = signal();
       mine.throwIfAborted();
       await sleep(milliseconds, mine);
+      await guard?.();
     },
     report: (message) => onReport?.(redactor.text(message)),
     importPeer: (name, together = []) => importPeer(name, { cwd, together, development: true }),
-    journal: (step, call) => journal.record(step, call),
+    async journal(step, call) {
+      await guard?.();
+      return journal.record(step, call);
+    },
     recall: (step) => journal.recall(step)?.data,
     redact: (secret) => redactor.add(secret),
   };

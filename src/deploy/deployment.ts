@@ -13,6 +13,7 @@ import { openJournal } from "./journal.ts";
 import { checkLabels } from "./labels.ts";
 import type { Lock } from "./lock.ts";
 import { takeLock } from "./lock.ts";
+import { createLockKeeper } from "./lock-keeper.ts";
 import type { LogFile } from "./log-file.ts";
 import { createLogFile } from "./log-file.ts";
 import { resolveName, toServiceName } from "./name.ts";
@@ -141,6 +142,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   };
   const run = newId();
   const limits = createTimeLimits(open.signal);
+  const keeper = createLockKeeper(now, (error) => limits.stop(error));
   const journal = openJournal({
     path: `${stateBase(key)}.journal`,
     run,
@@ -156,6 +158,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     now,
     newId,
     signal: () => limits.signal,
+    guard: () => keeper.beat(),
     onReport: (message) => emit({ type: "report", message }),
     onOutput: (line) => emit({ type: "output", line }),
     ...(open.fetch ? { fetch: open.fetch } : {}),
@@ -196,17 +199,20 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
       unlock.push(() => lock.release());
       logs = true;
       let interrupted: string | undefined;
+      const asked = now();
       const away = await session.lock?.(lock.holder, {
         seconds: options.buildTimeout + 2 * timeout + SPARE,
         breakLock: options.breakLock === true,
         onTakeOver: (holder) => {
           interrupted = holder;
         },
+        onLease: (renew) => keeper.keep(renew, asked),
       });
       if (away) unlock.push(away);
       return { ...lock, interrupted };
     },
     async close() {
+      keeper.stop();
       for (const release of unlock.reverse()) await release();
       await session.close?.();
     },

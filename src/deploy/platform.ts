@@ -154,12 +154,20 @@ export interface LockHolder {
 
 /** How a lock is taken. */
 export interface LockRequest {
-  /** Longest time that the run needs it: a lock that is older was left behind by a killed run. */
+  /**
+   * Longest time that the run needs it: a lock that is older was left behind by a killed run. One that is renewed (`onLease`) may
+   * count as left behind much earlier.
+   */
   readonly seconds: number;
   /** Takes over a lock that somebody else holds. */
   readonly breakLock: boolean;
   /** Hears of a run that left its lock behind, in the words of its `holder`. */
   readonly onTakeOver?: ((holder: string) => void) | undefined;
+  /**
+   * Receives how to renew a lock that ends within minutes without that. It resolves with whether the lock is still that of
+   * this run.
+   */
+  readonly onLease?: ((renew: () => Promise<boolean>) => void) | undefined;
 }
 
 /**

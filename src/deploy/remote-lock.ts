@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { DeployError } from "./errors.ts";
 import { ageOf, isRunning } from "./lock.ts";
+import { LEASE } from "./lock-keeper.ts";
 import type { LockHolder, LockRequest } from "./platform.ts";
 import type { DeployTools } from "./tools.ts";
 
@@ -15,14 +16,24 @@ export interface LockPlace {
    * nobody else as long as its time lasts.
    */
   remove(version: string, isOwn: boolean): Promise<void>;
+  /** Replaces the text of the lock with this version; false if it is another one by now, or gone. */
+  renew(version: string, text: string): Promise<boolean>;
 }
 
 interface Held extends LockHolder {
   readonly pid: number;
   readonly host: string;
-  /** From then on it counts as left behind. */
+  /** From then on it counts as left behind, whatever `alive` says. */
   readonly until: string;
+  /** The same, of a run that renews it: soon after its last sign of life. Earlier versions read `until` alone. */
+  readonly alive?: string;
 }
+
+/**
+ * Milliseconds after the last renewal from which others may take the lock over: its holder stops `LEASE` after it, and the clocks
+ * of two machines may differ by the rest, which AWS does not accept in a request either.
+ */
+const LEFT = LEASE + 5 * 60_000;
 
 /** More tries than others can have left locks behind. */
 const TRIES = 4;
@@ -35,22 +46,34 @@ const TRIES = 4;
 export async function takeRemoteLock(
   place: LockPlace,
   holder: LockHolder,
-  { seconds, breakLock, onTakeOver }: LockRequest,
+  { seconds, breakLock, onTakeOver, onLease }: LockRequest,
   tools: Pick<DeployTools, "now" | "report" | "env">,
 ): Promise<() => Promise<void>> {
-  const until = new Date(tools.now().getTime() + seconds * 1000).toISOString();
-  const mine: Held = { ...holder, pid: process.pid, host: hostname(), until };
+  const after = (milliseconds: number) => new Date(tools.now().getTime() + milliseconds).toISOString();
+  const mine: Held = { ...holder, pid: process.pid, host: hostname(), until: after(seconds * 1000) };
+  const textNow = () => JSON.stringify(onLease ? { ...mine, alive: after(LEFT) } : mine);
+  const renew = async () => {
+    const found = await place.read();
+    if (found === undefined || parse(found.text)?.id !== holder.id) return false;
+    return place.renew(found.version, textNow());
+  };
   const release = async () => {
     const found = await place.read();
     if (found !== undefined && parse(found.text)?.id === holder.id) await place.remove(found.version, true);
   };
   for (let tries = 0; tries < TRIES; tries++) {
-    if (await place.create(JSON.stringify(mine))) return release;
+    if (await place.create(textNow())) {
+      onLease?.(renew);
+      return release;
+    }
     const found = await place.read();
     if (found === undefined) continue;
     const held = parse(found.text);
     // The answer to our own call was lost.
-    if (held?.id === holder.id) return release;
+    if (held?.id === holder.id) {
+      onLease?.(renew);
+      return release;
+    }
     if (!breakLock && !isLeft(held, tools.now())) throw locked(held, tools.now());
     await place.remove(found.version, false);
     if (held !== undefined) onTakeOver?.(held.holder);
@@ -92,7 +115,12 @@ function parse(text: string): Held | undefined {
 function isLeft(held: Held | undefined, now: Date): boolean {
   if (held === undefined) return false;
   if (held.host === hostname() && !isRunning(held.pid)) return true;
-  return new Date(held.until).getTime() <= now.getTime();
+  return new Date(endOf(held)).getTime() <= now.getTime();
+}
+
+/** When a lock ends that is not renewed again. */
+function endOf({ until, alive }: Held): string {
+  return alive !== undefined && alive < until ? alive : until;
 }
 
 function locked(held: Held | undefined, now: Date): DeployError {
@@ -102,7 +130,7 @@ function locked(held: Held | undefined, now: Date): DeployError {
     {
       ...(held
         ? {
-            detail: `It has held the lock since ${held.since}, for ${ageOf(new Date(held.since), now)}. The lock ends by itself at ${held.until}`,
+            detail: `It has held the lock since ${held.since}, for ${ageOf(new Date(held.since), now)}. The lock of a dead run ends by itself at ${endOf(held)}`,
           }
         : {}),
       outcome: "Nothing was changed",

@@ -3,6 +3,8 @@ import { DeployError } from "./errors.ts";
 /** Gives each step of a deployment its own time limit, under one signal for Ctrl-C. */
 export interface TimeLimits {
   readonly signal: AbortSignal;
+  /** Ends whatever is under way, as Ctrl-C does. */
+  stop(reason: DeployError): void;
   /** Runs `body` with at most this many seconds; after that its signal fires with `whenOver()` as reason. */
   within<T>(seconds: number, whenOver: () => DeployError, body: () => Promise<T>): Promise<T>;
 }
@@ -19,6 +21,7 @@ export function createTimeLimits(outer?: AbortSignal): TimeLimits {
     get signal() {
       return current;
     },
+    stop: (reason) => stopped.abort(reason),
     async within(seconds, whenOver, body) {
       const limit = new AbortController();
       const timer = setTimeout(() => limit.abort(whenOver()), seconds * 1000);

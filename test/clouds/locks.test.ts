@@ -50,6 +50,31 @@ describe.each(CLOUDS)("the lock of a target on %s", (_, connect) => {
     await release();
   });
 
+  it("is renewed by its own run alone, and a run that comes back late does not change the next lock", async () => {
+    const [ann, ben] = [await connect(), await connect()];
+    const renewals: (() => Promise<boolean>)[] = [];
+    const leased = (id: string, breakLock = false) => {
+      const [holder, request] = who(id, 1800, breakLock);
+      return [
+        holder,
+        { ...request, onLease: (renew: () => Promise<boolean>) => void renewals.push(renew) },
+      ] as const;
+    };
+
+    await ann.lock!(...leased("ann"));
+    const first = await renewals[0]!();
+    const release = await ben.lock!(...leased("ben", true));
+    const late = await renewals[0]!();
+    const own = await renewals[1]!();
+    const holder = await ann.lockedBy!();
+    await release();
+    const gone = await renewals[1]!();
+
+    expect([first, late, own, gone]).toEqual([true, false, true, false]);
+    expect(holder?.id).toBe("ben");
+    expect(await ann.lockedBy!()).toBeUndefined();
+  });
+
   it("is taken over by one of two where its holder is over its time, and broken where that is wanted", async () => {
     const [ann, ben, cleo] = [await connect(), await connect(), await connect()];
     await ann.lock!(...who("ann", -1));

@@ -17,6 +17,11 @@ function placeOf(text?: object) {
     async remove(version) {
       if (held?.version === version) held = undefined;
     },
+    async renew(version, wanted) {
+      if (held?.version !== version) return false;
+      held = { text: wanted, version: String(++versions) };
+      return true;
+    },
   };
   return { place, now: () => held && (JSON.parse(held.text) as { id: string; holder: string }) };
 }
@@ -84,6 +89,47 @@ describe("the lock of a target for all machines", () => {
     await release();
 
     expect(now()).toMatchObject({ id: "second" });
+  });
+
+  it("ends within minutes where the run that held it is dead, and not while it gives signs of life", async () => {
+    const { place, now } = placeOf();
+    let clock = NOW.getTime();
+    const passing = { ...tools, now: () => new Date(clock) };
+    let renew = async () => false;
+    const lease = {
+      ...request,
+      seconds: 3600,
+      onLease: (how: () => Promise<boolean>) => {
+        renew = how;
+      },
+    };
+    const take = (id: string) => takeRemoteLock(place, { ...me, id, holder: id }, lease, passing);
+    // Of another machine: of a process here one knows whether it is alive.
+    const elsewhere: LockPlace = {
+      ...place,
+      create: (text) => place.create(JSON.stringify({ ...JSON.parse(text), host: "elsewhere" })),
+      renew: (version, text) =>
+        place.renew(version, JSON.stringify({ ...JSON.parse(text), host: "elsewhere" })),
+    };
+    await takeRemoteLock(elsewhere, me, lease, passing);
+    const renewFirst = renew;
+    for (let minute = 0; minute < 30; minute++) {
+      clock += 60_000;
+      expect(await renewFirst()).toBe(true);
+    }
+    const refused = await take("early").catch((error: unknown) => error);
+    clock += 10 * 60_000;
+
+    await take("later");
+
+    expect(refused).toMatchObject({
+      code: "locked",
+      detail: expect.stringMatching(/ends by itself at 2026-11-23T10:39/),
+    });
+    expect(now()).toMatchObject({ id: "later" });
+    // Who comes back late finds that out, and changes nothing of the new lock.
+    expect(await renewFirst()).toBe(false);
+    expect(now()).toMatchObject({ id: "later" });
   });
 
   it("names the job of a pipeline", () => {

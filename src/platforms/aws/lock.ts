@@ -9,6 +9,8 @@ const MISSING = /RepositoryNotFoundException/;
 /** Tags hold 256 characters each. */
 const PIECE = 240;
 const KEY = "svc-lock-";
+/** Who was alive until when. It counts only for the lock of this very run: a write that comes late changes no other one. */
+const ALIVE = "svc-alive";
 const GATE = 10 * 60_000;
 
 /** Locks the target for all machines. Where the caller may not, it says so: the checks that follow name what is missing. */
@@ -46,7 +48,7 @@ function lockPlace({ aws, target, identity, tools }: AwsContext): LockPlace {
   const read = async () => {
     const found = await aws.find<{ tags?: AwsTag[] }>("ecr", "ListTagsForResource", { resourceArn }, MISSING);
     if (found === undefined) return undefined;
-    const text = toText(found.tags);
+    const text = renewedText(found.tags);
     return { text, version: text };
   };
   const create = async (name: string, text: string): Promise<boolean> => {
@@ -72,6 +74,13 @@ function lockPlace({ aws, target, identity, tools }: AwsContext): LockPlace {
   return {
     create: (text) => create(repositoryName, text),
     read,
+    async renew(_, text) {
+      const { id, alive } = JSON.parse(text) as { id: string; alive?: string };
+      const tags = [{ Key: ALIVE, Value: `${id} ${alive}` }];
+      if ((await aws.find("ecr", "TagResource", { resourceArn, tags }, MISSING)) === undefined) return false;
+      // Registries have no conditional write: whoever has replaced the lock in the meantime is seen now.
+      return idOf((await read())?.text ?? "") === idOf(text);
+    },
     async remove(version, isOwn) {
       if (isOwn) return void (await drop(repositoryName));
       // Of several callers that found the same lock, one may remove it: the others would remove the next one.
@@ -103,6 +112,14 @@ function toText(tags: readonly AwsTag[] = []): string {
   let coded = "";
   for (let index = 0; map[`${KEY}${index}`] !== undefined; index++) coded += map[`${KEY}${index}`];
   return Buffer.from(coded, "base64").toString("utf8");
+}
+
+/** The text of the lock, with the last sign of life of its own run. */
+function renewedText(tags: readonly AwsTag[] = []): string {
+  const text = toText(tags);
+  const [id, alive] = tagMap(tags)[ALIVE]?.split(" ") ?? [];
+  if (alive === undefined || id?.toLowerCase() !== idOf(text)) return text;
+  return JSON.stringify({ ...(JSON.parse(text) as object), alive });
 }
 
 /** A name for this lock alone. */

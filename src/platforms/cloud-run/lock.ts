@@ -74,6 +74,24 @@ function lockPlace(context: Context): LockPlace {
       const found = await find();
       return found && { text: found.annotations?.[TEXT] ?? "", version: found.etag ?? "" };
     },
+    async renew(etag, text) {
+      const google = await context.google();
+      try {
+        await google.send("secretmanager", "PATCH", path, {
+          query: { updateMask: "annotations" },
+          body: { etag, annotations: { [TEXT]: text } },
+          reread: async () => {
+            const found = await find();
+            return found?.annotations?.[TEXT] === text ? found : undefined;
+          },
+        });
+        return true;
+      } catch (error) {
+        const isOther = isCloudError(error) && [400, 409, 412].includes(error.status);
+        if (!isNotFound(error) && !isOther) throw error;
+        return false;
+      }
+    },
     async remove(etag) {
       const google = await context.google();
       try {

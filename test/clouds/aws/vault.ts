@@ -119,7 +119,7 @@ export function registryApi(state: AwsState, operation: string, input: Json): An
   }
   if (operation === "DescribeImages") return describeImage(state, input);
   const name = String(
-    operation === "ListTagsForResource"
+    operation === "ListTagsForResource" || operation === "TagResource"
       ? String(input.resourceArn).split(":repository/")[1]
       : (input.repositoryName ?? (input.repositoryNames as string[])[0]),
   );
@@ -139,6 +139,13 @@ export function registryApi(state: AwsState, operation: string, input: Json): An
       `The repository with name '${name}' does not exist in the registry with id '${state.account}'`,
     );
   if (operation === "ListTagsForResource") return ok({ tags: state.repositories.get(name)?.tags });
+  if (operation === "TagResource") {
+    const tags = input.tags as { Key: string; Value: string }[];
+    const before = (state.repositories.get(name)?.tags ?? []) as { Key: string; Value: string }[];
+    const kept = before.filter(({ Key }) => !tags.some((tag) => tag.Key === Key));
+    state.repositories.set(name, { tags: [...kept, ...tags] });
+    return ok();
+  }
   if (operation === "DeleteRepository") {
     state.repositories.delete(name);
     return ok({ repository });

@@ -70,22 +70,24 @@ export async function secretManagerApi(state: GoogleState, request: Received, bo
   }
   if (method === "GET") return { status: 200, body: secret.resource };
   if (method === "PATCH") {
+    if (body.etag !== undefined && body.etag !== secret.resource.etag) return otherEtag();
     for (const key of (query.get("updateMask") ?? "").split(",")) secret.resource[key] = body[key];
     secret.resource.etag = newEtag();
     return { status: 200, body: secret.resource };
   }
   if (method === "DELETE") {
     const etag = query.get("etag");
-    if (etag !== null && etag !== secret.resource.etag)
-      return {
-        status: 400,
-        body: { error: { code: 400, message: "The etag does not match", status: "FAILED_PRECONDITION" } },
-      };
+    if (etag !== null && etag !== secret.resource.etag) return otherEtag();
     state.secrets.delete(id);
     return { status: 200, body: {} };
   }
   return notFound();
 }
+
+const otherEtag = (): Answer => ({
+  status: 400,
+  body: { error: { code: 400, message: "The etag does not match", status: "FAILED_PRECONDITION" } },
+});
 
 let etags = 0;
 const newEtag = () => `"${(++etags).toString(16)}"`;
