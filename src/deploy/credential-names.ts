@@ -27,6 +27,12 @@ export const CREDENTIAL_NAMES: readonly string[] = [
   "**/id_ed25519*",
   // Logins
   "**/.netrc",
+  "**/.htpasswd",
+  "**/.boto",
+  "**/.s3cfg",
+  "**/.vault-token",
+  "**/.dockercfg",
+  "**/client_secret*.json",
   "**/_netrc",
   "**/.git-credentials",
   "**/.pgpass",

@@ -21,6 +21,7 @@ import type { DeployOptions } from "./options.ts";
 import { DEFAULT_OPTIONS, DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
 import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
 import { pipelineOf } from "./remote-lock.ts";
+import { withSecretValues } from "./secrets.ts";
 import type { StateFile, StateKey } from "./state.ts";
 import { openState, stateBase } from "./state.ts";
 import { checkStorage } from "./storage.ts";
@@ -95,7 +96,8 @@ const SPARE = 600;
 
 /** Resolves the target, connects the platform and opens state and journal. Writes nothing. */
 export async function openDeployment(open: OpenOptions): Promise<Deployment> {
-  const { platform, options: typed, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
+  const { platform, options: typed, cwd, command, now = () => new Date(), newId = randomUUID } = open;
+  const env = withSecretValues(open.env);
   await refuseLinks(cwd, USED_ENTRIES);
   const settings = await readSettings(
     cwd,

@@ -13,6 +13,7 @@ export const STEPS = {
   storage: "Prepare the bucket",
   build: "Build the image",
   push: "Push the image",
+  send: "Send the image to the server",
   secrets: "Store secrets",
   release: "Release",
   url: "Set the public URL",

@@ -110,7 +110,7 @@ async function makeImage(deployment: Deployment, prepared: Prepared, ref: string
     }
     note(ref);
   });
-  return step(emit, "push", ({ note }) =>
+  return step(emit, session.push ? "send" : "push", ({ note }) =>
     journal.record({ step: "image.push", data: { ref, context: context.hash } }, async (remember) => {
       const digest = await pushAnew(deployment, ref, imageTag);
       await remember({ digest });

@@ -14,6 +14,8 @@ export interface DeployOptions {
   readonly imageRef?: string | undefined;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
+  /** Print a generated API key, once. */
+  readonly showApiKey?: boolean | undefined;
   /** Whether a failed release is rolled back. */
   readonly rollback: boolean;
   /** Time after which the environment may be removed by `down --expired`, such as `7d`; `never` takes it away. */

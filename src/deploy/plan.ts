@@ -160,7 +160,13 @@ export async function prepare(
       healthPath: HEALTH_PATH,
     };
     const actions = [
-      ...imageActions(spec, imageCurrent, options, sizeOf(context), architecture),
+      ...imageActions(
+        spec,
+        imageCurrent,
+        options,
+        `${sizeOf(context)} and ${session.push ? "send" : "push"}`,
+        architecture,
+      ),
       ...secretActions(secrets, stored),
       ...(await session.plan(spec, live)),
     ];
@@ -395,7 +401,7 @@ function imageActions(
   spec: ReleaseSpec,
   current: boolean,
   { image: typed, imageRef }: DeployOptions,
-  size: string,
+  rest: string,
   architecture = DEFAULT_ARCHITECTURE,
 ): ResourceAction[] {
   return [
@@ -409,7 +415,7 @@ function imageActions(
           : "already running"
         : imageRef !== undefined
           ? "released as it is"
-          : `build for linux/${architecture} from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
+          : `build for linux/${architecture} from ${rest}${typed === undefined ? "" : " under the tag you gave"}`,
       cost_estimate: null,
       metadata: null,
     },

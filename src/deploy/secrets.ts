@@ -57,8 +57,8 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   for (const { name, value, source = name } of config.secrets) {
     wanted.add(name);
     if (isReferred(name)) continue;
-    const found = value ?? (source === name ? tools.env[name] : undefined);
-    if (found !== undefined && found !== "") texts.set(name, found);
+    const found = value ?? (source === name ? withoutLineEnd(tools.env[name]) : undefined);
+    if (found !== undefined) texts.set(name, found);
     else if (![...stored.map((secret) => secret.name), ...keep].includes(name)) {
       // The deployment has its value; a plan that is read elsewhere says only that it is new.
       if (readOnly) {
@@ -102,6 +102,19 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     generated,
     referred,
   };
+}
+
+/** A secret without the line break that tools and editors put at its end, wherever it comes from; undefined if nothing is left. */
+export function withoutLineEnd(text: string | undefined): string | undefined {
+  return text?.replace(/\r?\n$/, "") || undefined;
+}
+
+/** The environment, with the service's own secrets as they are meant. */
+export function withSecretValues(
+  env: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string | undefined>> {
+  const own = [...SERVICE_SECRETS, DATABASE_URL].filter((name) => env[name] !== undefined);
+  return { ...env, ...Object.fromEntries(own.map((name) => [name, withoutLineEnd(env[name])])) };
 }
 
 /** Whether a secret's source is a file: the name of a variable has neither dots nor slashes. */

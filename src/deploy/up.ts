@@ -11,6 +11,7 @@ import { checkGivenImage } from "./given-image.ts";
 import { type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
 import { runHook } from "./hooks.ts";
 import { findBuilder, publishImage } from "./image.ts";
+import { guardKey } from "./known-key.ts";
 import { fateOf, liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
@@ -39,8 +40,11 @@ export interface UpOutcome {
   readonly continued: ContinuedJobs | undefined;
 }
 
-/** Resolves with whether to continue; called once, with the plan. */
-export type Consent = (plan: DeploymentPlan) => Promise<boolean>;
+/** Resolves with whether to continue; called once, with the plan, and the keys that are generated and not stored yet. */
+export type Consent = (
+  plan: DeploymentPlan,
+  generated?: Readonly<Record<string, string>>,
+) => Promise<boolean>;
 
 /**
  * Deploys: from the preflight to the recorded state. A killed run resumes where it stopped. With `self`, the program and
@@ -75,6 +79,7 @@ export async function up(
   });
   const prepared = await prepare(deployment);
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
+  if (prepared.changes || resumed) guardKey(deployment, prepared);
   const builds = !prepared.imageCurrent && deployment.options.imageRef === undefined;
   if (builds)
     await guardCode(deployment, {
@@ -90,7 +95,10 @@ export async function up(
   if (prepared.changes) await guardHeldJobs(deployment, prepared.live, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
   const idle = !prepared.changes && !resumed;
-  if (!idle && !(await consent(prepared.plan)))
+  const generated = Object.fromEntries(
+    prepared.secrets.generated.map((name) => [name, prepared.secrets.values[name]?.value ?? ""]),
+  );
+  if (!idle && !(await consent(prepared.plan, generated)))
     throw new DeployError("declined", "Not deployed: the plan was declined", {
       outcome: "Nothing was changed",
     });
@@ -107,9 +115,7 @@ export async function up(
       changed: !idle,
       openWork: prepared.openWork,
       continued: done.continued,
-      generated: Object.fromEntries(
-        prepared.secrets.generated.map((name) => [name, prepared.secrets.values[name]?.value ?? ""]),
-      ),
+      generated,
       result: {
         success: true,
         service_url: release.url ?? null,

@@ -56,7 +56,7 @@ describe.each(FLOWS.filter(({ name }) => name !== "do-app-platform"))("an export
     expect(checkTerraform(terraform.text)).toBeUndefined();
     expect(terraform.text).toContain(`"${live?.image}"`);
     expect(terraform.text).toContain('"5$ or $${MORE} %%{if} \\"x\\""');
-    expect(terraform.secrets).toEqual(["ERP_TOKEN"]);
+    expect(terraform.secrets).toEqual(["ERP_TOKEN", "SERVICE_API_KEY"]);
     expect(terraform.text).toMatch(/"?ERP_TOKEN"?/);
     expect(terraform.text + (template?.text ?? "")).not.toContain("planted-value");
     if (template === undefined) return;

@@ -74,7 +74,7 @@ describe("a deployment without a config file", () => {
   it("deploys to prod a service that stores its jobs outside, without a confirmation of their loss", async () => {
     const at = await stage({ predictable: true, ephemeralDisk: true });
     writeAll(at.cwd, { [CONFIG]: GIVEN });
-    await deploy(at, { env: "prod" });
+    await deploy(at, { env: "prod", generateApiKey: true });
 
     const again = await deploy(at, { env: "prod" }, { cwd: temporaryProject(PROJECT) });
 

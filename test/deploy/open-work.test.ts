@@ -8,7 +8,7 @@ import { stage, writeAll } from "./_fixture.ts";
 const yes = async () => true;
 
 async function deploy(at: Stage, ...args: Parameters<Stage["open"]>) {
-  const deployment = await at.open({ generateApiKey: true, ...args[0] }, args[1]);
+  const deployment = await at.open({ generateApiKey: true, showApiKey: true, ...args[0] }, args[1]);
   try {
     return await up(deployment, yes);
   } finally {
@@ -76,7 +76,7 @@ describe("a service with open jobs on an ephemeral disk", () => {
   it("is checked again right before the release, as the build takes time", async () => {
     const at = await busy();
     end(at);
-    const deployment = await at.open({ generateApiKey: true });
+    const deployment = await at.open({ generateApiKey: true, showApiKey: true });
     const build = deployment.session.build?.bind(deployment.session);
     Object.assign(deployment.session, {
       async build(...args: Parameters<NonNullable<typeof build>>) {

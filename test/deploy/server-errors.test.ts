@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createDeployTools } from "agent-control-service/testing";
@@ -147,6 +149,48 @@ async function target() {
     cwd: folder,
   };
 }
+
+describe("the port of a service", () => {
+  it("that a program outside of Docker has is found before anything is built", async () => {
+    const listener = createServer().listen(0, "127.0.0.1");
+    await once(listener, "listening");
+    const { port } = listener.address() as AddressInfo;
+    const at = { ...(await target()), port, flags: { host: "server", sshConfig: sshd.config } };
+    const session = await platform.connect(at, createDeployTools({ cwd: folder }));
+    const spec = { ...SPEC, port };
+
+    const found = await session.preflight();
+    const planned = await session.plan(spec).catch((error: unknown) => error);
+    listener.close();
+    await once(listener, "close");
+    const free = await session.preflight();
+    const actions = await session.plan(spec);
+    await session.close?.();
+
+    const finding = {
+      level: "error",
+      subject: "Port",
+      message: `port ${port} of the server is used by a program there`,
+    };
+    expect(found).toContainEqual(expect.objectContaining(finding));
+    expect(planned).toMatchObject({
+      code: "preflight",
+      message: expect.stringContaining("used by a program"),
+    });
+    expect(free).not.toContainEqual(expect.objectContaining({ level: "error" }));
+    expect(actions.length).toBeGreaterThan(0);
+  }, 60_000);
+});
+
+const SPEC = {
+  image: "errors:tag",
+  imageTag: "tag",
+  env: {},
+  secrets: {},
+  secretHashes: {},
+  publicUrl: undefined,
+  healthPath: "/.well-known/health",
+};
 
 describe("the lock of a service", () => {
   it("is held by one session, names it to others, and ends with it", async () => {

@@ -122,6 +122,19 @@ describe("svc deploy setup", () => {
     expect(host.changes()).toEqual(made);
   }, 60_000);
 
+  it("changes nothing for a user who may use Docker but not sudo, without systemd", async () => {
+    const host = bareHost("ready", {
+      id: "case $1 in -un) echo me ;; -u) echo 1000 ;; -nG) echo me ;; esac",
+      sudo: "exit 1",
+      docker: 'exec $here/docker.real "$@"',
+    });
+
+    const { code, err } = await host.setup();
+
+    expect(code, err).toBe(0);
+    expect(host.changes()).toEqual([]);
+  }, 60_000);
+
   it("says what to run where the user may not, and refuses a system without apt-get", async () => {
     const user = bareHost("weak", {
       id: "case $1 in -un) echo me ;; -u) echo 1000 ;; -nG) echo me ;; esac",

@@ -102,6 +102,17 @@ export const CHECK = {
   ),
 };
 
+/** Options of a platform for one of its commands: those of another command are accepted, and not in its help. */
+export function forCommand(entries: v.ObjectEntries, command: string): v.ObjectEntries {
+  const isOther = (entry: unknown): boolean => {
+    const { wrapped } = entry as { wrapped?: unknown };
+    const { command: only } = v.getMetadata(entry as v.GenericSchema) as { command?: string };
+    return (only !== undefined && only !== command) || (wrapped !== undefined && isOther(wrapped));
+  };
+  const others = Object.fromEntries(Object.entries(entries).filter(([, entry]) => isOther(entry)));
+  return { ...entries, ...hidden(others) };
+}
+
 /** The common options, for commands that do not use them: one line of options serves all commands of a script. */
 export const COMMON = hidden({
   ...TARGET_FLAGS,

@@ -26,7 +26,7 @@ export function initCommand(entries: PlatformFlags["entries"]): Command {
       projectId: flags.TARGET_FLAGS.projectId,
       publicUrl: flags.RELEASE_FLAGS.publicUrl,
       port: flags.RELEASE_FLAGS.port,
-      ...v.partial(v.object(entries)).entries,
+      ...flags.forCommand(v.partial(v.object(entries)).entries, "init"),
       ...flags.YES,
       ...flags.JSON_FLAG,
     }),

@@ -50,7 +50,14 @@ function changesOf({ metadata, action_type, resource_type }: ResourceAction): Ch
 }
 
 function changeLine({ field, from, to }: Change, paint: Paint): string {
-  if (from === null) return `${paint("green", "+")} ${field}: ${to}`;
-  if (to === null) return `${paint("red", "-")} ${field}: ${from}`;
-  return `${paint("yellow", "~")} ${field}: ${from} → ${to}`;
+  const [before, after] = [shown(from), shown(to)];
+  if (from === null) return `${paint("green", "+")} ${field}: ${after}`;
+  if (to === null) return `${paint("red", "-")} ${field}: ${before}`;
+  return `${paint("yellow", "~")} ${field}: ${before} → ${after}`;
+}
+
+/** A value of several lines as one: each would be a row of its own. */
+function shown(value: string | null): string {
+  const text = String(value);
+  return /[\r\n]/.test(text) ? JSON.stringify(text) : text;
 }

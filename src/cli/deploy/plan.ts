@@ -2,6 +2,7 @@ import { guardCode } from "../../deploy/check-code.ts";
 import { putComment } from "../../deploy/ci/comment.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import { unknownKey } from "../../deploy/known-key.ts";
 import type { OpenWork } from "../../deploy/open-work.ts";
 import { describeOpenWork, mayLose } from "../../deploy/open-work.ts";
 import { prepare } from "../../deploy/plan.ts";
@@ -42,6 +43,14 @@ export const planCommand = platformCommand({
         ...{ secrets: Object.keys(prepared.spec.secrets), outcome: "Nothing was changed" },
         // The hook, which `plan` does not run, may write a part of the code.
         onlyWarn: deployment.config.hooks?.beforeBuild !== undefined,
+      });
+    const keyless = changes ? unknownKey(deployment, prepared.secrets) : undefined;
+    if (keyless !== undefined)
+      shell.emit({
+        type: "notice",
+        level: "warning",
+        message: `${keyless.message}. svc deploy up will refuse this`,
+        ...(keyless.fix === undefined ? {} : { fix: keyless.fix }),
       });
     if (mayLose(openWork))
       shell.emit({

@@ -3,7 +3,7 @@ import type { Deployment } from "../../deploy/deployment.ts";
 import type { OpenEnvironment } from "../../deploy/environments.ts";
 import type { Platform, PlatformFlags } from "../../deploy/platform.ts";
 import { type Command, defineCommand } from "../command.ts";
-import { COMMON } from "./flags.ts";
+import { COMMON, forCommand } from "./flags.ts";
 import { openFrom, type Shell, withShell } from "./session.ts";
 
 /** Creates a command for one platform; the platform's own options are included. */
@@ -40,7 +40,7 @@ export function platformCommand(command: {
     defineCommand({
       usage,
       summary,
-      flags: v.object({ ...COMMON, ...flags, ...entries }),
+      flags: v.object({ ...COMMON, ...flags, ...forCommand(entries, usage) }),
       examples,
       run: ({ flags: given, args, context }) =>
         withShell(context, given, async (shell) => {

@@ -48,7 +48,8 @@ export async function loadPlatform(name: string, context: CliContext): Promise<P
 /** The options of all built-in platforms, each naming those that have it: for the help. */
 export async function allFlags(context: CliContext): Promise<PlatformFlags["entries"]> {
   const entries: Record<string, PlatformFlags["entries"][string]> = {};
-  const owners: Record<string, string[]> = {};
+  /** The names of the platforms by what the option means there. */
+  const owners: Record<string, Map<string, string[]>> = {};
   // A platform with two names counts once.
   const loaded = await Promise.all(
     Object.values(context.platforms).map(async (load) => (await load()).default),
@@ -56,12 +57,17 @@ export async function allFlags(context: CliContext): Promise<PlatformFlags["entr
   for (const { name, flags } of new Set(loaded)) {
     for (const [key, entry] of Object.entries(flags.entries)) {
       entries[key] ??= entry;
-      owners[key] = [...(owners[key] ?? []), name];
+    }
+    for (const { key, description } of describeFlags(flags)) {
+      const same = owners[key] ?? new Map<string, string[]>();
+      owners[key] = same;
+      same.set(description, [...(same.get(description) ?? []), name]);
     }
   }
-  const told = describeFlags(v.object(entries)).map(({ key, description }) => {
-    const entry = entries[key] as v.GenericSchema;
-    return [key, v.pipe(entry, v.description(`${owners[key]?.join(", ")}: ${description}`))] as const;
+  // Platforms may mean different things by a name, or begin with different values.
+  const told = Object.entries(owners).map(([key, texts]) => {
+    const help = [...texts].map(([text, names]) => `${names.join(", ")}: ${text}`).join("; ");
+    return [key, v.pipe(entries[key] as v.GenericSchema, v.description(help))] as const;
   });
   return Object.fromEntries(told) as PlatformFlags["entries"];
 }

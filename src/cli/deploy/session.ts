@@ -124,9 +124,9 @@ export async function openFrom(
     .filter((flag) => isGiven(context.argv, flag.name))
     .map((flag) => [flag.key, flags[flag.key]]);
   const options = Object.fromEntries(
-    OPTION_KEYS.filter((key) => flags[key] !== undefined && isGiven(context.argv, toFlagName(key))).map(
-      (key) => [key, flags[key]],
-    ),
+    OPTION_KEYS.filter((key) => key !== "showApiKey" || !shell.json)
+      .filter((key) => flags[key] !== undefined && isGiven(context.argv, toFlagName(key)))
+      .map((key) => [key, flags[key]]),
   ) as Partial<DeployOptions>;
   const deployment = await openDeployment({
     platform,
@@ -149,7 +149,7 @@ export async function openFrom(
 const OPTION_KEYS = [
   ...(Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]),
   ...(["platform", "env", "image", "rollback", "acceptDataLoss"] as const),
-  ...(["overwriteFiles", "heldJobs", "breakLock"] as const),
+  ...(["overwriteFiles", "heldJobs", "breakLock", "showApiKey"] as const),
 ] satisfies readonly (keyof DeployOptions)[];
 
 /** If a platform's packages are missing, offers at a terminal to install them and continues. */

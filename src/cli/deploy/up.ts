@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
-import type { UpOutcome } from "../../deploy/up.ts";
+import type { Consent, UpOutcome } from "../../deploy/up.ts";
 import { up } from "../../deploy/up.ts";
 import { checkJobsWith } from "./check-jobs.ts";
 import { facts, nextCommand } from "./facts.ts";
@@ -43,20 +43,23 @@ export const upCommand = platformCommand({
     "svc deploy up --platform do-app-platform --image 1.10 --no-rollback",
   ],
   run: async ({ shell, deployment, given }) => {
-    const consent = async (plan: UpOutcome["plan"]): Promise<boolean> => {
+    const consent: Consent = async (plan, { SERVICE_API_KEY: key } = {}) => {
       if (shell.json) return true;
       shell.progress.clear();
       shell.print("");
       for (const line of planTable(plan, shell.paint)) shell.print(line);
       shell.print("");
-      return shell.ask(`Deploy ${plan.service_name}?`);
+      if (!(await shell.ask(`Deploy ${plan.service_name}?`))) return false;
+      // Explicitly requested: the only line that is not masked. Once it is stored, a run that fails or is killed has lost it.
+      if (key !== undefined && given.showApiKey === true) shell.context.print(`  API key   ${key}`);
+      return true;
     };
     const { context } = shell;
     const self = given.check === false ? undefined : context.self;
     const outcome = await up(deployment, consent, checkJobsWith(context, deployment.options), self);
     shell.progress.clear();
     if (shell.json) shell.document(toDocument(outcome));
-    else report(shell, deployment, outcome, given.showApiKey === true);
+    else report(shell, deployment, outcome);
     return EXIT.done;
   },
 });
@@ -74,7 +77,7 @@ function toDocument({ result, changed, plan, openWork, continued }: UpOutcome): 
   };
 }
 
-function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKey: boolean): void {
+function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void {
   const { release, result, health, image, changed, generated, continued } = outcome;
   const { target, session } = deployment;
   const base = release.url?.replace(/\/$/, "") ?? "";
@@ -99,12 +102,12 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKe
     ["Image", image],
     [
       "API key",
-      key ? `generated, and stored by the platform${command ? `; read it with: ${command}` : ""}` : undefined,
+      key
+        ? `generated, and stored ${session.push ? "on the server" : "by the platform"}${command ? `; read it with: ${command}` : ""}`
+        : undefined,
     ],
     ["Jobs", continued && describeContinued(continued)],
     ["Next", nextCommand("logs", deployment)],
   ]);
   for (const line of lines) shell.print(line);
-  // Explicitly requested: the only line that is not masked.
-  if (key && showKey) shell.context.print(`  API key   ${generated.SERVICE_API_KEY}`);
 }

@@ -13,6 +13,7 @@ import { ENVIRONMENT_NAME } from "../name.ts";
 import type { DeployOptions } from "../options.ts";
 import type { Platform } from "../platform.ts";
 import { findSecret } from "../secret-forms.ts";
+import { withoutLineEnd } from "../secrets.ts";
 import { CONTENTS, isText, PART, PLATFORM, SETTINGS, type SecretSource } from "./settings.ts";
 
 /** Name of the committed settings, beside package.json. */
@@ -220,7 +221,7 @@ async function toConfig(
       known.push({
         name,
         // A secret without a source is read from the environment later, where all commands look for it.
-        value: variable === undefined ? undefined : env[variable] || undefined,
+        value: variable === undefined ? undefined : withoutLineEnd(env[variable]),
         source: variable ?? name,
         ...(ref === undefined ? {} : { ref }),
       });
@@ -252,7 +253,7 @@ async function readSecretFile(
     );
   try {
     const text = await readFile(full, "utf8");
-    return text.replace(/\r?\n$/, "") || undefined;
+    return withoutLineEnd(text);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw failAt(path, `cannot be read: ${(error as NodeJS.ErrnoException).code ?? "unknown error"}`);

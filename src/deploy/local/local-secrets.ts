@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { readIfThere, writeAtomic } from "../atomic-file.ts";
 import { DATABASE_URL, SERVICE_SECRETS } from "../config.ts";
 import { DeployError } from "../errors.ts";
-import { newApiKey, newRsaKey } from "../secrets.ts";
+import { newApiKey, newRsaKey, withoutLineEnd } from "../secrets.ts";
 import type { LocalRun } from "./local-run.ts";
 
 /** The secrets of a local test, and which of them were generated for it. */
@@ -62,7 +62,8 @@ export async function gatherLocalSecrets(run: LocalRun, database?: WithDatabase)
       values[name] = `postgres://service:${password}@postgres:5432/service`;
       continue;
     }
-    const given = tools.env[name] || config.secrets.find((secret) => secret.name === name)?.value;
+    const given =
+      withoutLineEnd(tools.env[name]) ?? config.secrets.find((secret) => secret.name === name)?.value;
     const kept = given ? undefined : await readIfThere(join(folder, name));
     const value = given ?? kept ?? make[name]?.();
     if (value === undefined)

@@ -41,6 +41,8 @@ export interface LocalOutcome {
     readonly endpoints: readonly EndpointCheck[];
     /** The key that was generated for this test; a key that the user set is not shown. */
     readonly apiKey: string | undefined;
+    /** Where the key is that was not generated here: the user has set it, or the service has generated it. */
+    readonly keyIs: "set" | "in the container" | undefined;
     readonly rsaKeyGenerated: boolean;
   };
 }
@@ -139,6 +141,11 @@ export async function localUp(run: LocalRun, self?: readonly string[]): Promise<
       instances: count,
       endpoints,
       apiKey: secrets.generated.includes("SERVICE_API_KEY") ? key : undefined,
+      keyIs: secrets.generated.includes("SERVICE_API_KEY")
+        ? undefined
+        : key === undefined
+          ? "in the container"
+          : "set",
       rsaKeyGenerated: secrets.generated.includes("SERVICE_RSA_PRIVATE_KEY"),
     },
   };

@@ -38,6 +38,17 @@ const DOMAIN_ACTIONS = [
 ];
 const SUCCESSOR = "--platform aws-ecs-express";
 
+/** Set where App Runner is not in the region: a lock is written only where it is. */
+export function regionProblem({ target }: Context): Finding | undefined {
+  if (REGIONS.includes(target.region)) return undefined;
+  return {
+    level: "error",
+    subject: "region",
+    message: `App Runner is not in "${target.region}"`,
+    fix: `Choose another with --region: ${REGIONS.join(", ")}; or use ${SUCCESSOR}`,
+  };
+}
+
 /** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
   const { identity, target, tools } = context;
@@ -51,16 +62,8 @@ export async function preflight(context: Context): Promise<Finding[]> {
       fix: `For a new service, use ${SUCCESSOR}`,
     },
   ];
-  if (!REGIONS.includes(target.region))
-    return [
-      ...found,
-      {
-        level: "error",
-        subject: "region",
-        message: `App Runner is not in "${target.region}"`,
-        fix: `Choose another with --region: ${REGIONS.join(", ")}; or use ${SUCCESSOR}`,
-      },
-    ];
+  const problem = regionProblem(context);
+  if (problem !== undefined) return [...found, problem];
   found.push({
     level: "ok",
     subject: "region",

@@ -1,4 +1,5 @@
 import { STORAGE_URL } from "../../deploy/config.ts";
+import { DeployError } from "../../deploy/errors.ts";
 import type { DeployTarget, PlatformSession, Release } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
@@ -6,7 +7,7 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
-import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret, referTo, secretCommand } from "../aws/secrets.ts";
 import { domainUrl, withDomain } from "../cloud/domain.ts";
 import { bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
@@ -17,7 +18,7 @@ import { releaseHistory } from "./kept-releases.ts";
 import { listServices } from "./list.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
-import { preflight } from "./preflight.ts";
+import { preflight, regionProblem } from "./preflight.ts";
 import { estimateCost } from "./price.ts";
 import { prepareRoles, releaseService } from "./release.ts";
 import { releaseOf, toRelease } from "./release-of.ts";
@@ -51,7 +52,15 @@ export async function openSession(
       const service = await findOwnService(context);
       return service && releaseOf(service, undefined).url;
     },
-    lock: (holder, request) => takeLock(context, holder, request),
+    lock: async (holder, request) => {
+      const problem = regionProblem(context);
+      if (problem !== undefined)
+        throw new DeployError("preflight", problem.message, {
+          outcome: "Nothing was changed",
+          fix: problem.fix,
+        });
+      return takeLock(context, holder, request);
+    },
     lockedBy: () => readLock(context),
     async prepare() {
       await ensureRepository(context);
@@ -78,6 +87,7 @@ export async function openSession(
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
+    secretCommand: (name) => secretCommand(context, name),
     referTo: (name) => referTo(context, name),
     exports: {
       terraform: (spec) => exportTerraform(context, spec),

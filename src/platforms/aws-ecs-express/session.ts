@@ -6,7 +6,7 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
-import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "../aws/secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret, referTo, secretCommand } from "../aws/secrets.ts";
 import { architectureOf, bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { expectedUrl } from "./context.ts";
@@ -71,6 +71,7 @@ export async function openSession(
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
+    secretCommand: (name) => secretCommand(context, name),
     referTo: (name) => referTo(context, name),
     exports: {
       terraform: (spec) => exportTerraform(context, spec),

@@ -224,6 +224,12 @@ async function describe(context: AwsContext, name: string): Promise<Secret | und
   }
 }
 
+/** The command by which a person reads it. */
+export function secretCommand(context: AwsContext, name: string): string {
+  const id = nameOf(context, name);
+  return `aws secretsmanager get-secret-value --secret-id ${id} --query SecretString --output text --region ${context.target.region}`;
+}
+
 function nameOf({ target }: AwsContext, name: string): string {
   return `${target.serviceName}/${name}`;
 }

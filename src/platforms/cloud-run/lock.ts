@@ -1,9 +1,11 @@
+import { DeployError } from "../../deploy/errors.ts";
 import type { LockHolder, LockRequest } from "../../deploy/platform.ts";
 import { type LockPlace, readRemoteLock, takeRemoteLock } from "../../deploy/remote-lock.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
 import type { Context } from "./context.ts";
 import { isNotFound } from "./google-error.ts";
+import { regionFindings } from "./preflight.ts";
 
 interface LockSecret {
   readonly etag?: string;
@@ -18,6 +20,9 @@ export async function takeLock(
   holder: LockHolder,
   request: LockRequest,
 ): Promise<() => Promise<void>> {
+  const [region] = await regionFindings(context);
+  if (region?.level === "error")
+    throw new DeployError("preflight", region.message, { outcome: "Nothing was changed", fix: region.fix });
   try {
     return await takeRemoteLock(lockPlace(context), holder, request, context.tools);
   } catch (error) {

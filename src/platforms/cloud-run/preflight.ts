@@ -160,7 +160,8 @@ async function actAsFindings(context: Context): Promise<Finding[]> {
   ];
 }
 
-async function regionFindings(context: Context): Promise<Finding[]> {
+/** Whether the region exists: a lock is written only where it does. */
+export async function regionFindings(context: Context): Promise<Finding[]> {
   const google = await context.google();
   const { region } = context.target;
   try {

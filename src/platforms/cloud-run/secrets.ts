@@ -38,6 +38,11 @@ export async function readSecret(context: Context, name: string): Promise<string
   return stored && readVersion(context, stored.ref);
 }
 
+/** The command by which a person reads it. */
+export function secretCommand({ target, project }: Context, name: string): string {
+  return `gcloud secrets versions access latest --secret ${target.serviceName}-${name} --project ${project}`;
+}
+
 const FULL_NAME = /^(?:projects\/([^/]+)\/secrets\/)?([\w-]{1,255})(?:\/versions\/(latest|\d+))?$/;
 
 /** A secret of the project by its name, `projects/p/secrets/name` or `…/versions/3`; without a version, the newest. */

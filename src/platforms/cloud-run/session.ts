@@ -25,7 +25,7 @@ import { promoteNewest, releaseService } from "./release.ts";
 import { servingRelease } from "./release-of.ts";
 import { removeService, scaleToZero } from "./remove.ts";
 import { revisionHistory, rollbackTo } from "./rollback.ts";
-import { dropSecrets, listSecrets, putSecrets, readSecret, referTo } from "./secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret, referTo, secretCommand } from "./secrets.ts";
 import type { Service } from "./service-types.ts";
 import { exportTerraform } from "./terraform.ts";
 
@@ -90,6 +90,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
+    secretCommand: (name) => secretCommand(context, name),
     referTo: (name) => referTo(context, name),
     exports: {
       "cloud-run": (spec) => exportKnative(context, spec),

@@ -10,11 +10,13 @@ export interface Container {
   readonly state: string;
   /** When it started last, as a date in UTC; in the year 1 if never. */
   readonly started: string;
+  /** How often Docker has started it again because it had ended by itself. */
+  readonly restarts: number;
   readonly text: string;
   readonly record: ServerRecord;
 }
 
-const FORMAT = `{"id":{{json .Id}},"name":{{json .Name}},"state":{{json .State.Status}},"started":{{json .State.StartedAt}},"labels":{{json .Config.Labels}}}`;
+const FORMAT = `{"id":{{json .Id}},"name":{{json .Name}},"state":{{json .State.Status}},"started":{{json .State.StartedAt}},"restarts":{{json .RestartCount}},"labels":{{json .Config.Labels}}}`;
 const NEVER = "0001-";
 
 /** All containers of the service, the one that started last first. */
@@ -70,13 +72,18 @@ export function servingOf(containers: readonly Container[]): Container | undefin
   return containers.find(isRunning) ?? containers.find(hasServed);
 }
 
-export function toRelease({ target }: Context, { state, text, record }: Container, address: string): Release {
+export function toRelease(
+  { target }: Context,
+  { state, restarts, text, record }: Container,
+  address: string,
+): Release {
   return {
     id: target.serviceName,
     revision: revisionOf(text),
     image: record.image,
     url: urlOf(record, address),
-    status: state,
+    // Between two crashes it is "running", too.
+    status: restarts === 0 ? state : `${state}, restarted ${restarts === 1 ? "once" : `${restarts} times`}`,
     env: record.env,
     secretNames: Object.keys(record.secrets),
     resources: { cpu: record.cpus ?? "no limit", memory: record.memory ?? "no limit", instances: "1" },

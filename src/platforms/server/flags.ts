@@ -55,7 +55,8 @@ export const ServerFlagsSchema = v.object({
   removeData: v.optional(
     v.pipe(
       v.boolean(),
-      v.description("With down: remove the volume with all jobs and cases, and the images, too"),
+      v.description("remove the volume with all jobs and cases, and the images, too"),
+      v.metadata({ command: "down" }),
     ),
   ),
 });

@@ -1,8 +1,10 @@
 import type { ResourceAction } from "../../core/models/deployment.ts";
+import { DeployError } from "../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import type { Releasing } from "./change.ts";
 import { namesOf, onServer } from "./context.ts";
+import { portFindings } from "./preflight.ts";
 import { isServed } from "./proxy.ts";
 import { parseRecord, settingChanges, wantedSettings } from "./record.ts";
 
@@ -16,9 +18,17 @@ export async function planRelease(
   const before = live === undefined ? undefined : parseRecord(String(live.data?.record));
   const settings = wantedSettings(context.target, spec.port, before);
   const stopped =
-    live === undefined || live.status === "running"
+    live === undefined || live.status.startsWith("running")
       ? []
       : [{ field: "status", from: live.status, to: "running" }];
+  if (settings.domain === undefined && before?.port !== spec.port) {
+    const [taken] = await portFindings(context, spec.port, settings.bind);
+    if (taken !== undefined)
+      throw new DeployError("preflight", `${taken.subject}: ${taken.message}`, {
+        outcome: "Nothing was changed",
+        ...(taken.fix === undefined ? {} : { fix: taken.fix }),
+      });
+  }
   const { data } = namesOf(serviceName);
   const names = await onServer(
     context,

@@ -23,7 +23,9 @@ export async function preflight(context: Context): Promise<Finding[]> {
     ...(settings.domain === undefined
       ? [plainFinding(settings.bind)]
       : await domainFindings(context, settings.domain)),
-    ...(live === undefined && settings.domain === undefined ? await portFindings(context) : []),
+    ...(live === undefined && settings.domain === undefined
+      ? await portFindings(context, target.port, settings.bind)
+      : []),
   ];
 }
 
@@ -51,21 +53,29 @@ function plainFinding(bind: string | undefined): Finding {
   };
 }
 
-/** A new service must not take the port of another one. */
-async function portFindings(context: Context): Promise<Finding[]> {
-  const { port } = context.target;
-  const script = `docker ps --filter "publish=$1" --format '{{.Names}} {{.Label "'"$2"'"}}'`;
+/** A service must not take the port of another one, or of a program that runs there without Docker. */
+export async function portFindings(
+  context: Context,
+  port: number,
+  bind: string | undefined,
+): Promise<Finding[]> {
+  // Listening sockets, by address and port in hexadecimal; an address of zeros is all of them.
+  const script = `found=$(docker ps --filter "publish=$1" --format '{{.Names}} {{.Label "'"$2"'"}}' | head -n 1)
+    [ -n "$found" ] || found=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$3" -v any="$4" '
+      $4 == "0A" { split($2, at, ":"); if (at[2] == port && (any == "yes" || at[1] ~ /^0+$/)) { print "-"; exit } }')
+    echo "$found"`;
+  const hex = port.toString(16).toUpperCase().padStart(4, "0");
   const text = await onServer(context, "The ports of the server could not be read", script, [
-    String(port),
-    SERVICE,
+    ...[String(port), SERVICE, hex, bind === undefined ? "yes" : "no"],
   ]);
   const [name, service] = text.split("\n")[0]?.split(" ") ?? [];
   if (!name) return [];
+  const user = name === "-" ? "a program there" : service ? `the service ${service}` : `container ${name}`;
   return [
     {
       level: "error",
       subject: "Port",
-      message: `port ${port} of the server is used by ${service ? `the service ${service}` : `container ${name}`}`,
+      message: `port ${port} of the server is used by ${user}`,
       fix: "Choose another with --port, or give a --domain: those share one port",
     },
   ];

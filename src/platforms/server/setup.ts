@@ -13,6 +13,8 @@ interface Facts {
   readonly apt: boolean;
   readonly systemd: boolean;
   readonly docker: "missing" | "stopped" | "there";
+  /** Whether the user may use Docker, by its group or in another way. */
+  readonly usable: boolean;
   /** Whether the firewall `ufw` is active. */
   readonly ufw: boolean;
 }
@@ -23,7 +25,7 @@ const READ = `has() { command -v "$1" >/dev/null 2>&1; }
   echo "user=$(id -un)"; echo "uid=$(id -u)"; echo "groups=$(id -nG)"
   echo "sudo=$(yes sudo -n true)"; echo "apt=$(yes has apt-get)"
   echo "systemd=$(yes has systemctl)"
-  echo "docker=$(yes has docker)"; echo "engine=$(yes root docker version)"
+  echo "docker=$(yes has docker)"; echo "usable=$(yes docker version)"; echo "engine=$(yes docker version || yes root docker version)"
   echo "ufw=$(root ufw status 2>/dev/null | head -n 1)"`;
 
 async function readFacts(context: Context): Promise<Facts> {
@@ -38,6 +40,7 @@ async function readFacts(context: Context): Promise<Facts> {
     apt: is("apt"),
     systemd: is("systemd"),
     docker: !is("docker") ? "missing" : is("engine") ? "there" : "stopped",
+    usable: is("usable"),
     ufw: /\bactive$/.test(said.get("ufw") ?? ""),
   };
 }
@@ -86,7 +89,7 @@ const START: SetupAction = {
 };
 
 function actionsFor(facts: Facts): SetupAction[] {
-  const { user, isRoot, groups, docker } = facts;
+  const { user, isRoot, groups, docker, usable } = facts;
   const join: SetupAction = {
     what: `Add ${user} to the group docker: who is in it controls the whole server`,
     command: `usermod -aG docker ${user}`,
@@ -94,7 +97,7 @@ function actionsFor(facts: Facts): SetupAction[] {
   return [
     ...(docker === "missing" ? [INSTALL] : []),
     ...(docker === "stopped" ? [START] : []),
-    ...(isRoot || groups.includes("docker") ? [] : [join]),
+    ...(isRoot || usable || groups.includes("docker") ? [] : [join]),
   ];
 }
 

@@ -68,7 +68,8 @@ export async function openSite(flow: FlowPlatform, options: SiteOptions): Promis
         options: { name: "hello", projectId: flow.projectId, ...some },
         flags: {},
         cwd: checkout,
-        env: { ...env, ...more },
+        // Without a key that somebody knows, nothing is deployed to a disk that does not last.
+        env: { SERVICE_API_KEY: "key-of-the-site-0123456789", ...env, ...more },
         command,
         emit: (event) => events.push(event),
         fetch: frontFetch(cloud.frontFor),
