@@ -46,7 +46,7 @@ beforeAll(async () => {
   await seedJob(server.service, { ...failed, id: "lucky", error: REFUSED });
   await seedJob(server.service, { ...failed, id: "again", error: `${REFUSED}1\nat send` });
   await seedJob(server.service, { ...failed, id: "strange", agent: "greeter", error: HOSTILE });
-  await seedJob(server.service, { ...failed, id: "dear", error: "too dear", stop_reason: "max_cost" });
+  await seedJob(server.service, { ...failed, id: "dear", error: "too dear;=1+1", stop_reason: "max_cost" });
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
@@ -130,6 +130,7 @@ it("a download has exactly the jobs that match, in their order, and no formula",
   expect(csv.headers.get("content-disposition")).toBe('attachment; filename="jobs.csv"');
   expect(lines[0]).toMatch(/^id,name,agent_name,agent_version,status,stop_reason,error,failure,/);
   expect(lines.slice(1).map((line) => line.split(",")[0])).toEqual(["again", "dear", "lucky", "strange"]);
+  expect(lines.find((line) => line.startsWith("dear,"))).toContain('"too dear;=1+1"');
   expect(lines.at(-1)).toContain(`"'=HYPERLINK(""http://x"",""<b>"")"`);
   const rows = (await json.json()) as { id: string }[];
   expect(rows.map(({ id }) => id)).toEqual(["strange", "lucky", "dear", "again"]);

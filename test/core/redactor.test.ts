@@ -13,6 +13,8 @@ describe("redactor", () => {
       JSON.stringify({ secret }),
       encodeURIComponent(secret),
       Buffer.from(secret).toString("base64"),
+      Buffer.from(secret).toString("hex"),
+      Buffer.from(secret).toString("hex").toUpperCase(),
     ];
 
     for (const line of text) {

@@ -24,7 +24,7 @@ export class Redactor {
   readonly #passing = new Set<string>();
   #index = new SecretIndex(SHORTEST);
 
-  /** Remembers a value, also in its JSON, URL, base64 (inside other text too) and hex forms. */
+  /** Remembers a value, also in its JSON, URL, base64 (inside other text too) and hex forms, in lower and upper case. */
   add(secret: string | undefined | null): void {
     if (!secret || secret.length < SHORTEST || this.#kept.has(secret)) return;
     this.#kept.add(secret);
@@ -118,6 +118,7 @@ function formsOf(secret: string): string[] {
     JSON.stringify(secret).slice(1, -1),
     encodeURIComponent(toWellFormed(secret)),
     bytes.toString("hex"),
+    bytes.toString("hex").toUpperCase(),
     ...[0, 1, 2].flatMap((offset) => base64Forms(bytes, offset)),
     ...lines.filter((line) => line.length >= SHORTEST_LINE && !line.startsWith("-----")),
   ].filter((form) => form.length >= SHORTEST);

@@ -73,7 +73,7 @@ const FORMULA = /^[=+\-@\t\r]/;
 function cell(value: string | number | null): string {
   if (value === null || typeof value === "number") return String(value ?? "");
   const text = FORMULA.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return /[",;\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function toStream(texts: AsyncGenerator<string>): ReadableStream<Uint8Array> {
