@@ -22,7 +22,7 @@ export type OpenWork =
     }
   | { readonly known: false; readonly reason: string };
 
-const HELD: readonly string[] = ["crash_loop", "code_changed"];
+const HELD: readonly string[] = ["crash_loop", "code_changed", "unreadable_parameters"];
 const OPEN = ["in_progress", "awaiting", "cancelling", "stopped"];
 /**
  * Asks a service for its jobs that have not ended. Rejects only when the step's own time limit is reached.

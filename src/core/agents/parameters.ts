@@ -97,6 +97,11 @@ export class Parameters {
     return text;
   }
 
+  /** Whether an envelope can be opened with the present key. Its content is not kept. */
+  canOpen(encrypted: string, agent?: HostedAgent): boolean {
+    return unseal(encrypted, this.#keyPair.privateKey, agent?.slug) !== undefined;
+  }
+
   /**
    * OpenParameters by name, from a list of `{name, value}` or a map. The redactor learns each value, except
    * those of parameters that `agent` declares with `is_secret: false`.

@@ -10,7 +10,7 @@ import type { StopReason, StoredJob } from "./job.ts";
  *   stays `running` until a process resumes it.
  * - `waiting`: the same, with an open question.
  * - `suspended`: it only waits, for a time, an answer, an event or a child, and is not in memory.
- * - `held`: its code no longer fits its record, or it ended its process too often. Nothing runs until it is released.
+ * - `held`: its code no longer fits its record, it ended its process too often, or its parameters cannot be read. Nothing runs until it is released.
  * - `pulled`: an unfinished copy of another service's job. It never runs here.
  * - `stopping`: it was asked to stop, and its end is not stored yet.
  * - `ended`: it is completed, failed or cancelled.
@@ -66,7 +66,11 @@ export const JOB_MOVES: Readonly<Record<JobState, Moves>> = {
 };
 
 /** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
-export const HOLD_REASONS = ["crash_loop", "code_changed"] as const satisfies readonly StopReason[];
+export const HOLD_REASONS = [
+  "crash_loop",
+  "code_changed",
+  "unreadable_parameters",
+] as const satisfies readonly StopReason[];
 export type HoldReason = (typeof HOLD_REASONS)[number];
 
 /** What a job's state is derived from; jobs of earlier versions lack some of it. */
@@ -102,6 +106,11 @@ export function holdOf({
 }: Pick<StoredJob, "status" | "stop_reason">): HoldReason | undefined {
   if (status !== "awaiting") return undefined;
   return HOLD_REASONS.find((reason) => reason === stop_reason);
+}
+
+/** Whether a hold ends with a retry from the last good step: code that does not fit a record needs a decision instead. */
+export function endsWithRetry(hold: HoldReason | undefined): boolean {
+  return hold === "crash_loop" || hold === "unreadable_parameters";
 }
 
 /** Whether `move` leads from one state to the other; without a move, a change must keep the state. */

@@ -24,6 +24,7 @@ export const StopReasonSchema = v.picklist([
   "overridden",
   "damaged",
   "crash_loop",
+  "unreadable_parameters",
   "crashed",
   "error",
 ]);

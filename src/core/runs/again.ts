@@ -6,7 +6,7 @@ import { changeJob, releaseJob, removeCasesOf } from "../entities/jobs.ts";
 import { removeWaits } from "../entities/received-events.ts";
 import type { StopReason, StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
-import { holdOf } from "../models/job-state.ts";
+import { endsWithRetry, holdOf } from "../models/job-state.ts";
 import type { MarkEntry } from "../models/run-entry.ts";
 import { endOfParent } from "./children.ts";
 import { changeWithRun } from "./job-change.ts";
@@ -69,7 +69,7 @@ export async function retryJob(
     refusePulled(job);
     const { status } = job;
     const hold = holdOf(job);
-    if (hold === "crash_loop" && from === "last_step") return { mark: "continued", after: { from } };
+    if (endsWithRetry(hold) && from === "last_step") return { mark: "continued", after: { from } };
     const mayStartOver = hold !== undefined && from === "start";
     if (status !== "failed" && status !== "cancelled" && !mayStartOver) {
       throw new ServiceError("invalid_transition", `Job "${jobId}" is ${status}: there is nothing to retry`, {

@@ -3,13 +3,21 @@ import type { HostedAgent } from "../agents/registry.ts";
 import type { Case } from "../models/case.ts";
 import type { Job, StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
-import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import {
+  callMethod,
+  checkRequired,
+  type HandlerContext,
+  type HandlerParts,
+  toHandlerContext,
+  whyUnreadable,
+} from "./handler-context.ts";
 import type { AgentProcess } from "./isolation/agent-process.ts";
 import { IsolatedRun } from "./isolation/isolated-run.ts";
 import type { ChildrenOfJob } from "./run/child-handle.ts";
 import type { EventsOfJob } from "./run/event-wait.ts";
 import { RunJob } from "./run/job-handle.ts";
 import type { Run } from "./run/run.ts";
+import { HeldError } from "./run/run-errors.ts";
 import { silenced } from "./run/silenced.ts";
 
 export interface HandlerCall {
@@ -41,7 +49,7 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
   }
   const known = { parameters: values, log: silenced(run.parts.log, () => run.deliveries.isSilent) };
-  const opened = await run.read(() => toHandlerContext(parts, agent, job, known));
+  const opened = await run.read(() => openContext(parts, { agent, job, known }));
   const { parameters, log, telemetry, get } = opened;
   checkRequired(agent, parameters);
   let isolated: IsolatedRun | undefined;
@@ -74,6 +82,23 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     ...{ parameters, log, telemetry, get, job: handle, fields: fields.values },
     signal: run.signal,
   });
+}
+
+/** What the handler gets, unless the job's parameters cannot be read: then the job is held. */
+async function openContext(
+  parts: HandlerParts,
+  {
+    agent,
+    job,
+    known,
+  }: Pick<HandlerCall, "agent" | "job"> & { readonly known: Parameters<typeof toHandlerContext>[3] },
+): Promise<HandlerContext> {
+  try {
+    return await toHandlerContext(parts, agent, job, known);
+  } catch (error) {
+    const why = await whyUnreadable(parts, agent, job);
+    throw why === undefined ? error : new HeldError(why);
+  }
 }
 
 function answerHandler(

@@ -1,7 +1,7 @@
 import type { AgentSettings } from "../agents/agent-settings.ts";
 import type { MethodDefinition } from "../agents/define-agent.ts";
 import type { FieldsInput } from "../agents/fields-input.ts";
-import type { Parameters } from "../agents/parameters.ts";
+import { type Parameters, UnreadableParameters } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import type { TelemetryFunction } from "../agents/run-context.ts";
 import type { Token } from "../base/container.ts";
@@ -9,6 +9,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Hooks } from "../entities/hooks.ts";
+import type { StoredJob } from "../models/job.ts";
 import type { AgentProcesses } from "./isolation/agent-processes.ts";
 import { startTimer } from "./run/timer.ts";
 
@@ -50,6 +51,24 @@ export function openParameters(
     ...parameters.resolve(agent, kept?.parameters_encrypted),
     ...sent,
   }));
+}
+
+/** Why the parameters of a job cannot be read with the present RSA key; nothing where they can. */
+export async function whyUnreadable(
+  parts: HandlerParts,
+  agent: HostedAgent,
+  { encrypted_agent_parameters }: Pick<StoredJob, "encrypted_agent_parameters">,
+): Promise<string | undefined> {
+  let whose = "that it was started with";
+  try {
+    const sent = openSent(parts, agent, encrypted_agent_parameters);
+    whose = `that are stored for agent "${agent.slug}"`;
+    await openParameters(parts, agent, sent);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof UnreadableParameters)) throw error;
+    return `The parameters ${whose} cannot be read with the present RSA key. The job is held: it resumes by itself once the service is started with the key that they were encrypted for. It can also be retried once they can be read, or stopped.`;
+  }
 }
 
 /** Throws `invalid_parameters` where a required parameter has no value. */

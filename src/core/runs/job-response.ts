@@ -19,6 +19,7 @@ const MESSAGES: Readonly<Record<EntityStatus, string>> = {
 const HELD: Partial<Record<StopReason, string>> = {
   code_changed: "The job is held because its record does not fit the code",
   crash_loop: "The job is held because the process ended each time that it ran",
+  unreadable_parameters: "The job is held because its parameters cannot be read with the present RSA key",
   pulled: "The job is a copy of another service's job, and does not run here",
 };
 

@@ -1,7 +1,16 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
 import { TO_CANCELLING } from "../entities/ending.ts";
-import { caseIdsOf, changeJob, endJob, holdJob, moveJob, removeCasesOf, takeJob } from "../entities/jobs.ts";
+import {
+  caseIdsOf,
+  changeJob,
+  endJob,
+  holdJob,
+  moveJob,
+  releaseJob,
+  removeCasesOf,
+  takeJob,
+} from "../entities/jobs.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { removeWaits } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
@@ -15,6 +24,7 @@ import { MOST_CRASHES } from "./crashes/count-crashes.ts";
 import { type Crash, readCrash } from "./crashes/read-crash.ts";
 import { type Loss, readLoss } from "./crashes/read-loss.ts";
 import type { Suspect } from "./crashes/suspects.ts";
+import { whyUnreadable } from "./handler-context.ts";
 import { callJobStop } from "./method-calls.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
@@ -224,6 +234,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   if (state === "queued" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
   if (state === "queued") return { proceed: () => runs.queue(job, "start") };
+  if (reason === "unreadable_parameters") return resumeIfReadable(parts, job, agent);
   if (reason) return { proceed: () => tryLater(parts, job) };
 
   const policy = agent.definition.onInterruption ?? "resume";
@@ -315,6 +326,16 @@ async function hold(
       await tell(unit);
       await holdJob(unit, id, { reason: "crash_loop", error, total_cost });
     },
+  };
+}
+
+/** A job that is held because its parameters could not be read resumes once they can. */
+async function resumeIfReadable(parts: ReconcileParts, { id }: StoredJob, agent: HostedAgent): Promise<Plan> {
+  const job = await parts.jobs.get(id);
+  if ((await whyUnreadable(parts, agent, job)) !== undefined) return {};
+  return {
+    store: (unit) => releaseJob(unit, id, { by: "service" }),
+    proceed: async () => parts.runs.queue(await parts.jobs.get(id), "resume"),
   };
 }
 

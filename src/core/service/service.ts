@@ -413,11 +413,38 @@ function displayHost(host: string): string {
 async function noteKeyChanges(scope: Container): Promise<void> {
   const parts = { store: scope.get(STORE), ledger: scope.get(LEDGER), audit: scope.get(AUDIT) };
   await noteKeyChange(parts, "api-key", scope.get(KEYS).apiKey);
+  const log = scope.get(LOGGER);
   // The public key is the same however the private one is written.
-  if (!(await noteKeyChange(parts, "rsa-key", scope.get(PARAMETERS).publicKeyPem()))) return;
-  scope
-    .get(LOGGER)
-    .warn(
-      "the RSA key is another one than at the last start: encrypted parameters of jobs and agents, tokens of browsers, sign-ins and signatures of cards from before are not valid with it. Start with the former key, or send and store the parameters again",
+  const isOther = await noteKeyChange(parts, "rsa-key", scope.get(PARAMETERS).publicKeyPem());
+  if (isOther) {
+    log.warn(
+      "the RSA key is another one than at the last start: parameters that are stored for agents cannot be read with it, and tokens of browsers, sign-ins and signatures of cards from before are not valid. Start with the former key, or store the parameters again",
     );
+  }
+  const where = { status: "awaiting", stop_reason: "unreadable_parameters" };
+  const unreadable = isOther
+    ? await countUnreadable(scope)
+    : (await scope.get(JOBS).list({ where, limit: 0 })).total;
+  if (unreadable === 0) return;
+  log.error(
+    "the parameters of open jobs cannot be read with the present RSA key: these jobs are held. Start the service with the key that they were encrypted for (SERVICE_RSA_PRIVATE_KEY, or rsa-private-key.pem in the data folder), and they resume by themselves; or stop them",
+    { jobs: unreadable },
+  );
+}
+
+/** Open jobs that are held, or will be once they run, as their parameters cannot be read. */
+async function countUnreadable(scope: Container): Promise<number> {
+  const [jobs, agents, parameters] = [scope.get(JOBS), scope.get(AGENTS), scope.get(PARAMETERS)];
+  const where = { status: ["stopped", "in_progress", "awaiting"] };
+  let count = 0;
+  const ids = await jobs.ids({ where, sort: "id", limit: Number.POSITIVE_INFINITY });
+  for (const id of ids) {
+    const job = await jobs.find(id);
+    if (
+      job?.encrypted_agent_parameters &&
+      !parameters.canOpen(job.encrypted_agent_parameters, agents.of(job))
+    )
+      count++;
+  }
+  return count;
 }

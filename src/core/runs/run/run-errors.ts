@@ -97,3 +97,8 @@ export function fromRecordedError({ name, message, stack }: RecordedError): Erro
   if (stack !== undefined) error.stack = stack;
   return error;
 }
+
+/** The handler could not be called, as the job's parameters cannot be read: the job is held. */
+export class HeldError extends Error {
+  override readonly name = "HeldError";
+}

@@ -19,7 +19,7 @@ import { type Found, toMismatch } from "./mismatch.ts";
 import { type JobEnd, type Outcome, toEnding } from "./outcome.ts";
 import { Questions } from "./questions.ts";
 import { RunClock } from "./run-clock.ts";
-import type { RunEnd } from "./run-errors.ts";
+import { HeldError, type RunEnd } from "./run-errors.ts";
 import { RunPhase } from "./run-phase.ts";
 import type { RunRecord } from "./run-record.ts";
 import { storeEnd } from "./store-end.ts";
@@ -525,6 +525,8 @@ export class Run {
     this.#isSealed = true;
     await this.activity.written();
     if (end?.held) return this.#hold(end, end.held);
+    if (!end && outcome.kind === "threw" && outcome.error instanceof HeldError)
+      return this.#hold({ to: "failed", reason: "unreadable_parameters", message: outcome.error.message });
     const ending = toEnding(outcome, end, redact);
     const { steps } = this.activity;
     if (!end && steps.length > 0) {
@@ -590,8 +592,8 @@ export class Run {
     });
   }
 
-  /** The job does not end: it waits for code that fits its record, or for a person. */
-  async #hold(end: RunEnd, held: NonNullable<RunEnd["held"]>): Promise<void> {
+  /** The job does not end: it waits for code that fits its record, for the key of its parameters, or for a person. */
+  async #hold(end: RunEnd, held?: NonNullable<RunEnd["held"]>): Promise<void> {
     const { jobId, log, redact } = this.parts;
     // Nothing followed from them.
     this.#answers.clear();
@@ -601,12 +603,14 @@ export class Run {
       const isCutShort = this.#cutShort.length > 0;
       const { message: error } = end;
       if (isCutShort) await unit.record(jobId, { type: "mark", mark: "interrupted", message: error });
-      await holdJob(unit, jobId, { reason: "code_changed", error, held, total_cost: this.limits.spent });
+      const reason = held ? "code_changed" : "unreadable_parameters";
+      await holdJob(unit, jobId, { reason, error, ...(held && { held }), total_cost: this.limits.spent });
       return true;
     });
     if (!isHeld) await this.#storeEnd(toEnding({ kind: "left" }, undefined, redact));
     this.#phase.close();
-    log.warn("the job is held: its record does not fit the code", { problem: end.message });
+    const why = held ? "its record does not fit the code" : "its parameters cannot be read";
+    log.warn(`the job is held: ${why}`, { problem: end.message });
   }
 
   /** In a rehearsal no call begins: it waits until that is over. */

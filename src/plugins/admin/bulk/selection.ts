@@ -5,7 +5,7 @@ import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
-import { holdOf } from "../../../core/models/job-state.ts";
+import { endsWithRetry, holdOf } from "../../../core/models/job-state.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import { isLimit } from "../failures/read-failures.ts";
@@ -124,5 +124,5 @@ function applies(action: BulkAction, entity: StoredJob | StoredCase): boolean {
   if (action === "retry" && "stop_reason" in entity && isLimit(entity.stop_reason)) return false;
   if (action === "stop") return !isTerminal(status) && status !== "cancelling";
   if (action === "delete" || status === "failed" || status === "cancelled") return true;
-  return hold === "crash_loop";
+  return endsWithRetry(hold);
 }

@@ -1,5 +1,5 @@
 import type { StoredJob } from "../../../core/models/job.ts";
-import { holdOf, stateOf } from "../../../core/models/job-state.ts";
+import { endsWithRetry, holdOf, stateOf } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
 import { pathTo } from "../views/pieces.ts";
 
@@ -33,7 +33,7 @@ export function jobActions(job: StoredJob, { hosted }: { hosted: boolean }): Act
     actions.push({ label: "Continue", href: to("continue"), icon: "play", style: "main" });
     actions.push({ label: "Restart", href: to("restart"), icon: "retry", style: "" });
   }
-  if (job.status === "failed" || job.status === "cancelled" || hold === "crash_loop") {
+  if (job.status === "failed" || job.status === "cancelled" || endsWithRetry(hold)) {
     actions.push({ label: "Retry", href: to("retry"), icon: "retry", style: "" });
   }
   if (hosted) {

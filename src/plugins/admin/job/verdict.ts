@@ -118,6 +118,7 @@ const REASONS: Readonly<Partial<Record<NonNullable<StoredJob["stop_reason"]>, st
   overridden: "Its status was set by an operator",
   damaged: "Its record is damaged",
   crash_loop: "Held: the process ended each time that it ran",
+  unreadable_parameters: "Held: its parameters cannot be read",
   stopped: "Stopped by a person",
 };
 
