@@ -24,8 +24,8 @@ export interface CheckedJob {
   readonly agent: string;
   /**
    * `fits`: it resumes. `held`: its record does not fit the code. `fails`: it would end immediately. `waits`:
-   * its agent is missing. `unsure`: its handler waits for something that is not recorded, so the check has no
-   * result.
+   * its agent is missing. `unsure`: its handler did not make a recorded call in time, and may still make it, so the
+   * check has no result.
    */
   readonly verdict: "fits" | "held" | "fails" | "waits" | "unsure";
   /** Version of the agent that made the record, and of the one that it was given to. */
@@ -35,6 +35,8 @@ export interface CheckedJob {
   readonly expected: string | null;
   readonly found: string | null;
   readonly message: string | null;
+  /** Recorded calls that the code no longer makes, and that it continues without. */
+  readonly skipped: readonly string[];
 }
 
 /** Gives an open job's record to the code that is here: no step runs, nothing is stored. */
@@ -51,6 +53,7 @@ export async function checkJob(
     from: job.agent_version ?? null,
     expected: null,
     found: null,
+    skipped: [],
   };
   if (!agent) {
     const message = `Agent "${job.agent_name}" is not registered: the job waits until it is`;
@@ -58,12 +61,10 @@ export async function checkJob(
   }
   const to = agent.definition.version;
   try {
-    const { end } = await rehearseOpen(agent, open, given);
-    if (end === undefined) return { ...about, verdict: "fits", to, message: null };
-    if (end === "unsure") {
-      const message = "The handler waits for something that is not recorded";
-      return { ...about, verdict: "unsure", to, message };
-    }
+    const { end, skipped, ...rehearsed } = await rehearseOpen(agent, open, given);
+    if (end === undefined)
+      return { ...about, verdict: "fits", to, message: null, skipped: skipped.map(({ label }) => label) };
+    if (end === "unsure") return { ...about, verdict: "unsure", to, message: whyUnsure(rehearsed) };
     const { message, held, reason } = end;
     // One that is held is not resumed where its handler would end its process.
     const stays = holdOf(job) === "code_changed" && reason === "crashed";
@@ -83,6 +84,15 @@ export async function checkJob(
   }
 }
 
+/** Why it is not known whether a record fits. */
+export function whyUnsure({ missing, next }: Pick<Rehearsed, "missing" | "next">): string {
+  const what = `The handler has not made ${missing?.label}, which is recorded`;
+  const running = next.find(({ kind, hasTrace }) => kind === "step" && hasTrace);
+  return running
+    ? `${what}; whether it continues without it is known once ${running.label} has ended`
+    : `${what}, and waits for something that is not recorded`;
+}
+
 interface Given {
   /** Where the values of parameters are. */
   readonly env: Environment;
@@ -92,14 +102,16 @@ interface Given {
   readonly longest?: number | undefined;
 }
 
-/** Gives a job's record to an agent outside of a service. */
-export function rehearseOpen(
+/** Gives a job's record to an agent outside of a service, in a process that may have nothing else to do. */
+export async function rehearseOpen(
   agent: HostedAgent,
   { job, log, cases }: OpenJob,
   { env, processes, longest }: Given,
 ): Promise<Rehearsed> {
   const values = valuesFor(agent, env);
-  return rehearse({ ...NO_PARTS, processes } as HandlerParts, {
+  // The timers of a run, and what a handler waits for, do not keep a process alive.
+  const alive = setInterval(() => {}, A_WHILE);
+  return await rehearse({ ...NO_PARTS, processes } as HandlerParts, {
     ...{ job, agent, readRecord: () => RunRecord.read(log), values, longest },
     redact: redactLike(log, agent, values),
     readJob: async () =>
@@ -108,7 +120,7 @@ export function rehearseOpen(
         cases.map(({ id }) => id),
       ),
     readCase: async (id) => cases.find((item) => item.id === id)!,
-  });
+  }).finally(() => clearInterval(alive));
 }
 
 /**
@@ -141,6 +153,8 @@ function toPattern(name: string): RegExp {
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
+
+const A_WHILE = 60_000;
 
 /** In place of a parameter's value. */
 const UNKNOWN = "not known here";

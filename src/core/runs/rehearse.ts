@@ -115,5 +115,5 @@ function rehearseOnce(
 function crashed(error: unknown): Rehearsed {
   if (!(error instanceof ProcessEndedError)) throw error;
   const end: RunEnd = { to: "failed", reason: "crashed", message: error.message };
-  return { end, notMade: [], next: [], line: 0 };
+  return { end, notMade: [], skipped: [], missing: undefined, next: [], line: 0 };
 }

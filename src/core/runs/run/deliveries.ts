@@ -304,10 +304,15 @@ export class Deliveries {
     this.#pending.clear();
   }
 
-  /** Recorded calls that the handler has not made, in the order of the log. */
-  notMade(): { readonly passedOver: readonly Call[]; readonly ahead: readonly Call[] } {
+  /** Recorded calls that the handler has not made, in the order of the log; `open` are those without an end. */
+  notMade(): {
+    readonly passedOver: readonly Call[];
+    readonly ahead: readonly Call[];
+    readonly open: readonly Call[];
+  } {
     const ahead = this.#due.slice(this.#head).filter((call): call is Call => call?.isMade === false);
-    return { passedOver: [...this.#skipped], ahead };
+    const open = this.#parts.begun.filter(({ isMade, isDue }) => !isMade && !isDue);
+    return { passedOver: [...this.#skipped], ahead, open };
   }
 
   /**
@@ -444,12 +449,13 @@ export class Deliveries {
    */
   #mayPassOver(call: Call): boolean {
     // Whatever comes next may be the call.
-    if (this.#waiting === 0 && this.#pending.size === 0) return false;
+    if (this.#waiting === 0 && this.#pending.size === 0 && this.#ahead.size === 0) return false;
     this.#beginAhead();
     if ([...this.#ahead].some((ahead) => !ahead.onlyWaits)) return false;
     if (this.#mayStillCome(call)) return false;
     const found = this.#unknown(call);
-    if (!found) return this.#waiting > 0;
+    // Once it only waits for people or a time, nothing will follow that could be the call in its place.
+    if (!found) return this.#waiting > 0 || (this.#ahead.size > 0 && wasInTurn(call));
     if (this.#isLastWait(call) && found.kind !== call.kind) return true;
     this.#parts.onMismatch(call, found);
     return false;
@@ -475,7 +481,9 @@ export class Deliveries {
     if (found) {
       if (missing && this.#mayStillCome(missing)) return;
       // A call of another kind is not the same one under another name.
-      const expected = [...this.#skipped].find(({ kind }) => kind === found.kind);
+      const expected = [...this.#skipped].find(
+        (call) => call.kind === found.kind && !this.#isBehind(found, call),
+      );
       if (expected) {
         this.#parts.onMismatch(expected, found);
         return;
@@ -485,6 +493,22 @@ export class Deliveries {
     this.#isSilent = false;
     for (const begin of this.#pending.values()) begin();
     this.#pending.clear();
+  }
+
+  /**
+   * Whether a new call comes after a wait that ended behind a passed-over call, so that it is not that one under another
+   * name: while the handler waited, it was known to continue without it. An answer that a person gives meanwhile must
+   * not be what the job is held for.
+   */
+  #isBehind(found: Call, passedOver: Call): boolean {
+    const { recorded, open } = this.#parts;
+    return (
+      wasInTurn(passedOver) &&
+      [...recorded, ...open].some(
+        ({ onlyWaits, isDelivered, line }) =>
+          onlyWaits && isDelivered && line > passedOver.line && line <= found.madeAt,
+      )
+    );
   }
 
   /** Calls of which something is recorded may begin before the rest. */
@@ -526,6 +550,11 @@ export class Deliveries {
     };
     return true;
   }
+}
+
+/** Whether the handler made a call in a turn: it makes it in the same one again, or not in that place. */
+function wasInTurn({ isOutside, isOld }: Call): boolean {
+  return !isOutside && !isOld;
 }
 
 /** Whether a call was made before the end of another one was given to the handler. */

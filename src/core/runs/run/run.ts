@@ -81,6 +81,10 @@ export interface Rehearsed {
   readonly end: RunEnd | "unsure" | undefined;
   /** Lines of calls that the handler does not make. */
   readonly notMade: readonly number[];
+  /** Recorded calls that it continues without. */
+  readonly skipped: readonly Call[];
+  /** The first recorded call that it did not make in time, where that leaves the end unsure. */
+  readonly missing: Call | undefined;
   /** Why the handler failed before it had made all recorded calls; absent if it did not. */
   readonly failed?: string;
   /** What the handler has returned; absent if it has not. */
@@ -231,9 +235,14 @@ export class Run {
     milliseconds: number,
     answers?: () => Promise<void>,
   ): Promise<Rehearsed> {
+    let isLate = false;
     const judged = new Promise<Outcome>((resolve) => {
       this.#onJudged = () => resolve({ kind: "left" });
-      if (Number.isFinite(milliseconds)) this.after(milliseconds, () => resolve({ kind: "left" }));
+      if (Number.isFinite(milliseconds))
+        this.after(milliseconds, () => {
+          isLate = true;
+          resolve({ kind: "left" });
+        });
     });
     const settled = call(handler).then(
       (value): Outcome => ({ kind: "returned", value }),
@@ -243,14 +252,16 @@ export class Run {
     if (outcome.kind === "left" && !this.#phase.end) await answers?.();
     const { line } = this.deliveries;
     const next = [...this.#neverBegun].filter(({ isDue }) => !isDue);
-    const { ahead, passedOver } = this.deliveries.notMade();
-    const unsure = ahead.length > 0 ? "unsure" : undefined;
+    const { ahead, passedOver, open } = this.deliveries.notMade();
+    const missing = ahead[0] ?? (isLate ? open[0] : undefined);
+    const unsure = missing && "unsure";
     const end = this.#endOf(outcome) ?? (outcome.kind === "left" ? unsure : failure(outcome));
     this.#phase.close({ to: "cancelled", reason: "stopped", message: "The rehearsal is over" });
     this.#interrupt();
     this.#leave();
     return {
       ...{ end, next, line, notMade: [...passedOver, ...ahead].map((call) => call.line) },
+      ...{ skipped: passedOver, missing: end === "unsure" ? missing : undefined },
       ...(outcome.kind === "threw" && ahead.length > 0 && { failed: this.#describe(outcome.error) }),
       ...(outcome.kind === "returned" && { returned: { value: outcome.value } }),
     };
