@@ -21,6 +21,15 @@ for (const stream of [stdout, stderr]) {
   });
 }
 
+const onIdle = (): void => {
+  process.stderr.write(
+    `Error: "svc ${argv[0] ?? ""}" has nothing left to wait for, and did not finish\n  This is a fault: nothing is known of its result.\n`,
+  );
+  process.exitCode = 1;
+};
+// Without it, Node ends a process in silence whose command waits for something that cannot come.
+process.once("beforeExit", onIdle);
+
 const code = await main(argv, {
   argv,
   self: [process.execPath, ...process.execArgv, process.argv[1]!],

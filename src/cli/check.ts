@@ -15,6 +15,15 @@ export const check = defineCommand({
         v.metadata({ value: "folder" }),
       ),
     ),
+    jobs: v.optional(
+      v.pipe(
+        v.string(),
+        v.description(
+          "file with open jobs, as a service sends them at GET /utils/open-jobs; - for standard input",
+        ),
+        v.metadata({ value: "file" }),
+      ),
+    ),
     code: v.optional(
       v.pipe(v.boolean(), v.description("check only that the code can be loaded, and read no jobs")),
       false,
@@ -34,6 +43,7 @@ export const check = defineCommand({
     "svc check --code",
     "svc check --data backups/monday",
     "svc check src/controller.ts --url https://agents.example.com",
+    "svc check --jobs open-jobs.jsonl",
   ],
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
@@ -46,10 +56,10 @@ export const check = defineCommand({
       return 0;
     }
     const { checkOpenJobs } = await import("./check/check-open-jobs.ts");
-    const { describeReport } = await import("./check/report.ts");
+    const { describeReport, exitCodeOf } = await import("./check/report.ts");
     const report = await checkOpenJobs(file, flags, context);
     if (flags.json) context.print(JSON.stringify(report, null, 2));
     else for (const line of describeReport(report)) context.print(line);
-    return report.problems.length > 0 ? 1 : 0;
+    return exitCodeOf(report);
   },
 });

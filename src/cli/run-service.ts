@@ -112,12 +112,16 @@ export function writeAddress({ path, text }: AddressFile, log: Logger): () => vo
 }
 
 async function endWithin(service: Service, milliseconds: number): Promise<number> {
-  const late = new Promise<"late">((done) => setTimeout(done, milliseconds, "late").unref());
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<"late">((done) => {
+    timer = setTimeout(done, milliseconds, "late");
+  });
   const log = service.get(LOGGER);
   const result = await Promise.race([service.close(), late]).catch((error: unknown) => {
     log.error("the service did not close cleanly", { error });
     return "failed" as const;
   });
+  clearTimeout(timer);
   if (result === undefined) return 0;
   if (result === "late") log.error("the service took too long to close and was terminated");
   return 1;

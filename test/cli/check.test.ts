@@ -29,6 +29,22 @@ const agent = defineAgent({
 export default createServer({ agents: [agent], host: "127.0.0.1", port: 0 });
 `;
 
+/** Agents by name, with the code between their case and their end. */
+const several = (codes: Record<string, string>, version: string) => `
+import { createServer, defineAgent } from "agent-control-service";
+const agent = (name, run) => defineAgent({ name, version: "${version}", methods: { job_start: { async run({ job }) {
+  const item = await job.openCase({ id: job.id, name: "a" });
+  const step = (called) => item.step(called, () => called);
+  await run({ item, step, ask: () => item.ask("pay", { question: "Pay it?", fields: [] }) });
+} } } });
+export default createServer({ port: 0, agents: [
+${Object.entries(codes)
+  .map(([name, code]) => `  agent("${name}", async ({ step, ask }) => { ${code} }),`)
+  .join("\n")}
+] });
+`;
+const BEFORE = 'await step("read"); await step("check"); await ask(); await step("book");';
+
 async function contents(folder: string): Promise<Record<string, string>> {
   const names = (await readdir(folder)).filter((name) => name.endsWith(".jsonl"));
   return Object.fromEntries(
@@ -76,6 +92,47 @@ describe("svc check", { timeout: PROCESS_TIME }, () => {
       expect(JSON.parse(one.stdout)).toMatchObject({ jobs: 1, problems: [{ id: "one", verdict: "held" }] });
     }
     expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining("API key") });
+  });
+
+  it("judges each job to its end, also beside ones whose code lost a step, hangs or ends the process", async () => {
+    const after: Record<string, string> = {
+      lost: 'await step("read"); await ask(); await step("book");',
+      renamed: 'await step("read"); await step("verify"); await ask();',
+      hanging: 'await step("read"); await new Promise(() => {});',
+      ending: 'await step("read"); process.exit(0);',
+    };
+    const names = Object.keys(after);
+    const before = Object.fromEntries(names.map((name) => [name, BEFORE]));
+    const cwd = await project({ "src/controller.ts": several(before, "1.0.0") });
+    const service = beginSvc(["start"], { cwd });
+    await service.prints(/Press Ctrl-C to stop/);
+    for (const name of names) await svc(["job", "start", name, "--id", name], { cwd });
+    service.process.kill("SIGTERM");
+    await service.finished;
+
+    const check = async (changed: readonly string[]) => {
+      const codes = names.map((name) => [name, changed.includes(name) ? after[name]! : BEFORE]);
+      await writeFile(join(cwd, "src/controller.ts"), several(Object.fromEntries(codes), "2.0.0"));
+      return svc(["check", "--data", "data", "--json"], { cwd });
+    };
+    const all = await check(names);
+    const replays = await Promise.all(names.map((name) => svc(["job", "replay", name], { cwd })));
+    const unsure = await check(["lost", "hanging"]);
+    const lost = await check(["lost"]);
+
+    expect(all, all.stderr).toMatchObject({ code: 1 });
+    expect(JSON.parse(all.stdout)).toMatchObject({
+      ...{ jobs: 4, fit: 1, skipping: [{ id: "lost", skipped: ['step "check" of case "lost"'] }] },
+      problems: [
+        { id: "renamed", verdict: "held", found: 'step "verify" of case "renamed"' },
+        { id: "ending", verdict: "held", message: expect.stringContaining("ends the process") },
+      ],
+      unsure: [{ id: "hanging", message: expect.stringContaining('has not made step "check"') }],
+    });
+    expect(replays.map(({ code }) => code)).toEqual([0, 1, 3, 1]);
+    expect(unsure).toMatchObject({ code: 3 });
+    expect(JSON.parse(unsure.stdout)).toMatchObject({ fit: 3, problems: [], unsure: [{ id: "hanging" }] });
+    expect(lost).toMatchObject({ code: 0 });
   });
 
   it("names the open jobs that do not fit new code, of a running service and of a folder, without changes", async () => {

@@ -43,6 +43,7 @@ const greetings = definePlugin({
     }),
     defineCommand({ usage: "fail-kindly", summary: "Fail", run: () => { throw new ServiceError("not_found", "There is no moon", { detail: "Look again." }); } }),
     defineCommand({ usage: "fail", summary: "Fail", run: () => { throw new TypeError("x is undefined"); } }),
+    defineCommand({ usage: "wait-in-vain", summary: "Wait", run: () => new Promise(() => {}) }),
     defineCommand({ usage: "start", summary: "In the way", run() {} }),
   ],
 });
@@ -54,6 +55,17 @@ export default createServer({ agents: [hello], plugins: [greetings({ greeting: "
 const withController = (text = CONTROLLER) => project({ "src/controller.ts": text });
 
 describe("commands of plugins", () => {
+  it("that wait for something that cannot come end with an error, and not in silence", async () => {
+    const cwd = await withController();
+
+    const waited = await svc(["wait-in-vain"], { cwd });
+
+    expect(waited).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("has nothing left to wait for"),
+    });
+  });
+
   it("are listed in the help of a project, without starting its service", async () => {
     const cwd = await withController();
 

@@ -1,18 +1,22 @@
+import { createReadStream } from "node:fs";
+import { resolve } from "node:path";
 import { type CheckedJob, checkJob, type OpenJob } from "../../core/runs/check-job.ts";
-import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
-import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
 import { readOpenJobs } from "../../core/runs/open-jobs.ts";
 import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";
+import { linesOf } from "../job/service-client.ts";
 import { withSecretFiles } from "../secret-files.ts";
 import { databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
 import { readCopy, readCopyOf } from "./folder-copy.ts";
 import { loadRegistry } from "./load-code.ts";
+import { whileRehearsing } from "./rehearsing.ts";
 import type { CheckReport } from "./report.ts";
 
 interface Source {
   readonly data?: string | undefined;
+  /** A file of open jobs; "-" for standard input. */
+  readonly jobs?: string | undefined;
   readonly url?: string | undefined;
   readonly key?: string | undefined;
   readonly insecure?: boolean | undefined;
@@ -28,35 +32,36 @@ export async function checkOpenJobs(file: string, source: Source, context: CliCo
   // All of them first: then there is no network.
   const open: string[] = [];
   for await (const job of readSource(source, context)) open.push(job);
-  const lift = forbidNetwork();
-  const processes = new AgentProcesses(file, { isOffline: true });
-  const given = { env: withSecretFiles(context.env), processes };
+  const env = withSecretFiles(context.env);
   const checked: CheckedJob[] = [];
   let next = 0;
-  const work = async (): Promise<void> => {
-    for (let at = next++; at < open.length; at = next++) {
-      checked[at] = await checkJob(registry, JSON.parse(open[at]!) as OpenJob, given);
-      open[at] = "";
-    }
-  };
-  try {
+  await whileRehearsing(file, async (processes) => {
+    const work = async (): Promise<void> => {
+      for (let at = next++; at < open.length; at = next++) {
+        checked[at] = await checkJob(registry, JSON.parse(open[at]!) as OpenJob, { env, processes });
+        open[at] = "";
+      }
+    };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
-  } finally {
-    lift();
-    processes.close();
-  }
+  });
   const unsure = checked.filter(({ verdict }) => verdict === "unsure");
   const fit = checked.filter(({ verdict }) => verdict === "fits").length;
+  const skipping = checked.filter(({ skipped }) => skipped.length > 0);
   const problems = checked.filter(({ verdict }) => verdict !== "fits" && verdict !== "unsure");
   const seconds = Math.round((performance.now() - begun) / 100) / 10;
-  return { jobs: checked.length, fit, unsure, problems, seconds };
+  return { jobs: checked.length, fit, skipping, unsure, problems, seconds };
 }
 
 /** Open jobs as lines of JSON. */
 async function* readSource(source: Source, context: CliContext): AsyncGenerator<string> {
+  if (source.jobs !== undefined) return yield* linesOf(bytesOf(source.jobs, context));
   const isRemote =
     source.data === undefined && (source.url !== undefined || Boolean(context.env.SERVICE_URL));
   yield* isRemote ? readService(source, context) : readFolder(source, context);
+}
+
+function bytesOf(file: string, { cwd }: CliContext): AsyncIterable<Uint8Array> {
+  return file === "-" ? process.stdin : createReadStream(resolve(cwd, file));
 }
 
 async function* readService(source: Source, context: CliContext): AsyncGenerator<string> {

@@ -1,10 +1,9 @@
 import { url as inspectorUrl } from "node:inspector";
-import { type OpenJob, rehearseOpen } from "../../core/runs/check-job.ts";
-import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
-import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
+import { type OpenJob, rehearseOpen, whyUnsure } from "../../core/runs/check-job.ts";
 import { readRecord } from "../../core/runs/open-jobs.ts";
 import { readCopy } from "../check/folder-copy.ts";
 import { loadRegistry } from "../check/load-code.ts";
+import { whileRehearsing } from "../check/rehearsing.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { findController } from "../load-controller.ts";
@@ -38,13 +37,12 @@ export async function replayJob(
   const controller = findController(file, context.cwd);
   const agent = (await loadRegistry(controller, context)).of(open.job);
   if (!agent) throw new CliError(`There is no agent "${open.job.agent_name}" in this folder`);
-  const allow = forbidNetwork();
-  const processes = new AgentProcesses(controller, { isOffline: true });
-  try {
+  return whileRehearsing(controller, async (processes) => {
     // A person who steps through it takes their time, and the handler is where their debugger is.
     const how = inspectorUrl() === undefined ? { processes } : { longest: Number.POSITIVE_INFINITY };
     const given = { env: withSecretFiles(context.env), ...how };
-    const { end, line, next, returned } = await rehearseOpen(agent, open, given);
+    const rehearsed = await rehearseOpen(agent, open, given);
+    const { end, line, next, returned } = rehearsed;
     const held = end === "unsure" ? undefined : end?.held;
     return {
       ...{ id, agent: agent.slug, version: agent.definition.version, lines: open.log.length, line },
@@ -59,13 +57,10 @@ export async function replayJob(
       next: next.map(({ label }) => label),
       expected: held?.expected ?? null,
       found: held?.found ?? null,
-      message: end === "unsure" || end === undefined ? null : end.message,
+      message: end === undefined ? null : end === "unsure" ? whyUnsure(rehearsed) : end.message,
       ...(returned && { result: returned.value ?? null }),
     };
-  } finally {
-    allow();
-    processes.close();
-  }
+  });
 }
 
 async function readJob(folder: string, id: string): Promise<OpenJob> {
@@ -89,7 +84,7 @@ export function describeReplay(report: ReplayReport, { argv, self }: CliContext)
     if (expected) text.push(`  recorded: ${expected}`, `  now:      ${found ?? "not made"}`);
     if (message) text.push(`  ${message}`);
   } else if (verdict === "failed") text.push(`The handler failed: ${message}`);
-  else if (verdict === "unsure") text.push("The handler waits for something that is not recorded.");
+  else if (verdict === "unsure") text.push(`It is not known whether the record fits. ${message}.`);
   else if ("result" in report) text.push(`The handler returned ${JSON.stringify(report.result)}`);
   else text.push("The record ends here. Next, and not run:", ...next.map((label) => `  ${label}`));
   if (inspectorUrl() === undefined) {

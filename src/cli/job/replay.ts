@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { CHECKED } from "../check/report.ts";
 import { defineCommand } from "../command.ts";
 import { readDataFolder } from "../store/data-folder.ts";
 
@@ -30,6 +31,7 @@ export const replay = defineCommand({
     );
     if (flags.json) context.print(JSON.stringify(report, null, 2));
     else for (const text of describeReplay(report, context)) context.print(text);
-    return report.verdict === "fits" ? 0 : 1;
+    if (report.verdict === "fits") return CHECKED.fit;
+    return report.verdict === "unsure" ? CHECKED.unsure : CHECKED.problems;
   },
 });

@@ -9,6 +9,18 @@ export interface ServiceClientOptions {
   readonly fetch: typeof globalThis.fetch;
 }
 
+/** The lines of what a service sends as a line of JSON for each value. Throws if the last one was cut off. */
+export async function* linesOf(stream: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of stream) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop()!;
+    yield* lines;
+  }
+  if (rest !== "") throw new CliError("The service ended its answer early", { detail: "Try again." });
+}
+
 /** Statuses of a service that is closing, and of a proxy that cannot reach it. */
 const AWAY = new Set([502, 503, 504]);
 
@@ -73,15 +85,8 @@ export class ServiceClient {
   }
 
   /** The lines of a response that has a line of JSON for each value. Throws if the last one was cut off. */
-  async *lines(path: string): AsyncGenerator<string, void> {
-    const decoder = new TextDecoder();
-    let rest = "";
-    for await (const bytes of this.download(path)) {
-      const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
-      rest = lines.pop()!;
-      yield* lines;
-    }
-    if (rest !== "") throw new CliError("The service ended its answer early", { detail: "Try again." });
+  lines(path: string): AsyncGenerator<string, void> {
+    return linesOf(this.download(path));
   }
 
   async #send(method: string, path: string, init: { headers?: Record<string, string>; body?: string } = {}) {
