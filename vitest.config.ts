@@ -16,6 +16,7 @@ const LONG = [
   "runs/programs",
   "store/simulation",
   "clouds/flow",
+  "clouds/open-jobs",
   "runs/torture",
   "deploy/real-local",
   "deploy/local",
@@ -76,7 +77,7 @@ const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
  */
 const ALONE = [
   "test/{examples,lazy,on-postgres,package,skipped}.test.ts",
-  "test/clouds/{flow,killed,lazy-clients,missing-package}.test.ts",
+  "test/clouds/{flow,killed,lazy-clients,missing-package,open-jobs}.test.ts",
   "test/deploy/{local,network,real-local,resume}.test.ts",
   "test/events/{cli,docs,gen-ai,otel,otel-sampling,outage,leaks}.test.ts",
   "test/runs/{careless-agent,crash-loop,isolate,full-disk,kill,rough,run-twice,schedules-killed,signals,torture}.test.ts",
@@ -99,7 +100,7 @@ const IN_TURN = [
   `deploy/local clouds/pipeline admin/open-page cli/init cli/pull clouds/given-image clouds/app-runner
    testing/crash-test deploy/real-local storage/buckets cli/check deploy/build-cache clouds/exports`,
   `gate/gate docs/site deploy/server deploy/server-killed admin/desk events/outage cli/job
-   runs/isolated-rehearsals clouds/flow store/postgres clouds/checkouts`,
+   runs/isolated-rehearsals clouds/flow clouds/open-jobs store/postgres clouds/checkouts`,
 ].map((part) => part.split(/\s+/));
 const turn = process.env.SVC_TURN;
 const leftOut = turn

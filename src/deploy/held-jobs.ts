@@ -1,6 +1,9 @@
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
+import { connectionTo, hasNeverServed } from "./live-work.ts";
+import type { Prepared } from "./plan.ts";
 import type { Release } from "./platform.ts";
+import { withService } from "./service-client.ts";
 
 /** What a check of the open jobs of a live service found; or why it could not be made. */
 export type JobCheck =
@@ -9,41 +12,95 @@ export type JobCheck =
       readonly jobs: number;
       /** A line for each job that would not continue under the new code. */
       readonly problems: readonly string[];
+      /** A line for each job of which that is not known. */
+      readonly unsure: readonly string[];
     }
   | { readonly known: false; readonly reason: string };
 
-/** Gives the open jobs of the service at this address to the code that is to be deployed. */
-export type CheckJobs = (url: string, key: string) => Promise<JobCheck>;
+/** Gives open jobs, as the live service sends them, to the code that is to be deployed. */
+export type CheckJobs = (jobs: AsyncIterable<Uint8Array>) => Promise<JobCheck>;
 
-/** Rejects where open jobs would not continue under the new code, unless that was accepted: then it is only reported. */
+/** What may be accepted of open jobs: nothing; that they were not judged; that they are held. */
+export const HELD_JOBS = ["stop", "unchecked", "ok"] as const;
+
+/** Milliseconds in which a service sends its open jobs. */
+const PATIENCE = 10 * 60_000;
+
+/** The key, in the journal's line of a deployment, of the files for which the open jobs were checked. */
+export const CHECKED_FOR = "checked_for";
+
+/**
+ * Rejects where open jobs would not continue under the new code, and where that is not known, unless it was accepted: then
+ * it is only reported.
+ */
 export async function guardHeldJobs(
   deployment: Deployment,
-  live: Release | undefined,
+  { live, imageCurrent, source }: Pick<Prepared, "live" | "imageCurrent" | "source">,
   check: CheckJobs | undefined,
 ): Promise<void> {
-  const { emit, target, options, tools, config, session } = deployment;
-  if (!check || live?.url === undefined) return;
+  const { emit, target, options, journal } = deployment;
+  if (!check || live === undefined) return;
+  // The code stays the same; what has never been up has no jobs.
+  if (imageCurrent || (await hasNeverServed(deployment, live))) return;
+  const { heldJobs = "stop" } = options;
   const tell = (message: string) => emit({ type: "notice", level: "warning", message });
-  const key =
-    tools.env.SERVICE_API_KEY ??
-    config.secrets.find(({ name }) => name === "SERVICE_API_KEY")?.value ??
-    (await session.readSecret?.("SERVICE_API_KEY"));
-  if (key === undefined || key === "")
-    return tell(
-      "Its open jobs were not checked against the new code: the key of the service is unknown here",
-    );
-  tools.redact(key);
-  const url = `${live.url.replace(/\/$/, "")}${live.env?.SERVICE_API_PREFIX ?? ""}`;
-  const found = await check(url, key);
-  if (!found.known) return tell(`Its open jobs were not checked against the new code: ${found.reason}`);
-  if (found.problems.length === 0) return;
-  const count = `${found.problems.length} of ${found.jobs} open jobs on "${target.serviceName}"`;
-  if (options.heldJobs === "ok")
-    return tell(`${count} will not continue under the new code, as accepted by --held-jobs ok`);
-  throw new DeployError("held_jobs", `${count} would not continue under the new code`, {
-    detail: found.problems.slice(0, 20).join("\n"),
+  const found = await ask(deployment, live, check);
+  if (!found.known) {
+    // The run that is resumed has checked them, and may have stopped the service.
+    if (journal.recall("deploy")?.data[CHECKED_FOR] === source) return;
+    const message = `The open jobs of "${target.serviceName}" were not checked against the new code`;
+    if (heldJobs !== "stop")
+      return tell(`${message}, as accepted by --held-jobs ${heldJobs}: ${found.reason}`);
+    throw new DeployError("held_jobs", message, {
+      detail: found.reason,
+      outcome: "The service was not changed",
+      fix: "Remove the cause (svc check shows the same), or add --held-jobs unchecked to have jobs held that do not fit",
+      facts: { held_jobs: null, reason: found.reason },
+    });
+  }
+  const { jobs, problems, unsure } = found;
+  if (problems.length > 0) {
+    const count = `${problems.length} of ${jobs} open jobs on "${target.serviceName}"`;
+    if (heldJobs !== "ok")
+      throw new DeployError("held_jobs", `${count} would not continue under the new code`, {
+        detail: problems.slice(0, 20).join("\n"),
+        outcome: "The service was not changed",
+        fix: "Make the code fit them (svc check names the calls), or add --held-jobs ok to have them held until somebody decides",
+        facts: { held_jobs: problems, unsure_jobs: unsure },
+      });
+    tell(`${count} will not continue under the new code, as accepted by --held-jobs ok`);
+  }
+  if (unsure.length === 0) return;
+  const count = `${unsure.length} of ${jobs} open jobs on "${target.serviceName}"`;
+  if (heldJobs !== "stop")
+    return tell(`${count} could not be judged under the new code, as accepted by --held-jobs ${heldJobs}`);
+  throw new DeployError("held_jobs", `${count} could not be judged under the new code`, {
+    detail: unsure.slice(0, 20).join("\n"),
     outcome: "The service was not changed",
-    fix: "Make the code fit them (svc check names the calls), or add --held-jobs ok to have them held until somebody decides",
-    facts: { held_jobs: found.problems },
+    fix: "Repeat it once their running steps have ended, or add --held-jobs unchecked to have those held that do not fit",
+    facts: { held_jobs: [], unsure_jobs: unsure },
   });
+}
+
+/** Asks the live service for its open jobs, and has them checked. */
+async function ask(deployment: Deployment, live: Release, check: CheckJobs): Promise<JobCheck> {
+  const { session } = deployment;
+  if (session.openJobs) {
+    return check(session.openJobs()).catch((error: unknown) => {
+      if (deployment.tools.signal.aborted) throw error;
+      return { known: false, reason: error instanceof Error ? error.message : String(error) };
+    });
+  }
+  const blocked = await session.probeBlocked?.();
+  if (blocked !== undefined) return { known: false, reason: blocked };
+  return withService<JobCheck>(
+    await connectionTo(deployment, live),
+    async (service) => {
+      const answer = await service.send("GET", "/utils/open-jobs", undefined, PATIENCE);
+      if (!answer.ok || !answer.body)
+        return { known: false, reason: `it responded to /utils/open-jobs with ${answer.status}` };
+      return check(answer.body);
+    },
+    (reason) => ({ known: false, reason }),
+  );
 }

@@ -18,11 +18,15 @@ export async function liveWork(
 ): Promise<OpenWork | undefined> {
   if (live === undefined) return undefined;
   if (!losesFiles(deployment, live, next) && !isLeft(live, next)) return undefined;
-  const recorded = await deployment.state.read();
-  const neverServed =
-    recorded?.status === "failed" && detailsOf(recorded).release?.revision === live.revision;
-  if (neverServed && detailsOf(recorded).previous?.length === 0) return undefined;
+  if (await hasNeverServed(deployment, live)) return undefined;
   return askLive(deployment, live);
+}
+
+/** Whether it is a first release that did not become healthy, so that nobody has started a job. */
+export async function hasNeverServed({ state }: Pick<Deployment, "state">, live: Release): Promise<boolean> {
+  const recorded = await state.read();
+  const { release, previous } = detailsOf(recorded);
+  return recorded?.status === "failed" && release?.revision === live.revision && previous?.length === 0;
 }
 
 /** What becomes of jobs that are open when the service is replaced, as text. */

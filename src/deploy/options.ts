@@ -40,8 +40,11 @@ export interface DeployOptions {
   readonly apt?: string | undefined;
   /** Continue even if jobs and cases in the service's files will be lost. */
   readonly acceptDataLoss: boolean;
-  /** Whether open jobs that the new code does not fit stop the deployment, or are held. @default "stop" */
-  readonly heldJobs?: "stop" | "ok" | undefined;
+  /**
+   * Whether open jobs stop the deployment that the new code does not fit, and those of which that is not known: both, only
+   * the former (`unchecked`), or none (`ok`). @default "stop"
+   */
+  readonly heldJobs?: "stop" | "unchecked" | "ok" | undefined;
   /** Take over the lock of another run, which is dead. */
   readonly breakLock?: boolean | undefined;
   /** Overwrite generated files that were edited. */

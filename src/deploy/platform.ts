@@ -272,6 +272,11 @@ export interface PlatformSession {
   readonly keepsFiles?: boolean;
   /** Writers of a release in formats of the platform's own tools, by the format's name; they only read. */
   readonly exports?: Readonly<Record<string, (spec: ReleaseSpec) => Promise<string>>>;
+  /**
+   * What the running service sends as its open jobs (`GET /utils/open-jobs`), where the platform can ask it from inside,
+   * without its key and public address.
+   */
+  openJobs?(): AsyncIterable<Uint8Array>;
   /** Present only where a service's jobs are on the user's own machine: what its running service sends as its backup. */
   backup?(): AsyncIterable<Uint8Array>;
   /**

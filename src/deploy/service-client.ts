@@ -17,7 +17,7 @@ export interface ConnectOptions {
 /** The API of a running service, with a key that it accepts. */
 export interface ServiceClient {
   /** A request to a path behind the API's prefix. */
-  send(method: "GET" | "POST", path: string, body?: object): Promise<Response>;
+  send(method: "GET" | "POST", path: string, body?: object, within?: number): Promise<Response>;
 }
 
 /** Milliseconds for one response: an unreachable service must not delay a deployment for long. */
@@ -52,7 +52,7 @@ async function signIn(
   { tools, prefix = "", keys, headers = {} }: ConnectOptions,
   base: string,
 ): Promise<ServiceClient | string> {
-  const send = (method: string, path: string, key: string | undefined, body?: object) =>
+  const send = (method: string, path: string, key: string | undefined, body?: object, within = PATIENCE) =>
     tools.fetch(`${base}${path}`, {
       method,
       headers: {
@@ -64,7 +64,7 @@ async function signIn(
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       // A redirect would send the key to a host that the user did not name.
       redirect: "manual",
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(within),
     });
   const probe = "/jobs?status=awaiting&limit=1";
   let at = prefix;
@@ -83,7 +83,7 @@ async function signIn(
     if (key !== undefined) tried += 1;
     if (response.status === 401 || response.status === 403) continue;
     if (!response.ok) return `it responded to ${at}/jobs with ${response.status}`;
-    return { send: (method, path, body) => send(method, `${at}${path}`, key, body) };
+    return { send: (method, path, body, within) => send(method, `${at}${path}`, key, body, within) };
   }
   return tried > 0 ? "it rejects the key that is known here" : "its key is unknown here";
 }

@@ -8,7 +8,7 @@ import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
 import { checkGivenImage } from "./given-image.ts";
-import { type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
+import { CHECKED_FOR, type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
 import { runHook } from "./hooks.ts";
 import { findBuilder, publishImage } from "./image.ts";
 import { guardKey } from "./known-key.ts";
@@ -92,7 +92,7 @@ export async function up(
   const given = prepared.imageCurrent ? undefined : deployment.options.imageRef;
   if (given !== undefined && !deployment.session.pull) await checkGivenImage(deployment, given);
   guard(deployment, prepared, prepared.openWork);
-  if (prepared.changes) await guardHeldJobs(deployment, prepared.live, checkJobs);
+  if (prepared.changes || resumed) await guardHeldJobs(deployment, prepared, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
   const idle = !prepared.changes && !resumed;
   const generated = Object.fromEntries(
@@ -168,7 +168,8 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   const previous = previousOf(deployment, prepared);
   // The release to roll back to is recorded before anything changes: a resumed run finds the new one in its
   // place.
-  await journal.record({ step: "deploy", data: { previous: previous ?? null } }, async () => undefined);
+  const data = { previous: previous ?? null, [CHECKED_FOR]: prepared.source };
+  await journal.record({ step: "deploy", data }, async () => undefined);
 
   await step(emit, "files", async ({ note }) => {
     const outcomes = await writeFiles(target.cwd, prepared.files, () => options.overwriteFiles);

@@ -73,10 +73,16 @@ export async function serveWorld(
       response.writeHead(404).end("no such service");
       return;
     }
-    if (rest.join("/").startsWith("jobs")) {
+    const isOpenJobs = rest.join("/") === "utils/open-jobs";
+    if (isOpenJobs || rest.join("/").startsWith("jobs")) {
       const key = world.read().secrets[name]?.SERVICE_API_KEY?.value;
       if (key !== undefined && request.headers["x-api-key"] !== key) {
         response.writeHead(401).end("{}");
+        return;
+      }
+      if (isOpenJobs) {
+        const lines = (world.read().jobs?.[name] ?? []).map((job) => `${JSON.stringify(job)}\n`);
+        response.writeHead(world.read().faults["open-jobs"] ? 500 : 200).end(lines.join(""));
         return;
       }
       const status = new URL(request.url ?? "/", "http://world").searchParams.get("status");

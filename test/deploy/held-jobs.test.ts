@@ -7,13 +7,19 @@ const HELD: JobCheck = {
   known: true,
   jobs: 3,
   problems: ['one: held: recorded step "fetch", now step "load"'],
+  unsure: [],
 };
+const FITS: JobCheck = { known: true, jobs: 3, problems: [], unsure: [] };
+const UNSURE: JobCheck = { ...FITS, unsure: ['two: unsure: The handler has not made step "fetch"'] };
+const UNKNOWN: JobCheck = { known: false, reason: "the code cannot be loaded" };
 
-/** Deploys, with what a check of the open jobs finds; resolves with what it was asked for. */
+/** Deploys, with what a check of the open jobs finds; resolves with the jobs that it was given each time. */
 async function deploy(at: Stage, found: JobCheck, options: Parameters<Stage["open"]>[0] = {}) {
-  const asked: { url: string; key: string }[] = [];
-  const check: CheckJobs = async (url, key) => {
-    asked.push({ url, key });
+  const asked: string[] = [];
+  const check: CheckJobs = async (jobs) => {
+    let text = "";
+    for await (const bytes of jobs) text += Buffer.from(bytes).toString();
+    asked.push(text);
     return found;
   };
   const deployment = await at.open({ generateApiKey: true, ...options });
@@ -28,7 +34,7 @@ async function deploy(at: Stage, found: JobCheck, options: Parameters<Stage["ope
 /** A live service, and something new to deploy. */
 async function live(): Promise<Stage> {
   const at = await stage();
-  await deploy(at, { known: true, jobs: 0, problems: [] });
+  await deploy(at, FITS);
   writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
   return at;
 }
@@ -38,20 +44,20 @@ const warnings = ({ events }: Stage) =>
 const serving = (at: Stage) => at.world.read().services["hello-dev"]?.serving;
 
 describe("the open jobs of the live service", () => {
-  it("are not checked at a first deployment, and with its address and key at the next one", async () => {
+  it("are not checked at a first deployment or where the code stays the same, and else as the service sends them", async () => {
     const at = await stage();
-    const fits: JobCheck = { known: true, jobs: 3, problems: [] };
+    const job = { job_id: "one", status: "awaiting" };
 
-    const first = await deploy(at, fits);
+    const first = await deploy(at, FITS);
+    at.world.change((world) => Object.assign(world, { jobs: { "hello-dev": [job] } }));
     writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
-    const second = await deploy(at, fits);
+    const second = await deploy(at, FITS);
     const unchanged = await deploy(at, HELD);
+    writeAll(at.cwd, { "deploy.yaml": "variables: { MORE: yes-please }\n" });
+    const other = await deploy(at, HELD);
 
-    expect([first, unchanged]).toEqual([[], []]);
-    expect(second).toEqual([
-      { url: expect.stringMatching(/^http.*hello-dev$/), key: expect.stringMatching(/.{20}/) },
-    ]);
-    expect(warnings(at)).not.toContainEqual(expect.stringContaining(second[0]!.key));
+    expect([first, unchanged, other]).toEqual([[], [], []]);
+    expect(second).toEqual([`${JSON.stringify(job)}\n`]);
   });
 
   it("stop the deployment where the new code does not fit them: nothing is changed", async () => {
@@ -79,15 +85,61 @@ describe("the open jobs of the live service", () => {
     expect(warnings(at)).toContainEqual(expect.stringContaining("as accepted by --held-jobs ok"));
   });
 
-  it("do not stop it where they could not be checked, and it is reported why", async () => {
+  it.each([
+    ["could not be checked", UNKNOWN, "the code cannot be loaded"],
+    ["could not all be judged", UNSURE, 'two: unsure: The handler has not made step "fetch"'],
+  ])("stop it where they %s, unless that was accepted", async (_, found, detail) => {
+    const at = await live();
+    const before = at.world.read();
+
+    await expect(deploy(at, found)).rejects.toMatchObject({
+      ...{ code: "held_jobs", exitCode: 8, detail, fix: expect.stringContaining("--held-jobs unchecked") },
+    });
+    const after = at.world.read();
+    await deploy(at, found, { heldJobs: "unchecked" });
+
+    expect([after.services, after.calls]).toEqual([before.services, before.calls]);
+    expect(serving(at)).not.toEqual(before.services["hello-dev"]?.serving);
+    expect(warnings(at)).toContainEqual(expect.stringContaining("as accepted by --held-jobs unchecked"));
+  });
+
+  it("stop it where the service does not send them", async () => {
+    const at = await live();
+    const { services } = at.world.read();
+    at.world.change(({ faults }) => Object.assign(faults, { "open-jobs": "fail" }));
+
+    await expect(deploy(at, FITS)).rejects.toMatchObject({
+      ...{ exitCode: 8, detail: "it responded to /utils/open-jobs with 500" },
+    });
+
+    expect(at.world.read().services).toEqual(services);
+  });
+
+  it("stop it where some do not fit, also if only those of which it is not known were accepted", async () => {
+    const at = await live();
+
+    await expect(deploy(at, HELD, { heldJobs: "unchecked" })).rejects.toMatchObject({
+      code: "held_jobs",
+      message: expect.stringContaining("would not continue"),
+    });
+  });
+
+  it("need no other check in a run that is resumed for the same code, as it may have stopped the service", async () => {
     const at = await live();
     const before = serving(at);
+    at.world.change(({ faults }) => Object.assign(faults, { "image.build": "fail" }));
+    await expect(deploy(at, FITS)).rejects.toMatchObject({ code: "failed" });
+    at.world.change(({ faults }) => {
+      delete faults["image.build"];
+      faults["open-jobs"] = "fail";
+    });
 
-    await deploy(at, { known: false, reason: "the service has no such route" });
+    writeAll(at.cwd, { "src/controller.ts": "export default { other: true };\n" });
+    await expect(deploy(at, FITS)).rejects.toMatchObject({ exitCode: 8 });
+    expect(serving(at)).toBe(before);
+    writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
+    await deploy(at, FITS);
 
-    expect(serving(at)).not.toEqual(before);
-    expect(warnings(at)).toContainEqual(
-      "Its open jobs were not checked against the new code: the service has no such route",
-    );
+    expect(serving(at)).not.toBe(before);
   });
 });

@@ -33,6 +33,11 @@ describe("svc deploy to a server over ssh", () => {
     await expect
       .poll(async () => (await job().catch(() => undefined))?.status, { timeout: 30_000 })
       .toBe("awaiting");
+    const deployment = await mine.open("svc deploy plan");
+    let open = "";
+    for await (const bytes of deployment.session.openJobs!()) open += Buffer.from(bytes).toString();
+    await deployment.close();
+    expect(JSON.parse(open)).toMatchObject({ job: { id: "open" }, log: expect.any(Array) });
     const idle = await mine.up();
     const [before] = at.running();
     mine.step("two");

@@ -1,59 +1,58 @@
-import { execFile } from "node:child_process";
 import { join } from "node:path";
+import type { CheckedJob } from "../../core/runs/check-job.ts";
+import type { Deployment } from "../../deploy/deployment.ts";
+import { run } from "../../deploy/exec.ts";
 import type { CheckJobs, JobCheck } from "../../deploy/held-jobs.ts";
-import type { DeployOptions } from "../../deploy/options.ts";
 import type { CheckReport } from "../check/report.ts";
 import type { CliContext } from "../context.ts";
 
-/** Checks by `svc check` in a process of its own: the code to be deployed runs in it. */
+/** Checks by `svc check` in a process of its own: the code to be deployed runs in it, with the variables that it will have. */
 export function checkJobsWith(
   { self, cwd, env }: CliContext,
-  {
-    sourceDir = "src",
-    controllerFile = "controller.ts",
-  }: Pick<DeployOptions, "sourceDir" | "controllerFile">,
+  { options, config, tools }: Pick<Deployment, "options" | "config" | "tools">,
 ): CheckJobs {
   const [program, ...args] = self;
-  return (url, key) =>
-    new Promise<JobCheck>((resolve) => {
-      if (program === undefined) return resolve({ known: false, reason: "svc cannot be started from here" });
-      const command = [...args, "check", join(sourceDir, controllerFile), "--url", url, "--json"];
-      const options = { cwd, env: { ...env, SERVICE_API_KEY: key }, maxBuffer: 256 * 1024 * 1024 };
-      execFile(program, command, options, (error, stdout, stderr) => {
-        const report = readReport(stdout);
-        if (report) return resolve(toCheck(report));
-        const lines = (readError(stdout) ?? (stderr || (error?.message ?? ""))).trim().split("\n");
-        resolve({ known: false, reason: lines[0] ?? "svc check failed" });
-      });
-    });
-}
-
-function toCheck({ jobs, problems }: CheckReport): JobCheck {
-  return {
-    known: true,
-    jobs,
-    problems: problems.map(({ id, verdict, expected, found, message }) =>
-      expected === null
-        ? `${id}: ${verdict}: ${message}`
-        : `${id}: ${verdict}: recorded ${expected}, now ${found ?? "ended"}`,
-    ),
+  const { sourceDir = "src", controllerFile = "controller.ts" } = options;
+  return async (jobs) => {
+    if (program === undefined) return { known: false, reason: "svc cannot be started from here" };
+    const secrets = config.secrets.flatMap(({ name, value }) => (value ? [[name, value]] : []));
+    const { stdout, stderr } = await run(
+      program,
+      [...args, "check", join(sourceDir, controllerFile), "--jobs", "-", "--json"],
+      {
+        cwd,
+        env: { ...env, ...Object.fromEntries(secrets), ...config.environment },
+        input: jobs,
+        signal: tools.signal,
+      },
+    );
+    const document = lastDocument(stdout);
+    if (isReport(document)) return toCheck(document);
+    const said = (document as { error?: unknown } | undefined)?.error;
+    const [line = "svc check failed"] = (typeof said === "string" ? said : stderr).trim().split("\n");
+    return { known: false, reason: line || "svc check failed" };
   };
 }
 
-function readReport(text: string): CheckReport | undefined {
-  const read = readJson(text) as Partial<CheckReport> | undefined;
-  return Array.isArray(read?.problems) ? (read as CheckReport) : undefined;
+function toCheck({ jobs, problems, unsure }: CheckReport): JobCheck {
+  return { known: true, jobs, problems: problems.map(describe), unsure: unsure.map(describe) };
 }
 
-/** What `svc check --json` says where it could not check. */
-function readError(text: string): string | undefined {
-  const read = readJson(text) as { error?: unknown } | undefined;
-  return typeof read?.error === "string" ? read.error : undefined;
+function describe({ id, verdict, expected, found, message }: CheckedJob): string {
+  return expected === null
+    ? `${id}: ${verdict}: ${message}`
+    : `${id}: ${verdict}: recorded ${expected}, now ${found ?? "ended"}`;
 }
 
-function readJson(text: string): unknown {
+function isReport(document: unknown): document is CheckReport {
+  const { problems, unsure } = (document ?? {}) as Partial<CheckReport>;
+  return Array.isArray(problems) && Array.isArray(unsure);
+}
+
+/** The document that `--json` prints last: the code itself may print before it. */
+function lastDocument(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(text.slice(text.lastIndexOf("\n{\n") + 1)) as unknown;
   } catch {
     return undefined;
   }

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import { HELD_JOBS } from "../../deploy/held-jobs.ts";
 import type { Consent, UpOutcome } from "../../deploy/up.ts";
 import { up } from "../../deploy/up.ts";
 import { checkJobsWith } from "./check-jobs.ts";
@@ -25,8 +26,10 @@ export const upCommand = platformCommand({
     showApiKey: flags.switchOff("print a newly generated API key, once"),
     heldJobs: v.optional(
       v.pipe(
-        v.picklist(["stop", "ok"]),
-        v.description("whether open jobs that do not fit the new code stop the deployment, or are held"),
+        v.picklist(HELD_JOBS),
+        v.description(
+          "what open jobs may do: stop (they stop the deployment if they do not fit the new code, or if that is not known), unchecked (they do not if it is not known), ok (those that do not fit are held)",
+        ),
       ),
       "stop",
     ),
@@ -56,7 +59,7 @@ export const upCommand = platformCommand({
     };
     const { context } = shell;
     const self = given.check === false ? undefined : context.self;
-    const outcome = await up(deployment, consent, checkJobsWith(context, deployment.options), self);
+    const outcome = await up(deployment, consent, checkJobsWith(context, deployment), self);
     shell.progress.clear();
     if (shell.json) shell.document(toDocument(outcome));
     else report(shell, deployment, outcome);

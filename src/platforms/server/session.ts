@@ -5,7 +5,7 @@ import type { ProxyOptions, Releasing } from "./change.ts";
 import { checkInside, HEALTH_PATH } from "./check-inside.ts";
 import { isRunning, listContainers, listServices, servingOf, toRelease } from "./containers.ts";
 import { namesOf, onServer } from "./context.ts";
-import { restoreData, sendBackup } from "./data.ts";
+import { restoreData, sendBackup, sendOpenJobs } from "./data.ts";
 import type { ServerFlags } from "./flags.ts";
 import { pullImage, sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
@@ -98,6 +98,7 @@ export async function openSession(
         return composeFile(spec, settings);
       },
     },
+    openJobs: () => sendOpenJobs(context),
     backup: () => sendBackup(context),
     restore: (files) => restoreData(at, files),
     async readSecret(name) {
