@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import type { DeployError } from "../../src/deploy/errors.ts";
 import { createLockKeeper, LEASE } from "../../src/deploy/lock-keeper.ts";
 
-/** A keeper by a clock that is advanced, and what it told. */
+/** A keeper by a clock that is advanced, and what it reported. */
 function keeping(renew: () => Promise<boolean>) {
   let time = 0;
   const losses: DeployError[] = [];

@@ -422,10 +422,11 @@ describe("deploying to a platform", () => {
 
   it("an ephemeral disk is warned about, and refused for prod without the flag", async () => {
     const at = await stage({ ephemeralDisk: true });
+    const prod = { env: "prod", generateApiKey: true };
 
-    await deploy(at);
-    const error = await failure(deploy(at, { env: "prod" }));
-    const accepted = await deploy(at, { env: "prod", acceptDataLoss: true });
+    await deploy(at, { generateApiKey: true });
+    const error = await failure(deploy(at, prod));
+    const accepted = await deploy(at, { ...prod, acceptDataLoss: true });
 
     const warnings = at.events.flatMap((event) => (event.type === "notice" ? [event.message] : []));
     expect(warnings[0]).toMatch(/jobs, cases and a key/);

@@ -78,7 +78,7 @@ function lockPlace({ aws, target, identity, tools }: AwsContext): LockPlace {
       const { id, alive } = JSON.parse(text) as { id: string; alive?: string };
       const tags = [{ Key: ALIVE, Value: `${id} ${alive}` }];
       if ((await aws.find("ecr", "TagResource", { resourceArn, tags }, MISSING)) === undefined) return false;
-      // Registries have no conditional write: whoever has replaced the lock in the meantime is seen now.
+      // Registries have no conditional write: a run that has replaced the lock in the meantime is seen now.
       return idOf((await read())?.text ?? "") === idOf(text);
     },
     async remove(version, isOwn) {
