@@ -38,6 +38,20 @@ it("a target may be an instance of a class", async () => {
   await expect.poll(() => target.taken).toEqual(["agent.job.end"]);
 });
 
+it("a target that hangs takes no places of another", async () => {
+  const hanging: DeliveryTarget = { name: "hanging", send: () => new Promise(() => {}), accepts: () => true };
+  const ledger = new Ledger();
+  const options = { timeout: 600, concurrency: 2 };
+  await using server = await testServer({
+    agents: [greeter],
+    plugins: [events(options), plugin(hanging), { ...plugin(ledger), name: "other" }],
+  });
+
+  for (let nth = 0; nth < 5; nth++) await workThrough(server.service, `job-${nth}`);
+
+  await expect.poll(() => ledger.taken).toHaveLength(5);
+});
+
 it("a target whose filter throws does not fail the agents' work", async () => {
   const broken: DeliveryTarget = {
     name: "broken",
