@@ -98,3 +98,22 @@ it("a held job can be stopped", async () => {
 
   await expect.poll(async () => (await show(other, "job-1")).status).toBe("cancelled");
 });
+
+it("parameters that are stored for an agent say what is wrong with them, at a start and in a held job", async () => {
+  const first = await serve(former);
+  const text = JSON.stringify({ TOKEN: "planted-4711" });
+  const encrypted = (await (await first.request("/utils/encrypt", { json: text })).json()) as string;
+  await first.request("/agents/payer/parameters", { json: { parameters_encrypted: encrypted } });
+  const json = { job_context: { job_id: "job-1" }, job_fields: {} };
+  await first.request("/agents/payer/jobs", { json });
+  await expect.poll(async () => (await show(first, "job-1")).status).toBe("awaiting");
+  await first.service.close();
+
+  const other = await serve(present, first.dataDir);
+  await expect.poll(async () => (await show(other, "job-1")).stop_reason).toBe("unreadable_parameters");
+  const refused = await other.request("/agents/payer/jobs", { json: { job_fields: {} } });
+
+  expect((await show(other, "job-1")).error).toContain('stored for agent "payer"');
+  expect(refused.status).toBe(422);
+  expect(await refused.text()).toContain("store them again");
+});

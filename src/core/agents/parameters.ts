@@ -33,6 +33,16 @@ export class UnreadableParameters extends ServiceError {
   }
 }
 
+/** Parameters that are stored for an agent, and that the present RSA key does not open: no caller can send others. */
+export class UnreadableStoredParameters extends ServiceError {
+  constructor(slug: string) {
+    super("invalid_parameters", `The parameters that are stored for agent "${slug}" cannot be read`, {
+      detail:
+        "They were encrypted for another RSA key: store them again, or start the service with that key (SERVICE_RSA_PRIVATE_KEY).",
+    });
+  }
+}
+
 /** Encrypts and decrypts agent parameters. What it decrypts is for the agent's handler; the redactor learns every value. */
 export class Parameters {
   readonly #keys: { readonly rsaPrivateKey: string };

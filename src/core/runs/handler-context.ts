@@ -1,7 +1,7 @@
 import type { AgentSettings } from "../agents/agent-settings.ts";
 import type { MethodDefinition } from "../agents/define-agent.ts";
 import type { FieldsInput } from "../agents/fields-input.ts";
-import { type Parameters, UnreadableParameters } from "../agents/parameters.ts";
+import { type Parameters, UnreadableParameters, UnreadableStoredParameters } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import type { TelemetryFunction } from "../agents/run-context.ts";
 import type { Token } from "../base/container.ts";
@@ -48,9 +48,17 @@ export function openParameters(
   sent: Readonly<Record<string, string>>,
 ): MaybePromise<Record<string, string>> {
   return andThen(settings.peek(agent.slug), (kept) => ({
-    ...parameters.resolve(agent, kept?.parameters_encrypted),
+    ...resolveKept(parameters, agent, kept?.parameters_encrypted),
     ...sent,
   }));
+}
+
+function resolveKept(parameters: Parameters, agent: HostedAgent, kept: string | null | undefined) {
+  try {
+    return parameters.resolve(agent, kept);
+  } catch (error) {
+    throw error instanceof UnreadableParameters ? new UnreadableStoredParameters(agent.slug) : error;
+  }
 }
 
 /** Why the parameters of a job cannot be read with the present RSA key; nothing where they can. */
@@ -59,14 +67,13 @@ export async function whyUnreadable(
   agent: HostedAgent,
   { encrypted_agent_parameters }: Pick<StoredJob, "encrypted_agent_parameters">,
 ): Promise<string | undefined> {
-  let whose = "that it was started with";
   try {
-    const sent = openSent(parts, agent, encrypted_agent_parameters);
-    whose = `that are stored for agent "${agent.slug}"`;
-    await openParameters(parts, agent, sent);
+    await openParameters(parts, agent, openSent(parts, agent, encrypted_agent_parameters));
     return undefined;
   } catch (error) {
-    if (!(error instanceof UnreadableParameters)) throw error;
+    const isStored = error instanceof UnreadableStoredParameters;
+    if (!isStored && !(error instanceof UnreadableParameters)) throw error;
+    const whose = isStored ? `that are stored for agent "${agent.slug}"` : "that it was started with";
     return `The parameters ${whose} cannot be read with the present RSA key. The job is held: it resumes by itself once the service is started with the key that they were encrypted for. It can also be retried once they can be read, or stopped.`;
   }
 }
