@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import "./cli/require-node.ts";
 import { PLATFORMS } from "./cli/deploy/built-in.ts";
+import { knownWidth } from "./cli/known-width.ts";
 import { main } from "./cli/main.ts";
 import { createPaint } from "./cli/paint.ts";
 
@@ -8,7 +9,8 @@ const { stdin, stdout, stderr } = process;
 // A copy: a service that is created in this process removes its secrets from the environment.
 const env = { ...process.env };
 const argv = process.argv.slice(2);
-const screen = { write: (text: string) => void stderr.write(text), columns: () => stderr.columns || 80 };
+for (const stream of [stdout, stderr]) knownWidth(stream);
+const screen = { write: (text: string) => void stderr.write(text), columns: () => stderr.columns };
 
 // The reader of the output may stop early, as `head` does: a command then ends quietly. A service keeps running,
 // whatever becomes of its output: its disk may be full.

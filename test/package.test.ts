@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { type PackedPackage, packPackage } from "./_built.ts";
 import { once } from "./_once.ts";
 import { shareOf } from "./_share.ts";
-import { access, beginSvc, project, REPOSITORY } from "./cli/_svc.ts";
+import { access, beginSvc, project, REPOSITORY, svc } from "./cli/_svc.ts";
 
 const run = promisify(execFile);
 const bin = (name: string) => join(REPOSITORY, "node_modules/.bin", name);
@@ -104,7 +104,7 @@ describe("the published package", () => {
   });
 
   it("runs the agent of the readme in an empty folder", async () => {
-    const cwd = await installed({ "src/controller.ts": await agentOfReadme() });
+    const cwd = await installed({ "src/controller.ts": await agentOfReadme() }, ["ai", "@ai-sdk", "zod"]);
     const service = beginSvc(["start"], { cwd, env: { SERVICE_PORT: "0" }, command: ["npx", "svc"] });
     await service.prints(/Press Ctrl-C to stop/);
     const { url, key } = await access(cwd);
@@ -232,7 +232,7 @@ describe("the published package", () => {
 
 describe("svc init of the installed package", () => {
   it.each(shareOf(["agent", "chat", "approval", "langgraph"], 4))(
-    "writes a project with the template %s that starts, and whose job completes without a key",
+    "writes a project with the template %s that starts with the stand-in only if asked, and whose job completes",
     async (template) => {
       const cwd = await installed({}, ["ai", "@ai-sdk", "@langchain", "zod"]);
       await run("npx", ["svc", "init", "desk", "--template", template, "--yes"], { cwd });
@@ -245,7 +245,17 @@ describe("svc init of the installed package", () => {
         MODEL: "",
         MODEL_URL: "",
       };
-      const service = beginSvc(["start"], { cwd: folder, env: { ...noKeys, SERVICE_PORT: "0" } });
+      const env = { ...noKeys, SERVICE_PORT: "0" };
+      const refused = await svc(["start"], { cwd: folder, env });
+      expect(refused).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("set one of OPENAI_API_KEY"),
+      });
+      const watched = beginSvc(["dev"], { cwd: folder, env });
+      await watched.prints(/a stand-in answers in place of a model/);
+      watched.process.kill();
+      await watched.finished;
+      const service = beginSvc(["start"], { cwd: folder, env: { ...env, MODEL: "stand-in" } });
       const [, slug = ""] = await service.prints(/agents\s+(\S+)/);
       const { url, key } = await access(folder);
 

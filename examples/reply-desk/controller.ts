@@ -1,4 +1,8 @@
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { createServer, defineAgent } from "agent-control-service";
+import { durable } from "agent-control-service/ai";
+import { modelServer } from "agent-control-service/testing";
+import { generateText } from "ai";
 import * as v from "valibot";
 
 export const replyDesk = defineAgent({
@@ -11,24 +15,18 @@ export const replyDesk = defineAgent({
         mails: v.optional(v.array(v.string()), ["Where is order 12?", "Please refund order 34."]),
       }),
       async run({ job, fields, parameters }) {
+        const model = await openModel(parameters.LLM_KEY);
         const handle = async (mail: string, index: number) => {
           const item = await job.openCase({ id: `mail-${index + 1}`, name: mail });
-          const request = {
-            model: process.env.LLM_MODEL ?? "gpt-4.1-mini",
-            messages: [{ role: "user", content: `Draft a short, friendly reply to this mail:\n\n${mail}` }],
-          };
-          const answer = await item.model(
-            "draft",
-            request,
-            (body, { signal }) => askModel(body, parameters.LLM_KEY, signal),
-            { provider: "openai", retries: 3, timeout: "60s" },
-          );
-          const draft = answer.choices[0].message.content;
+          const { text } = await generateText({
+            model: durable(model, item), // its calls are recorded: none is made, or paid, twice
+            prompt: `Draft a short, friendly reply to this mail:\n\n${mail}`,
+          });
           const { send } = await item.ask("send", {
-            question: `Send this? ${draft}`,
+            question: `Send this? ${text}`,
             fields: v.object({ send: v.boolean() }),
           });
-          await item.close({ reply: send ? draft : null });
+          await item.close({ reply: send ? text : null });
         };
         await Promise.all(fields.mails.map(handle));
         return { message: `${fields.mails.length} mails handled` };
@@ -37,29 +35,14 @@ export const replyDesk = defineAgent({
   },
 });
 
-interface Request {
-  model: string;
-  messages: { role: string; content: string }[];
-}
-interface Answer {
-  choices: [{ message: { content: string } }];
-  usage: { prompt_tokens: number; completion_tokens: number };
+/** The model at LLM_URL. Without that, a stand-in on this machine answers, so this runs without a network. */
+async function openModel(apiKey = "") {
+  const baseURL = process.env.LLM_URL ?? (await standIn).url;
+  return createOpenAICompatible({ name: "openai", baseURL, apiKey })(process.env.LLM_MODEL ?? "stand-in");
 }
 
-/** Asks a language model for a reply. Without a key, a stand-in answers, so this runs without a network. */
-async function askModel(request: Request, key: string | undefined, signal: AbortSignal): Promise<Answer> {
-  if (!key) {
-    const content = `Thank you for writing. We are looking into "${request.messages[0]!.content.split("\n").at(-1)}"`;
-    return { choices: [{ message: { content } }], usage: { prompt_tokens: 0, completion_tokens: 0 } };
-  }
-  const response = await fetch(`${process.env.LLM_URL ?? "https://api.openai.com/v1"}/chat/completions`, {
-    method: "POST",
-    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
-    body: JSON.stringify(request),
-    signal,
-  });
-  if (!response.ok) throw new Error(`The model answered ${response.status}`);
-  return (await response.json()) as Answer;
-}
+const standIn = modelServer({
+  reply: ({ last }) => `Thank you for writing. We are looking into "${last.text.split("\n").at(-1)}"`,
+});
 
 export default createServer({ agents: [replyDesk] });

@@ -1,5 +1,6 @@
 import type { Case } from "../core/models/case.ts";
 import type { RunEntry } from "../core/models/run-entry.ts";
+import { hasEnded } from "./job-result.ts";
 import type { JobState } from "./job-view.ts";
 
 /** A message of a thread, as a page shows it. */
@@ -28,7 +29,7 @@ export function chatMessages(
   const shown: ShownMessage[] = [];
   const { history = [], message } = (job?.job_fields ?? {}) as ThreadFields;
   for (const [at, { role, content }] of history.entries())
-    shown.push({ id: `history-${at}`, role, content, status: "done" });
+    shown.push({ id: `${HISTORY}${at}`, role, content, status: "done" });
   const taken = entries.flatMap(asMessage);
   const asked = [...(message === undefined ? [] : [{ id: "first", content: message }]), ...taken];
   const turns = new Map(cases.map((item) => [item.ref, item]));
@@ -47,6 +48,22 @@ export function chatMessages(
     if (!known.has(id)) shown.push({ id, role: "user", content, status: "sent" });
   return shown;
 }
+
+/** Whether an answer is being written, waits for an answer to its question, or is about to begin. */
+export function isAnswering(
+  { entries, status }: JobState<unknown>,
+  messages: readonly ShownMessage[],
+): boolean {
+  if (messages.some((one) => one.status === "writing" || one.status === "sent")) return true;
+  const last = messages.at(-1);
+  if (last?.role !== "user" || last.id.startsWith(HISTORY) || hasEnded({ status })) return false;
+  // Taken, and its turn is not known yet. Whoever may not read cases learns of no turn, but of its end.
+  const taken = entries.findLastIndex((entry) => asMessage(entry).length > 0);
+  return !entries.slice(taken + 1).some((entry) => entry.type === "call" && entry.call === "close");
+}
+
+/** How the ids of messages from before the thread begin. */
+const HISTORY = "history-";
 
 interface ThreadFields {
   readonly history?: readonly { readonly role: ShownMessage["role"]; readonly content: string }[];

@@ -29,6 +29,6 @@ export async function jobResult(http: Http, path: string, { signal }: RequestOpt
   }
 }
 
-export function hasEnded({ status }: Pick<Job, "status">): boolean {
+export function hasEnded({ status }: { readonly status: string }): boolean {
   return status === "completed" || status === "failed" || status === "cancelled";
 }

@@ -4,6 +4,7 @@ import type { RunEntry } from "../core/models/run-entry.ts";
 import type { EmittedChunks, EmittingStep } from "../core/runs/emissions.ts";
 import { ClientError } from "./client-error.ts";
 import type { JobEvent } from "./job-events.ts";
+import { hasEnded } from "./job-result.ts";
 import { pause } from "./outage.ts";
 import type { RemoteJob, TypedJob } from "./remote-job.ts";
 
@@ -86,23 +87,25 @@ export class JobView<Result> {
     const end = new AbortController();
     this.#end = end;
     try {
+      let ended: JobState["status"] | undefined;
       for await (const event of this.#job.stream({ after: this.#last, signal: end.signal })) {
         if (end.signal.aborted) return;
-        this.#take(event, end.signal);
+        if (event.type === "end") ended = event.status;
+        else this.#take(event, end.signal);
       }
       await this.#refresh(end.signal);
+      // Who may not read the job, or comes too late to, still learns of its end.
+      if (ended !== undefined) this.#set({ status: ended, output: [] });
     } catch (error) {
       if (!end.signal.aborted) this.#set({ error: error as Error });
     }
   }
 
-  #take(event: JobEvent, signal: AbortSignal): void {
+  #take(event: Exclude<JobEvent, { type: "end" }>, signal: AbortSignal): void {
     if (event.type === "snapshot") {
       const job = event.job as TypedJob<Result>;
       this.#set({ job, status: job.status, output: [] });
       this.#refreshSoon(signal);
-    } else if (event.type === "end") {
-      this.#set({ status: event.status, output: [] });
     } else if (event.type === "chunk") {
       this.#set({ output: withChunks(this.#state.output, event) });
     } else {
@@ -113,7 +116,10 @@ export class JobView<Result> {
       this.#set({
         entries: [...this.#state.entries, entry],
         output,
-        ...(entry.type === "status" && entry.case_id === undefined && { status: entry.to }),
+        // A job that has ended is shown with its result, which is read first.
+        ...(entry.type === "status" &&
+          entry.case_id === undefined &&
+          !hasEnded({ status: entry.to }) && { status: entry.to }),
       });
       if (isShown || entry.type !== "call" || entry.call !== "step") this.#refreshSoon(signal);
     }

@@ -1,5 +1,5 @@
 import { useMemo, useState, useSyncExternalStore } from "react";
-import { chatMessages, type SentMessage, type ShownMessage } from "./chat-messages.ts";
+import { chatMessages, isAnswering, type SentMessage, type ShownMessage } from "./chat-messages.ts";
 import { type JobState, JobView, UNKNOWN } from "./job-view.ts";
 import { newId } from "./new-id.ts";
 import type { AnswerOptions, RemoteJob } from "./remote-job.ts";
@@ -47,7 +47,7 @@ export function useJob<Result>(job: RemoteJob<Result> | null | undefined): UsedJ
 export interface UsedChat extends UsedJob<unknown> {
   /** Oldest first, with the answer that is being written. */
   readonly messages: readonly ShownMessage[];
-  /** Whether an answer is being written, or waits for a question to be answered. */
+  /** Whether an answer is being written or about to begin, or waits for a question to be answered. */
   readonly isAnswering: boolean;
   /** Sends a message; it is shown immediately. Rejects with `ClientError`, and then removes it. */
   send(content: string): Promise<void>;
@@ -74,8 +74,7 @@ export function useChat(job: RemoteJob<unknown> | null | undefined): UsedChat {
       throw error;
     }
   };
-  const isAnswering = messages.some(({ status }) => status === "writing" || status === "sent");
-  return { ...used, messages, isAnswering, send };
+  return { ...used, messages, isAnswering: isAnswering(used, messages), send };
 }
 
 const unknown = () => UNKNOWN;

@@ -1,6 +1,9 @@
+import { Writable } from "node:stream";
+import { note } from "@clack/prompts";
 import { expect, it } from "vitest";
 import type { CliContext } from "../../src/cli/context.ts";
 import { userName } from "../../src/cli/job/user-name.ts";
+import { knownWidth } from "../../src/cli/known-width.ts";
 import { createPaint } from "../../src/cli/paint.ts";
 import { printable, withPrintable } from "../../src/cli/printable.ts";
 
@@ -20,6 +23,28 @@ it("an agent's text cannot use the colors of svc", () => {
   print(`${own!.print("red", "fai\u001bled")} \u001b[2J`);
 
   expect(printed).toEqual(["\u001b[31mfai\\u001bled\u001b[39m \\u001b[2J"]);
+});
+
+it.each([
+  ["that does not know its width", { isTTY: true, columns: 0 }, 80],
+  ["that knows its width", { isTTY: true, columns: 120 }, 120],
+])("a form at a terminal %s has whole lines", (_which, { isTTY, columns }, expected) => {
+  const lines: string[] = [];
+  const output = Object.assign(
+    new Writable({
+      write(chunk, _encoding, done) {
+        lines.push(...String(chunk).split("\n"));
+        done();
+      },
+    }),
+    { isTTY, columns },
+  );
+  knownWidth(output);
+
+  note("Pay the invoice of Ada?", undefined, { output });
+
+  expect(output.columns).toBe(expected);
+  expect(lines.filter((line) => line.includes("Pay the invoice of Ada?"))).toHaveLength(1);
 });
 
 it("a user without a name in the system can start jobs", () => {

@@ -58,6 +58,7 @@ const service = client(url, token);
 
 function Chat() {
   const { messages, isAnswering, send } = useChat(service.job(id));
+  (window.seen ??= []).push(isAnswering);
   return h("main", null,
     h("p", { id: "messages" }, messages.map(({ role, content, status }) => [role, content, status].join(": ")).join(" | ")),
     h("p", { id: "answering" }, String(isAnswering)),
@@ -77,6 +78,7 @@ const service = client(url, token);
 
 function Job() {
   const { status, questions, output, entries, result, error, answer, stop } = useJob(service.job(id));
+  (window.seen ??= []).push([status, result]);
   return h("main", null,
     h("p", { id: "status" }, status),
     h("p", { id: "entries" }, entries.length),
@@ -137,6 +139,8 @@ chromium.describe("useJob in a page of another origin", () => {
     await expect.poll(() => text("result")).toBe('"paid"');
     expect(await text("status")).toBe("completed");
     expect(await page.getByRole("button", { name: "Pay 9?" }).count()).toBe(0);
+    const seen = await page.evaluate<[string, unknown][]>("window.seen");
+    expect(seen.filter(([status, result]) => status === "completed" && result === undefined)).toEqual([]);
     let entries = 0;
     for await (const { type } of job.stream()) if (type === "entry") entries++;
     expect(await text("entries")).toBe(String(entries));
@@ -181,7 +185,20 @@ chromium.describe("useJob in a page of another origin", () => {
     await expect
       .poll(() => text("messages"))
       .toBe(`${first} | user: and bye: done | assistant: You said and bye.: done`);
-    expect(await text("answering")).toBe("false");
+    await expect.poll(() => text("answering")).toBe("false");
+    const seen = await page.evaluate<boolean[]>("window.seen");
+    expect(seen.filter((one, at) => one !== seen[at - 1])).toEqual([false, true, false]);
+  });
+
+  it("shows the end of a job, and of an answer, to those who may not read", async () => {
+    const ended = await open("talker", { message: "Hello", once: true }, ["stream"], "/chat");
+    await expect.poll(() => ended.text("answering")).toBe("true");
+    release();
+    await expect.poll(() => ended.text("answering")).toBe("false");
+    const { job, text } = await open("payer", { amount: 6 }, ["stream"]);
+    await job.stop();
+
+    await expect.poll(() => text("status")).toBe("cancelled");
   });
 
   it("reports a token that has become invalid", async () => {

@@ -42,6 +42,7 @@ declare global {
   const body: string;
   const message: string;
   const tokensOf: (message: string, signal: AbortSignal) => AsyncIterable<string>;
+  const save: Yours;
   const host: string;
   const image: string;
   const name: string;

@@ -97,10 +97,12 @@ describe("the agent of the readme", () => {
     expect(shown).toBe(`// src/controller.ts\n${read("examples/reply-desk/controller.ts").trimEnd()}`);
   });
 
-  it("is after the two commands that run it and check it", () => {
-    const [first] = blocksOf("README.md", "sh");
+  it("is after the command that starts a project, and the two that run and check a clone", () => {
+    const [project, clone] = blocksOf("README.md", "sh");
 
-    expect(first).toMatch(/^npm ci && npm start .*\nnpm ci && npm test /);
+    expect(project).toMatch(/^npx agent-control-service init /);
+    expect(clone).toMatch(/^npm ci && npm start .*\nnpm ci && npm test /);
+    expect(read("README.md").indexOf(clone!)).toBeLessThan(read("README.md").indexOf("```ts"));
   });
 });
 

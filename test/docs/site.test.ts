@@ -49,7 +49,7 @@ describe("the site", () => {
     for (const name of ["createServer", "defineAgent", "StepFailedError"]) expect(reference).toContain(name);
     const list = readFileSync(join(site, "llms.txt"), "utf8");
     const listed = [...list.matchAll(/\]\(\/([^)]*\.md)\)/g)].map(([, path]) => path!);
-    expect(list).toMatch(/^# agent-control-service\n\n> Run AI agents/);
+    expect(list).toMatch(/^# agent-control-service\n\n> Put AI agents/);
     expect(listed.length).toBeGreaterThan(25);
     expect(listed.filter((path) => !existsSync(join(site, path)))).toEqual([]);
     const full = readFileSync(join(site, "llms-full.txt"), "utf8");

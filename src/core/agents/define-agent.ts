@@ -6,6 +6,7 @@ import type { ParameterInput } from "../models/parameter.ts";
 import type { BudgetOptions } from "./budget.ts";
 import type { ConcurrencyOptions, RateLimit } from "./concurrency.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
+import type { AgentInstructions } from "./instructions.ts";
 import type { IsolateOptions } from "./isolate-options.ts";
 import type { RetentionOptions } from "./retention-policy.ts";
 import type {
@@ -83,6 +84,12 @@ export interface AgentDefinition<
    * @default no budget
    */
   readonly budget?: BudgetOptions;
+  /**
+   * Limits of each of its jobs, such as `{ stop_on_error: false, max_cost: 5 }`: a start request may lower the numbers, and
+   * decides otherwise about failed cases and warnings where it names them.
+   * @default no limits; a failed case ends the job
+   */
+  readonly instructions?: AgentInstructions;
   /**
    * Runs its handlers in a process of its own, with limits on memory and time: an endless loop, an exit or a lack of
    * memory ends its job, and touches no other. @default false: in the service's process

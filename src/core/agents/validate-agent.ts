@@ -6,6 +6,7 @@ import { problemOfConcurrency, problemOfRate } from "./concurrency.ts";
 import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
 import { fieldsOf } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
+import { problemOfInstructions } from "./instructions.ts";
 import { readIsolation } from "./isolate-options.ts";
 import { problemOf } from "./retention-policy.ts";
 import { isSuspendAfter, SUSPEND_RULE } from "./suspend-after.ts";
@@ -46,6 +47,9 @@ export function validateAgent(agent: AgentDefinition): void {
   const names = fieldsOf(agent.methods.job_start).list.map(({ name }) => name);
   const wrongBudget = agent.budget === undefined ? undefined : problemOfBudget(agent.budget);
   if (wrongBudget) refuse(`budget ${wrongBudget}`);
+  const wrongLimits =
+    agent.instructions === undefined ? undefined : problemOfInstructions(agent.instructions);
+  if (wrongLimits) refuse(`instructions ${wrongLimits}`);
   const wrong = agent.concurrency && problemOfConcurrency(agent.concurrency, names);
   if (wrong) refuse(`concurrency.${wrong}`);
   const wrongRate = agent.rateLimit && problemOfRate(agent.rateLimit, names);

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { JobInstructionsSchema } from "./job-instructions.ts";
+import { GivenInstructionsSchema, JobInstructionsSchema } from "./job-instructions.ts";
 import { ClientTimestampSchema, EntityIdSchema, optional } from "./scalars.ts";
 
 /** Who started a job, when, and for which mission. */
@@ -15,8 +15,14 @@ export const JobContextSchema = v.object({
 });
 export type JobContext = v.InferOutput<typeof JobContextSchema>;
 
+/** What the start request of a control system says about its job: all of it except its limits. */
+export const FullStartContextSchema = v.object({
+  ...JobContextSchema.entries,
+  job_instructions: optional(GivenInstructionsSchema),
+});
+
 /** What a start request says about its job; the service fills in the rest. */
-export const StartContextSchema = v.partial(JobContextSchema, [
+export const StartContextSchema = v.partial(FullStartContextSchema, [
   "workspace_id",
   "job_id",
   "started_by",
@@ -24,3 +30,4 @@ export const StartContextSchema = v.partial(JobContextSchema, [
   "mission_id",
   "mission_name",
 ]);
+export type StartContext = v.InferOutput<typeof StartContextSchema>;

@@ -14,3 +14,7 @@ export const JobInstructionsSchema = v.object({
   job_start_time: optional(v.number()),
 });
 export type JobInstructions = v.InferOutput<typeof JobInstructionsSchema>;
+
+/** The same as they are given: what is missing is the agent's own, or the default. */
+export const GivenInstructionsSchema = v.partial(JobInstructionsSchema);
+export type GivenInstructions = v.InferOutput<typeof GivenInstructionsSchema>;

@@ -4,7 +4,7 @@ import type { GivenKey } from "../entities/keyed-requests.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { JobContext } from "../models/job-context.ts";
+import type { StartContext } from "../models/job-context.ts";
 import type { ExportLine } from "../models/job-export.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
@@ -20,7 +20,7 @@ export interface StartRequest {
    * What is missing is filled in: a new `job_id`, the time, the agent's name as `mission_name`, the job's id as
    * `mission_id`, `started_by` "api", and the workspace of the service's account, else "local".
    */
-  readonly job_context?: Partial<JobContext>;
+  readonly job_context?: Partial<StartContext>;
   /** None by default. */
   readonly job_fields?: Readonly<Record<string, unknown>>;
   readonly encrypted_agent_parameters?: string | null;

@@ -1,18 +1,19 @@
 import { hash } from "node:crypto";
 import { type JobKey, readJobKey } from "../agents/concurrency.ts";
 import { type CheckedFields, describeProblems, fieldsOf } from "../agents/fields.ts";
+import { limitsOf } from "../agents/instructions.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import { messageOf } from "../base/error-text.ts";
 import { ServiceError } from "../base/errors.ts";
 import { inOrder } from "../base/in-order.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { NewJob } from "../entities/jobs.ts";
-import type { JobContext } from "../models/job-context.ts";
+import type { JobContext, StartContext } from "../models/job-context.ts";
 import type { StartRequest } from "./runner.ts";
 
 /** A start request whose job has an id: the one that was asked for, or a new one. */
 export interface NamedRequest extends StartRequest {
-  readonly job_context: Partial<JobContext> & { readonly job_id: string };
+  readonly job_context: Partial<StartContext> & { readonly job_id: string };
 }
 
 /** What a job's context has where the request does not say it. */
@@ -45,7 +46,7 @@ function toJob(
   },
 ): NewJob {
   if (!checked.ok) throw invalidFields(slug, checked.problems);
-  const context = toContext(request.job_context, definition.name, defaults);
+  const context = toContext(request.job_context, definition, defaults);
   const name = context.mission_name.trim() === "" ? definition.name : context.mission_name;
   return {
     id: context.job_id,
@@ -85,7 +86,7 @@ function keysOf(
 
 function toContext(
   given: NamedRequest["job_context"],
-  agentName: string,
+  { name: agentName, instructions }: HostedAgent["definition"],
   { workspace, now }: ContextDefaults,
 ): JobContext {
   return {
@@ -96,13 +97,18 @@ function toContext(
     mission_id: given.mission_id ?? given.job_id,
     mission_name: given.mission_name ?? agentName,
     mission_context: given.mission_context ?? null,
-    job_instructions: given.job_instructions ?? null,
+    job_instructions: limitsOf(instructions, given.job_instructions),
   };
 }
 
 /** The same for requests that ask for the same: of what was sent, as the defaults hold another time at each request. */
 export function fingerprintOf(slug: string, request: NamedRequest): string {
-  const context = { mission_context: null, job_instructions: null, ...request.job_context };
+  const { job_instructions: given } = request.job_context;
+  const context = {
+    mission_context: null,
+    ...request.job_context,
+    job_instructions: limitsOf(undefined, given),
+  };
   const content = [slug, context, request.job_fields ?? {}, request.encrypted_agent_parameters ?? null];
   return hash("sha256", JSON.stringify(inOrder(content)), "base64url");
 }

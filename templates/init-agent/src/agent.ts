@@ -3,7 +3,7 @@ import { durable, durableTools } from "agent-control-service/ai";
 import { generateText, stepCountIs, tool } from "ai";
 import * as v from "valibot";
 import { z } from "zod";
-import type { Model } from "./model.ts";
+import { MODEL_KEYS, type Model } from "./model.ts";
 
 /** What the agent looks up. A real one would ask a database. */
 const STOCK: Readonly<Record<string, number>> = { apples: 120, pears: 35, plums: 0 };
@@ -14,6 +14,7 @@ export function createAgent(model: Model) {
     name: "{{agent}}",
     version: "0.1.0",
     description: "Answers questions about the stock",
+    parameters: MODEL_KEYS,
     methods: {
       job_start: {
         description: "Answer a question",

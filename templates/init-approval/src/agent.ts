@@ -3,7 +3,7 @@ import { durable, durableTools } from "agent-control-service/ai";
 import { generateText, stepCountIs, tool } from "ai";
 import * as v from "valibot";
 import { z } from "zod";
-import type { Model } from "./model.ts";
+import { MODEL_KEYS, type Model } from "./model.ts";
 
 /** Looks up an order by itself, and asks a person before it pays money back. */
 export function createAgent(model: Model) {
@@ -11,6 +11,7 @@ export function createAgent(model: Model) {
     name: "{{agent}}",
     version: "0.1.0",
     description: "Handles refunds, which a person approves",
+    parameters: MODEL_KEYS,
     methods: {
       job_start: {
         description: "Handle a message of a customer",

@@ -8,6 +8,7 @@ const fields = { message: "Refund order 7" };
 const model = await modelServer({ reply: standIn });
 const agent = createAgent(createOpenAICompatible({ name: "test", baseURL: model.url })("stand-in"));
 
+// Each test starts a service: on a busy machine that takes a while.
 it("pays back what a person has approved, and nothing else", async () => {
   await using server = await testServer({ agents: [agent] });
 
@@ -16,7 +17,7 @@ it("pays back what a person has approved, and nothing else", async () => {
 
   expect(yes.result).toMatchObject({ message: expect.stringContaining("Refunded 70 for order 7") });
   expect(no.result).toMatchObject({ message: expect.not.stringContaining("Refunded") });
-});
+}, 60_000);
 
 it("ends the same after a crash at any point", async () => {
   await crashTest(agent, { fields, answers: { "approve refund": { approved: true } } });

@@ -1,7 +1,7 @@
 import { defineChat } from "agent-control-service";
 import { durable } from "agent-control-service/ai";
 import { streamText } from "ai";
-import type { Model } from "./model.ts";
+import { MODEL_KEYS, type Model } from "./model.ts";
 
 /** Talks with people. Each thread is a job, each message a case with the steps of its answer. */
 export function createAgent(model: Model) {
@@ -9,6 +9,7 @@ export function createAgent(model: Model) {
     name: "{{agent}}",
     version: "0.1.0",
     description: "Talks about anything",
+    parameters: MODEL_KEYS,
     async reply({ messages, turn, signal }) {
       let failure: unknown;
       const { text } = streamText({

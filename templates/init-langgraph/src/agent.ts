@@ -3,7 +3,7 @@ import { type CaseHandle, defineAgent } from "agent-control-service";
 import { durable } from "agent-control-service/ai";
 import { generateText } from "ai";
 import * as v from "valibot";
-import type { Model } from "./model.ts";
+import { MODEL_KEYS, type Model } from "./model.ts";
 
 const State = Annotation.Root({
   topic: Annotation<string>,
@@ -48,6 +48,7 @@ export function createAgent(model: Model) {
     name: "{{agent}}",
     version: "0.1.0",
     description: "Writes paragraphs, which a person approves",
+    parameters: MODEL_KEYS,
     methods: {
       job_start: {
         description: "Write a paragraph",

@@ -13,13 +13,14 @@ function answers({ question }: { readonly question: string }) {
   return question.includes("Shorter!") ? { approved: true } : { approved: false, remark: "Shorter!" };
 }
 
+// Each test starts a service: on a busy machine that takes a while.
 it("writes until a person approves", async () => {
   await using server = await testServer({ agents: [agent] });
 
   const { result } = await server.run(agent, { fields, answers });
 
   expect(result).toEqual({ message: expect.stringMatching(/Shorter! .*facts about oats/) });
-});
+}, 60_000);
 
 it("ends the same after a crash at any point", async () => {
   await crashTest(agent, { fields, answers });

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { andThen } from "../../base/maybe-promise.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
 import { JobSchema, type StoredJob } from "../../models/job.ts";
-import { JobContextSchema, StartContextSchema } from "../../models/job-context.ts";
+import { FullStartContextSchema, StartContextSchema } from "../../models/job-context.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { EntityIdSchema, optional } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
@@ -21,7 +21,7 @@ const StartSchema = v.object({
   encrypted_agent_parameters: optional(v.string()),
 });
 /** A control system identifies jobs by its own ids: the service must not invent them. */
-const ControlledStartSchema = v.object({ ...StartSchema.entries, job_context: JobContextSchema });
+const ControlledStartSchema = v.object({ ...StartSchema.entries, job_context: FullStartContextSchema });
 /** Control systems send again what a job was started with. */
 const StopSchema = v.object({
   ...AgentJobContextBaseSchema.entries,

@@ -59,8 +59,6 @@ export async function forkJob(
         job_id: request.job_id,
         started_by: by,
         started_at: clock().toISOString(),
-        // The limit of time counts from the start of the fork.
-        job_instructions: limits && { ...limits, job_start_time: null },
       },
       job_fields: { ...original.job_fields, ...request.fields },
       encrypted_agent_parameters,
@@ -68,6 +66,11 @@ export async function forkJob(
     },
     { parameterNames: [], defaults: { workspace, now: clock() } },
   );
+  // Those of the original, which a person may have raised; the limit of time counts from the start of the fork.
+  const withLimits = {
+    ...input.job_context,
+    job_instructions: limits && { ...limits, job_start_time: null },
+  };
   const { agent_parameters, name } = original;
   const forked_from = { job_id: jobId, line: copied.upTo };
   return ledger.write(async (unit) => {
@@ -77,7 +80,7 @@ export async function forkJob(
     if (before) return { job: same(before), created: false };
     const made = await createJob(
       unit,
-      { ...input, name, agent_parameters, fingerprint, forked_from },
+      { ...input, job_context: withLimits, name, agent_parameters, fingerprint, forked_from },
       { cases: then.length },
     );
     if (!made.created) return made;

@@ -6,7 +6,11 @@ import type { AgentRegistry } from "../../agents/registry.ts";
 import { OptionsError } from "../../base/check-options.ts";
 import { describeIssue } from "../../base/describe-issue.ts";
 import { type Duration, isDuration, toMilliseconds } from "../../base/duration.ts";
-import { type JobInstructions, JobInstructionsSchema } from "../../models/job-instructions.ts";
+import {
+  type GivenInstructions,
+  GivenInstructionsSchema,
+  type JobInstructions,
+} from "../../models/job-instructions.ts";
 import { OVERLAPS } from "../../models/schedule.ts";
 import { type CatchUp, PlannedTimes } from "./planned-times.ts";
 
@@ -50,7 +54,7 @@ export interface ResolvedSchedule {
   /** The agent's slug. */
   readonly agent: string;
   readonly fields: Readonly<Record<string, unknown>>;
-  readonly instructions: JobInstructions | null;
+  readonly instructions: GivenInstructions | null;
   readonly overlap: NonNullable<ScheduleDefinition["overlap"]>;
   readonly catchUp: string;
   readonly times: PlannedTimes;
@@ -77,7 +81,7 @@ const DefinitionSchema = v.strictObject({
     "must be an agent or its slug",
   ),
   fields: v.optional(v.record(v.string(), v.unknown()), {}),
-  instructions: v.optional(v.partial(JobInstructionsSchema)),
+  instructions: v.optional(GivenInstructionsSchema),
   overlap: v.optional(v.picklist(OVERLAPS), "allow"),
   catchUp: v.optional(
     v.custom<NonNullable<ScheduleDefinition["catchUp"]>>(
@@ -133,7 +137,7 @@ function resolve(definition: ScheduleDefinition, at: number): ResolvedSchedule {
   return {
     ...given,
     ...{ id, agent: slug, catchUp: String(catchUp), times: readTimes(id, given) },
-    instructions: instructions === undefined ? null : v.parse(JobInstructionsSchema, instructions),
+    instructions: instructions ?? null,
     policy: toPolicy(given.overlap, catchUp),
   };
 }

@@ -1,4 +1,6 @@
 import * as v from "valibot";
+import type { AgentDefinition } from "../../../core/agents/define-agent.ts";
+import type { AgentInstructions } from "../../../core/agents/instructions.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
 import { readFields } from "../forms/fields.ts";
@@ -37,6 +39,14 @@ export const INSTRUCTION_FIELDS: readonly AgentMethodField[] = [
     description: "End the job at the first warning.",
   },
 ];
+
+/** The fields, beginning with the limits of an agent. */
+export function instructionFieldsOf({ instructions = {} }: AgentDefinition): readonly AgentMethodField[] {
+  return INSTRUCTION_FIELDS.map((field) => ({
+    ...field,
+    default: instructions[field.name as keyof AgentInstructions] ?? field.default,
+  }));
+}
 
 /** Limits from a form, and problems with them. */
 export function readInstructions(typed: URLSearchParams): {

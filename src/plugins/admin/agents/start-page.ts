@@ -19,7 +19,12 @@ import { renderFragment, renderPage } from "../respond.ts";
 import { formatCost, formatDuration } from "../views/format.ts";
 import { pathTo } from "../views/pieces.ts";
 import { readForecast } from "./forecast.ts";
-import { INSTRUCTION_FIELDS, MISSION_FIELD, readInstructions } from "./instruction-fields.ts";
+import {
+  INSTRUCTION_FIELDS,
+  instructionFieldsOf,
+  MISSION_FIELD,
+  readInstructions,
+} from "./instruction-fields.ts";
 
 const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
 /** `from` is a job whose input the form begins with. */
@@ -131,7 +136,7 @@ async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Pr
       jobId: typed ? readJobId(typed) : randomUUID(),
       problem: problem.filter(Boolean).join(". "),
       fields: renderFields(fields, { id: "field", typed, problems }).toString(),
-      context: renderFields([MISSION_FIELD, ...INSTRUCTION_FIELDS], {
+      context: renderFields([MISSION_FIELD, ...instructionFieldsOf(agent.definition)], {
         id: "limit",
         typed,
         problems,
