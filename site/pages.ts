@@ -19,6 +19,7 @@ export const GROUPS: readonly Group[] = [
     doc("agents", "Agents"),
     doc("models", "Models"),
     doc("chat", "Chat"),
+    doc("isolate", "Isolate"),
     doc("durability", "Durability"),
     doc("schedules", "Schedules"),
     doc("testing", "Testing agents"),

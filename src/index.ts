@@ -30,6 +30,7 @@ export type {
 } from "./core/agents/define-chat.ts";
 export { defineChat } from "./core/agents/define-chat.ts";
 export type * from "./core/agents/fields-input.ts";
+export type { AgentInstructions } from "./core/agents/instructions.ts";
 export type { IsolateOptions } from "./core/agents/isolate-options.ts";
 export type { ModelCost, ModelPrice, PriceTable } from "./core/agents/model-prices.ts";
 export { MODEL_PRICES, prices } from "./core/agents/model-prices.ts";
@@ -66,7 +67,7 @@ export type { CaseNodeUpdate, CaseNodeUpdateInput } from "./core/models/case-nod
 export type { EntityStatus } from "./core/models/entity-status.ts";
 export type { ErrorResponse, ErrorType } from "./core/models/error-response.ts";
 export type { Held, Job, Parent, StopReason, StoredJob } from "./core/models/job.ts";
-export type { JobContext } from "./core/models/job-context.ts";
+export type { JobContext, StartContext } from "./core/models/job-context.ts";
 export type { JobInstructions } from "./core/models/job-instructions.ts";
 export type { JobResponse } from "./core/models/job-response.ts";
 export type { ModelFacts, ModelUse, StepKind } from "./core/models/model-use.ts";

@@ -57,7 +57,7 @@ export function isAnswering(
   if (messages.some((one) => one.status === "writing" || one.status === "sent")) return true;
   const last = messages.at(-1);
   if (last?.role !== "user" || last.id.startsWith(HISTORY) || hasEnded({ status })) return false;
-  // Taken, and its turn is not known yet. Whoever may not read cases learns of no turn, but of its end.
+  // Taken, and its turn is not known yet. A reader without the right to read cases learns of no turn, but of its end.
   const taken = entries.findLastIndex((entry) => asMessage(entry).length > 0);
   return !entries.slice(taken + 1).some((entry) => entry.type === "call" && entry.call === "close");
 }

@@ -94,7 +94,7 @@ export class JobView<Result> {
         else this.#take(event, end.signal);
       }
       await this.#refresh(end.signal);
-      // Who may not read the job, or comes too late to, still learns of its end.
+      // A reader without the right to read the job still learns of its end.
       if (ended !== undefined) this.#set({ status: ended, output: [] });
     } catch (error) {
       if (!end.signal.aborted) this.#set({ error: error as Error });
