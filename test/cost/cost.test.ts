@@ -31,7 +31,7 @@ const SERVICE = fileURLToPath(new URL("_service.mjs", import.meta.url));
 const KEY = "key-of-this-test";
 /** The least of several is that of a request beside which no timer of the service fell due. */
 const ROUNDS = 12;
-/** V8 compiles functions that are called often, and inlined calls count all the same: only the first ones differ. */
+/** V8 compiles functions that are called often, and inlined calls still count: only the first ones differ. */
 const WARM_UP = 30;
 
 async function serviceOf(control = "") {

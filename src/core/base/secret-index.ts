@@ -6,7 +6,7 @@ const BLOCK = 3;
 
 /**
  * Finds any of many fixed texts; its speed does not depend on how many there are. Like the search of Wu and Manber, it
- * looks at the end of a window of `prefixLength` characters, and mostly moves on by all but two of them.
+ * reads the end of a window of `prefixLength` characters, and mostly moves on by all but two of them.
  */
 export class SecretIndex {
   readonly #prefixLength: number;
