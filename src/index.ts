@@ -7,7 +7,7 @@ export type { TrustProxy } from "./core/http/clients.ts";
 export type { FetchHandler, HttpServer, Serve, ServeOptions } from "./core/http/serve.ts";
 export type { Account } from "./core/models/account.ts";
 export type { LeaseTimes } from "./core/runs/ownership/membership.ts";
-export type { StartTimer } from "./core/runs/run/timer.ts";
+export type { StartTimer } from "./core/base/timer.ts";
 export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
 export type { BackupOptions, ResolvedBackup } from "./core/service/backup-options.ts";
 export type { ResolvedOptions, ServerOptions } from "./core/service/options.ts";

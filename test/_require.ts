@@ -33,6 +33,7 @@ const CHECKS = {
     succeeds("sh", ["-c", "command -v pgbouncer"]) ? undefined : "no pgbouncer command found",
   sshd: () => (findSshd() === undefined ? "no sshd found, or not root" : undefined),
   caddy: () => (findCaddy() === undefined ? "no caddy command found" : undefined),
+  faketime: () => (findFaketime() === undefined ? "no libfaketime found" : undefined),
   linux: () => (process.platform === "linux" ? undefined : "not Linux"),
 } as const;
 
@@ -91,6 +92,14 @@ export function findChromium(): string | undefined {
 export function findSshd(): string | undefined {
   const places = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"];
   return process.getuid?.() === 0 ? places.find((path) => existsSync(path)) : undefined;
+}
+
+/** The library that gives a program another clock, where it is loaded first. */
+export function findFaketime(): string | undefined {
+  const places = ["x86_64-linux-gnu", "aarch64-linux-gnu"].map(
+    (arch) => `/usr/lib/${arch}/faketime/libfaketime.so.1`,
+  );
+  return places.find((path) => existsSync(path));
 }
 
 /** The program of Caddy, a web server. */

@@ -1,4 +1,4 @@
-import { type StartTimer, startTimer } from "../core/runs/run/timer.ts";
+import { type StartTimer, startTimer } from "../core/base/timer.ts";
 
 /** The system's functions, even if a test gives handlers another time. */
 const systemTime = Date.now.bind(Date);

@@ -8,6 +8,7 @@ import { AuditLog } from "../../src/core/audit/audit-log.ts";
 import { Container } from "../../src/core/base/container.ts";
 import { createLogger } from "../../src/core/base/log.ts";
 import { Redactor } from "../../src/core/base/redactor.ts";
+import { WallTimers } from "../../src/core/base/wall-timers.ts";
 import { Cases } from "../../src/core/entities/cases.ts";
 import { Hooks } from "../../src/core/entities/hooks.ts";
 import { Jobs } from "../../src/core/entities/jobs.ts";
@@ -166,6 +167,7 @@ export class Life {
         redactor,
         emissions: new Emissions(redactor),
         clock,
+        startTimer: new WallTimers(clock).start,
         deletedKeep: 30 * 86_400_000,
         strictSteps,
         suspendAfter,

@@ -3,6 +3,7 @@ import { RUNNER } from "agent-control-service/plugin";
 import { createMemoryStore, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";
+import { startTimer } from "../../src/core/base/timer.ts";
 import { StartRates } from "../../src/core/runs/start-rates.ts";
 import { SimRandom } from "../store/sim-random.ts";
 import { agentOf } from "./_agent.ts";
@@ -78,6 +79,7 @@ test("starts of each key of a rate limit count apart, also over crashes; jobs wi
 test("of many keys, those are forgotten that started no job for a period", () => {
   let now = 0;
   const rates = new StartRates({
+    startTimer,
     rateOf: () => ({ limit: 1, period: 1000, isKeyed: true }),
     clock: () => new Date(now),
   });
@@ -159,7 +161,11 @@ test("a job that resumes or is retried does not count as a start, and does not w
 
 test("a clock that is set back delays a start by no more than a period", () => {
   let now = 1_000_000;
-  const rates = new StartRates({ rateOf: () => ({ limit: 1, period: 1000 }), clock: () => new Date(now) });
+  const rates = new StartRates({
+    startTimer,
+    rateOf: () => ({ limit: 1, period: 1000 }),
+    clock: () => new Date(now),
+  });
   rates.started("a");
   now = 0;
 
@@ -171,7 +177,7 @@ test("no window of a period has more starts than the limit, and none waits witho
     const sim = new SimRandom(seed);
     const rate = { limit: 1 + sim.below(4), period: 10 + sim.below(50) };
     let now = 0;
-    const rates = new StartRates({ rateOf: () => rate, clock: () => new Date(now) });
+    const rates = new StartRates({ startTimer, rateOf: () => rate, clock: () => new Date(now) });
     const starts: number[] = [];
     for (let n = 0; n < 200; n++) {
       now += sim.below(12);

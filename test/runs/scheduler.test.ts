@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { startTimer } from "../../src/core/base/timer.ts";
 import { type Applicant, type Place, Scheduler } from "../../src/core/runs/scheduler.ts";
 import { type Waiting, WaitingLine } from "../../src/core/runs/waiting-line.ts";
 import { SimRandom } from "../store/sim-random.ts";
@@ -91,6 +92,7 @@ test(`${PROGRAMS} random programs give slots as the rules say, with and without 
     };
     const model = new Model(limits);
     const scheduler = new Scheduler({
+      startTimer,
       places: limits.places,
       placesOf: (agent) => limits.agents[agent]!,
       keyLimitOf: () => ({ limit: limits.key, isKept: limits.isKept }),
@@ -227,6 +229,7 @@ test("many keys, workspaces and agents cost the logarithm of their number", () =
 
 test("what waits for a key is counted by the key, and what cannot run yet is not counted for others", async () => {
   const scheduler = new Scheduler({
+    startTimer,
     places: 1,
     placesOf: () => 9,
     keyLimitOf: () => ({ limit: 1, isKept: true }),

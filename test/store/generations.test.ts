@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createStorage } from "unstorage";
 import memory from "unstorage/drivers/memory";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { startTimer } from "../../src/core/base/timer.ts";
 import type { UnstorageStorage } from "../../src/core/storage/open-storage.ts";
 import { Backups } from "../../src/core/store/backup/backups.ts";
 import { ROOT, readGeneration, writeGeneration } from "../../src/core/store/backup/generation.ts";
@@ -166,20 +167,20 @@ describe("backups of a service", () => {
     const store = await openStore();
     let now = START;
     const clock = () => now;
-    const first = new Backups({ ...parts, storage, store, clock });
+    const first = new Backups({ ...parts, startTimer, storage, store, clock });
     first.start();
     await expect.poll(() => first.state().last?.made_at).toBe(START.toISOString());
     await first.close();
 
     now = later(HOUR / 2);
-    const second = new Backups({ ...parts, storage, store, clock });
+    const second = new Backups({ ...parts, startTimer, storage, store, clock });
     second.start();
     await expect.poll(() => second.state().lag).toBe(1800);
     await second.close();
     expect(await listGenerations(storage)).toHaveLength(1);
 
     now = later(HOUR);
-    const third = new Backups({ ...parts, storage, store, clock });
+    const third = new Backups({ ...parts, startTimer, storage, store, clock });
     third.start();
     await expect.poll(() => third.state().last?.made_at).toBe(now.toISOString());
     await third.close();
@@ -195,7 +196,14 @@ describe("backups of a service", () => {
       ...storage,
       getKeys: (base) => (isBroken ? Promise.reject(new Error("the bucket is gone")) : storage.getKeys(base)),
     };
-    const backups = new Backups({ ...parts, storage: broken, store, clock: () => new Date(), every: 20 });
+    const backups = new Backups({
+      ...parts,
+      startTimer,
+      storage: broken,
+      store,
+      clock: () => new Date(),
+      every: 20,
+    });
     backups.start();
 
     await expect.poll(() => backups.state()).toMatchObject({ last: null, error: "the bucket is gone" });
@@ -216,7 +224,7 @@ describe("backups of a service", () => {
         return new Promise(() => {});
       },
     };
-    const backups = new Backups({ ...parts, storage: hanging, store, clock: () => START });
+    const backups = new Backups({ ...parts, startTimer, storage: hanging, store, clock: () => START });
     backups.start();
     await expect.poll(() => writing).toBe(true);
 
@@ -243,6 +251,7 @@ describe("backups of a service", () => {
       },
     };
     const backups = new Backups({
+      startTimer,
       ...parts,
       storage: watched,
       store: standby,

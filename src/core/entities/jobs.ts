@@ -358,12 +358,13 @@ function moved(
 export function endJob(
   unit: Unit,
   id: string,
-  ending: Ending,
-  patch: (job: StoredJob) => JobPatch,
+  decide: (job: StoredJob) => { readonly to: Ending; readonly patch: JobPatch },
   by?: string,
 ): Promise<StoredJob> {
-  const end = (job: StoredJob) =>
-    moved(unit, job, pathTo(ending, job.status), { open_questions: 0, ...patch(job) });
+  const end = (job: StoredJob) => {
+    const { to, patch } = decide(job);
+    return moved(unit, job, pathTo(to, job.status), { open_questions: 0, ...patch });
+  };
   return changeJob(unit, id, "end", end, by);
 }
 

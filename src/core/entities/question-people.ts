@@ -35,10 +35,10 @@ export async function approveCase(
 }
 
 /** Reminds of an open question inside a unit, and passes it on, where it is time for that: each once. */
-export async function sendNotices(unit: Unit, id: string): Promise<void> {
+export async function sendNotices(unit: Unit, id: string, time: number): Promise<void> {
   const item = await unit.tx.get("Case", id);
   if (!item?.question || item.status !== "awaiting") return;
-  const { isReminder, isEscalation } = noticesDue(item.question, Date.parse(unit.now));
+  const { isReminder, isEscalation } = noticesDue(item.question, time);
   const { id: question_id, question, asked_at, deadline, assigned_to = null, escalate } = item.question;
   const about = { question_id, question, asked_at, deadline };
   if (isReminder)

@@ -67,6 +67,14 @@ export interface CallEntry extends CallEntryBase, WorkEntry {
   attempts?: number;
   cost?: number;
   started_at?: string;
+  /** The limit that is reached by it: that ends the job, also where the process ends before the job does. */
+  ends?: RecordedLimit;
+}
+
+/** Why a limit ends a job. */
+export interface RecordedLimit {
+  reason: StopReason;
+  message: string;
 }
 
 /** A failed attempt of a step that will be retried. */

@@ -3,6 +3,7 @@ import { KEPT_STATUSES, type RetentionPolicy, withOverride } from "../agents/ret
 import type { AuditLog } from "../audit/audit-log.ts";
 import { SYSTEM } from "../audit/caller.ts";
 import type { Logger } from "../base/log.ts";
+import type { StartTimer } from "../base/timer.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { RemovedBatch, RetentionState } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
@@ -33,13 +34,15 @@ export interface RetentionParts {
   readonly clock: () => Date;
   /** Milliseconds of a monotonic clock. */
   readonly elapsed: () => number;
+  /** Ends waits at their time of day. */
+  readonly startTimer: StartTimer;
 }
 
 /** Removes expired jobs, with everything that belongs to them, deleted jobs after their time, and expired events. */
 export class Retention {
   readonly #parts: RetentionParts;
   #guard: ClockGuard | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #stopTimer: () => void = () => {};
   #running: Promise<unknown> | undefined;
   #isClosed = false;
   #isHeld = false;
@@ -73,10 +76,10 @@ export class Retention {
       this.#running = this.run()
         .catch((error: unknown) => this.#parts.log.warn("expired jobs could not be removed yet", { error }))
         .finally(() => {
-          if (!this.#isClosed) this.#timer = setTimeout(turn, pause).unref();
+          if (!this.#isClosed) this.#stopTimer = this.#parts.startTimer(pause, turn, "schedule");
         });
     };
-    this.#timer = setTimeout(turn, 0).unref();
+    this.#stopTimer = this.#parts.startTimer(0, turn, "schedule");
   }
 
   /** Removes what is due, unless the clock cannot be trusted; resolves with what was removed. */
@@ -116,7 +119,7 @@ export class Retention {
   /** Stops after the current batch. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#timer);
+    this.#stopTimer();
     await this.#running;
   }
 

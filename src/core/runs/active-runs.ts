@@ -5,6 +5,7 @@ import { toMilliseconds } from "../base/duration.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { Signals } from "../base/signals.ts";
+import type { StartTimer } from "../base/timer.ts";
 import { type Cases, notifyOfCopies } from "../entities/cases.ts";
 import {
   changeJob,
@@ -38,7 +39,6 @@ import type { EventsOfJob } from "./run/event-wait.ts";
 import { type Rehearsed, Run, type RunParts, SUPERSEDED } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
-import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
 import type { QueuePosition } from "./runner.ts";
 import { type Applicant, type Place, Scheduler, type SharedPart } from "./scheduler.ts";
 import type { TurnKind } from "./turn-kind.ts";
@@ -57,8 +57,8 @@ export interface ActiveRunsParts extends HandlerParts {
   /** Gets what steps emit. */
   readonly emissions: Emissions;
   readonly clock: () => Date;
-  /** @default by the time of the system */
-  readonly startTimer?: StartTimer;
+  /** Ends waits at their time of day. */
+  readonly startTimer: StartTimer;
   /** Milliseconds by which a test has advanced the clock. @default never */
   readonly advancedBy?: (() => number) | undefined;
   /** Address of the control system, shown in cases. */
@@ -405,7 +405,7 @@ export class ActiveRuns {
 
   /** New jobs of paused agents wait, from now on those of no other; other instances are informed where this one has changed it. */
   async readPausedAgents(isChanged = false): Promise<void> {
-    const { settings, clock, startTimer = systemTimer } = this.#parts;
+    const { settings, clock, startTimer } = this.#parts;
     const now = clock();
     const { slugs, drainedUntil } = await settings.paused(now);
     this.drainedUntil = drainedUntil;
@@ -659,7 +659,7 @@ export class ActiveRuns {
       void this.#release([{ jobId: job.id, epoch: job.run_count, total_cost: job.total_cost }]);
       return;
     }
-    const { ledger, clock, startTimer = systemTimer, redactor, emissions, stopGrace, apiUrl } = this.#parts;
+    const { ledger, clock, startTimer, redactor, emissions, stopGrace, apiUrl } = this.#parts;
     const { timeout } = agent.definition.methods.job_start;
     const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
     const run: Run = new Run({

@@ -18,9 +18,9 @@ export async function whileAsked<T>(
   try {
     const job = runs.find(jobId) ? undefined : await jobs.find(jobId);
     if (job?.suspended && agents.of(job) && !runs.scheduler.isPaused && !runs.isClosed) {
-      const isIn = Date.now() + PATIENCE;
+      const isIn = performance.now() + PATIENCE;
       await Promise.race([runs.wake(jobId), delay(PATIENCE, undefined, { ref: false })]);
-      for (let pause = 1; Date.now() < isIn; pause = Math.min(pause * 2, 50)) {
+      for (let pause = 1; performance.now() < isIn; pause = Math.min(pause * 2, 50)) {
         const run = runs.find(jobId);
         if (!run || run.isOver || run.onlyWaits || run.questions.fieldsOf(caseId)) break;
         await delay(pause, undefined, { ref: false });

@@ -3,7 +3,7 @@ import { refuseUndeclared } from "../agents/parameters.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
 import { isServiceError } from "../base/errors.ts";
 import type { Redactor } from "../base/redactor.ts";
-import type { JobPatch, Jobs, NewJob } from "../entities/jobs.ts";
+import type { Jobs, NewJob } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { GivenInstructionsSchema } from "../models/job-instructions.ts";
@@ -13,9 +13,6 @@ import type { JobEnds } from "./job-ends.ts";
 import type { ChildOrder, ChildrenOfJob, StopOrder } from "./run/child-handle.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { toNewJob } from "./start-request.ts";
-
-/** Why a job ends that a person stops. */
-export const STOPPED: RunEnd = { to: "cancelled", reason: "stopped", message: "The job was stopped" };
 
 /** Generations of children: an agent that starts itself without end is refused beyond it. */
 const DEEPEST = 100;
@@ -134,16 +131,4 @@ export async function parentEndOf(
   const isStartedOver =
     isInterrupted && !isOwned && agents.of(above)?.definition.onInterruption === "restart";
   return isStartedOver ? endOfParent(parent.job_id, "restarted") : undefined;
-}
-
-/** What a job has while its stop is under way: should the process end, the next one ends it for the same reason. */
-export function toCancelling(end: RunEnd): JobPatch {
-  const { reason, message } = end;
-  return { open_questions: 0, ...(end !== STOPPED && { stop_reason: reason, error: message }) };
-}
-
-/** The same, read from a job whose stop is under way. */
-export function cancellingEndOf({ stop_reason: reason, error }: StoredJob): RunEnd {
-  const isOwn = (reason === "parent_ended" || reason === "stopped") && error !== null;
-  return isOwn ? { to: "cancelled", reason, message: error } : STOPPED;
 }

@@ -8,10 +8,10 @@ import type { Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import { startTimer } from "../base/timer.ts";
 import type { Hooks } from "../entities/hooks.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AgentProcesses } from "./isolation/agent-processes.ts";
-import { startTimer } from "./run/timer.ts";
 
 export interface HandlerParts {
   readonly parameters: Parameters;

@@ -1,10 +1,10 @@
 import type { Logger } from "../base/log.ts";
+import type { StartTimer } from "../base/timer.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Hooks } from "../entities/hooks.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import { sendNotices } from "../entities/question-people.ts";
-import { nextNotice } from "../models/question.ts";
-import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
+import { nextNotice, type Question } from "../models/question.ts";
 
 /** Questions that are asked for together. */
 const BATCH = 100;
@@ -17,7 +17,7 @@ interface NoticeParts {
   readonly hooks: Hooks;
   readonly log: Logger;
   readonly clock: () => Date;
-  readonly startTimer?: StartTimer;
+  readonly startTimer: StartTimer;
   readonly isClosed: () => boolean;
 }
 
@@ -33,6 +33,8 @@ export class QuestionNotices {
   #stopTimer: () => void = () => {};
   #looking: Promise<void> | undefined;
   #looksAgain = false;
+  /** The last time that a timer has reached before the clock, and when that was by a clock that nobody sets. */
+  #reached = { time: 0, since: 0 };
 
   constructor(parts: NoticeParts) {
     this.#parts = parts;
@@ -75,12 +77,25 @@ export class QuestionNotices {
         sort: "notice_at",
         limit: BATCH,
       });
-      const due = items.filter(({ question }) => (nextNotice(question!) ?? 0) <= this.#now());
-      for (const { id } of due) await ledger.write((unit) => sendNotices(unit, id));
-      const [next] = items.slice(due.length);
-      if (next) this.#expect(nextNotice(next.question!)!);
-      if (due.length < BATCH) return;
+      let next: number | undefined;
+      let due = 0;
+      for (const { id, question } of items) {
+        const [at, time] = [nextNotice(question!) ?? 0, this.#timeOf(question!)];
+        if (at > time) next = Math.min(at, next ?? at);
+        if (at > time) continue;
+        due++;
+        await ledger.write((unit) => sendNotices(unit, id, time));
+      }
+      if (next !== undefined) this.#expect(next);
+      if (due < BATCH) return;
     }
+  }
+
+  /** What time it is to a question: where the clock was set back since it was asked, its waits get no longer by that. */
+  #timeOf({ asked_at }: Question): number {
+    const { time, since } = this.#reached;
+    const now = this.#now();
+    return Date.parse(asked_at) > now ? Math.max(now, time + performance.now() - since) : now;
   }
 
   #now(): number {
@@ -89,9 +104,13 @@ export class QuestionNotices {
 
   #expect(at: number): void {
     if (at >= this.#next || this.#parts.isClosed()) return;
-    const { startTimer = systemTimer } = this.#parts;
+    const { startTimer } = this.#parts;
     this.#stopTimer();
     this.#next = at;
-    this.#stopTimer = startTimer(Math.max(at - this.#now(), 0), () => void this.look(), "schedule");
+    const over = (): void => {
+      if (at > this.#now()) this.#reached = { time: at, since: performance.now() };
+      void this.look();
+    };
+    this.#stopTimer = startTimer(Math.max(at - this.#now(), 0), over, "schedule");
   }
 }

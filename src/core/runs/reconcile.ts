@@ -19,7 +19,7 @@ import { holdOf, isIn, stateOf, UNFINISHED } from "../models/job-state.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import { laterOf } from "../store/timestamp.ts";
-import { cancellingEndOf, parentEndOf, toCancelling } from "./children.ts";
+import { parentEndOf } from "./children.ts";
 import { MOST_CRASHES } from "./crashes/count-crashes.ts";
 import { type Crash, readCrash } from "./crashes/read-crash.ts";
 import { type Loss, readLoss } from "./crashes/read-loss.ts";
@@ -28,6 +28,7 @@ import { whyUnreadable } from "./handler-context.ts";
 import { callJobStop } from "./method-calls.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
+import { cancellingEndOf, toCancelling } from "./run/stopping.ts";
 import type { RequestParts } from "./runner-parts.ts";
 import { findSuspendedToEnd } from "./suspended-to-end.ts";
 import type { TurnKind } from "./turn-kind.ts";
@@ -290,7 +291,7 @@ function stopOrphan(
 ): Plan {
   const { reason: stop_reason, message: error } = end;
   if (status === "stopped" && run_count === 0)
-    return { store: (unit) => endJob(unit, id, "cancelled", () => ({ stop_reason, error })) };
+    return { store: (unit) => endJob(unit, id, () => ({ to: "cancelled", patch: { stop_reason, error } })) };
   let cancelling: StoredJob | undefined;
   return {
     store: async (unit) => {
@@ -384,7 +385,10 @@ async function fail(
     store: async (unit) => {
       await tell(unit);
       await endCases(unit, await caseIdsOf(unit.tx, id), { to: "failed", error: message, name: reason });
-      await endJob(unit, id, "failed", () => ({ error: message, stop_reason: reason, total_cost }));
+      await endJob(unit, id, () => ({
+        to: "failed",
+        patch: { error: message, stop_reason: reason, total_cost },
+      }));
     },
   };
 }
@@ -451,7 +455,7 @@ async function storeCancelled(
       if (current?.status !== "cancelling") return;
       const { message: error, reason: stop_reason } = cancellingEndOf(current);
       await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
-      await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason, total_cost }));
+      await endJob(unit, job.id, () => ({ to: "cancelled", patch: { error, stop_reason, total_cost } }));
     };
     await whenWritable(
       () => ledger.write(end),

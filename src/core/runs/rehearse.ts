@@ -1,6 +1,7 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import type { Logger } from "../base/log.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
+import { startTimer } from "../base/timer.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
@@ -11,7 +12,6 @@ import type { EventsOfJob } from "./run/event-wait.ts";
 import { type Rehearsed, Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import type { RunRecord } from "./run/run-record.ts";
-import { startTimer } from "./run/timer.ts";
 import type { Place } from "./scheduler.ts";
 
 /** Most milliseconds that a rehearsal takes, and that it waits for one recorded call. */

@@ -1,5 +1,5 @@
 import { getOrMake } from "../base/get-or-make.ts";
-import type { StartTimer } from "./run/timer.ts";
+import type { StartTimer } from "../base/timer.ts";
 import type { QueuePosition } from "./runner.ts";
 import { type Rate, StartRates } from "./start-rates.ts";
 import { type Gate, type Waiting, WaitingLine } from "./waiting-line.ts";
@@ -108,7 +108,7 @@ export class Scheduler {
     keyLimitOf?: (agent: string) => KeyLimit | undefined;
     rateOf?: (agent: string) => Rate | undefined;
     clock?: () => Date;
-    startTimer?: StartTimer | undefined;
+    startTimer: StartTimer;
     watch?: PlaceWatch;
     isPaused?: boolean;
     /** Whether limits hold for several instances: what jobs keep of them is not known here. @default false */

@@ -1,4 +1,4 @@
-import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
+import type { StartTimer } from "../base/timer.ts";
 
 /** How many jobs may start in any period of so many milliseconds. */
 export interface Rate {
@@ -30,11 +30,11 @@ export class StartRates {
   constructor(parts: {
     readonly rateOf?: ((agent: string) => Rate | undefined) | undefined;
     readonly clock?: (() => Date) | undefined;
-    readonly startTimer?: StartTimer | undefined;
+    readonly startTimer: StartTimer;
   }) {
     this.#rateOf = parts.rateOf ?? (() => undefined);
     this.#clock = parts.clock ?? (() => new Date());
-    this.#startTimer = parts.startTimer ?? systemTimer;
+    this.#startTimer = parts.startTimer;
   }
 
   /** By what name the starts of jobs of an agent and key are counted; `undefined` if they are not. */

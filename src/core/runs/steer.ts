@@ -10,13 +10,14 @@ import type { StoredJob } from "../models/job.ts";
 import { isIn } from "../models/job-state.ts";
 import { JOB_OVERRIDES } from "../models/overrides.ts";
 import { whileAsked } from "./awake.ts";
-import { cancellingEndOf, endOfParent, STOPPED, stoppedByParent, toCancelling } from "./children.ts";
+import { endOfParent, stoppedByParent } from "./children.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { endCancelled } from "./reconcile.ts";
 import type { StopOrder } from "./run/child-handle.ts";
 import type { Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
+import { cancellingEndOf, STOPPED, toCancelling } from "./run/stopping.ts";
 import { asCase, asJob, note, type RequestParts, refusePulled } from "./runner-parts.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
 import { whenWritable } from "./when-writable.ts";
@@ -233,5 +234,5 @@ export async function cancelWithCases(
 ): Promise<StoredJob> {
   const { reason: stop_reason, message: error } = end;
   await endCases(unit, await caseIdsOf(unit.tx, id), { to: "cancelled", error, name: "cancelled" });
-  return endJob(unit, id, "cancelled", () => ({ stop_reason, error, total_cost }), by);
+  return endJob(unit, id, () => ({ to: "cancelled", patch: { stop_reason, error, total_cost } }), by);
 }

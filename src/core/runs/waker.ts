@@ -1,10 +1,10 @@
 import type { AgentRegistry } from "../agents/registry.ts";
 import type { Logger } from "../base/log.ts";
+import type { StartTimer } from "../base/timer.ts";
 import type { Hooks } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import type { StoredJob } from "../models/job.ts";
 import { NO_WAKE_TIME } from "../store/tables.ts";
-import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
 
 /** Jobs of one agent that are asked for together. */
 const BATCH = 100;
@@ -19,7 +19,7 @@ interface WakerParts {
   readonly hooks: Hooks;
   readonly log: Logger;
   readonly clock: () => Date;
-  readonly startTimer?: StartTimer;
+  readonly startTimer: StartTimer;
   readonly suspendAfter?: number | undefined;
   readonly isClosed: () => boolean;
   /** Resumes a job when its turn comes; resolves then, with whether it runs. `wokenAt` is when its wait is over. */
@@ -150,7 +150,7 @@ export class Waker {
   /** Something is due at a time of the clock. */
   #expect(at: number): void {
     if (at >= this.#next || this.#parts.isClosed()) return;
-    const { startTimer = systemTimer } = this.#parts;
+    const { startTimer } = this.#parts;
     this.#stopTimer();
     this.#next = at;
     this.#stopTimer = startTimer(Math.max(at - this.#now(), 0), () => {

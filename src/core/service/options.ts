@@ -16,11 +16,12 @@ import type { Duration } from "../base/duration.ts";
 import { describeWeakKeys } from "../base/key-strength.ts";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log.ts";
 import { readNetworks } from "../base/networks.ts";
+import type { StartTimer } from "../base/timer.ts";
+import { WallTimers } from "../base/wall-timers.ts";
 import type { TrustProxy } from "../http/clients.ts";
 import { type Account, AccountSchema } from "../models/account.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
 import { type LeaseTimes, leaseTimes } from "../runs/ownership/membership.ts";
-import { type StartTimer, startTimer } from "../runs/run/timer.ts";
 import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
 import type { StorageLike } from "../storage/open-storage.ts";
 import { DURABILITIES, type Durability } from "../store/durability.ts";
@@ -390,6 +391,7 @@ export function resolveOptions(
   if (!Array.isArray(options.agents) || options.agents.length === 0) {
     throw new OptionsError("Option agents is empty: pass createServer at least one agent from defineAgent");
   }
+  const { clock = () => new Date() } = options;
   const scalars = {
     apiKey: options.apiKey ?? text(env, "SERVICE_API_KEY"),
     previousApiKey: options.previousApiKey ?? text(env, "SERVICE_PREVIOUS_API_KEY"),
@@ -468,8 +470,8 @@ export function resolveOptions(
       every: text(env, "SERVICE_BACKUP_EVERY"),
       keep: text(env, "SERVICE_BACKUP_KEEP"),
     }),
-    clock: options.clock ?? (() => new Date()),
-    startTimer: options.startTimer ?? startTimer,
+    clock,
+    startTimer: options.startTimer ?? new WallTimers(clock).start,
     advancedBy: options.advancedBy,
     logTo: options.logTo,
   };

@@ -11,6 +11,7 @@ import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
 import { LogOutput } from "../base/log-output.ts";
 import { passwordIn, Redactor } from "../base/redactor.ts";
+import { WallTimers } from "../base/wall-timers.ts";
 import { Cases } from "../entities/cases.ts";
 import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
 import { Jobs, type LiveCosts } from "../entities/jobs.ts";
@@ -268,7 +269,8 @@ async function openBackups({ to, every, keep }: ResolvedBackup, scope: Container
   const { storageFromVariable } = await import("../storage/storage-url.ts");
   const storage = typeof to === "string" ? storageFromVariable("SERVICE_BACKUP_URL", to) : to;
   const [store, log, clock] = [scope.get(STORE), scope.get(LOGGER), scope.get(CLOCK)];
-  return new Backups({ storage, every, keep, store, log, clock, version: VERSION });
+  const { start: startTimer } = new WallTimers(clock);
+  return new Backups({ storage, every, keep, store, log, clock, startTimer, version: VERSION });
 }
 
 /** A file in the data folder that instances in the same folder do not share. */
@@ -395,6 +397,8 @@ export function createScope(options: ResolvedOptions): Container {
         log: scope.get(LOGGER),
         clock: options.clock,
         elapsed: () => performance.now(),
+        // A test that advances the clock does not advance it through each sweep.
+        startTimer: new WallTimers(options.clock).start,
       }),
   );
   return scope;

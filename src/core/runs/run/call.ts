@@ -1,4 +1,5 @@
 import type { AnswerEntry, AttemptEntry, BegunEntry, CallEntry } from "../../models/run-entry.ts";
+import type { RunEnd } from "./run-errors.ts";
 
 export type CallKind = CallEntry["call"];
 
@@ -70,6 +71,9 @@ export class Call {
   processBegunAt = "";
   /** Whether version 0.1.0 recorded it, which did not tell whether it was made outside of any turn. */
   declare isOld: boolean | undefined;
+
+  /** The limit that is reached by what it has stored, until the job's end is stored. */
+  declare ends: RunEnd | undefined;
 
   isMade = false;
   /** The line up to which the log had been given back when the handler made the call in this run. */

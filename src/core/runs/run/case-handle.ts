@@ -125,14 +125,14 @@ export class RunCase implements CaseHandle {
       const charge = cost > 0 ? { cost } : {};
       await run.write(async (unit) => {
         await updateCase(unit, this.id, stored);
-        await unit.record(run.jobId, { type: "call", call: "update", ...call.fields, ...charge });
+        const { error, warning } = stored;
+        const ends = run.limitBy(unit, call, { name, cost, error, warning });
+        unit.afterwards(() => run.limits.spend(cost));
+        await unit.record(run.jobId, { type: "call", call: "update", ...call.fields, ...charge, ...ends });
         await addSpending(unit, { jobId: run.jobId, agent: run.parts.agent, cost });
         unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
-      run.stopAt(cost > 0 ? run.limits.spend(cost, name) : undefined);
-      run.stopAt(stored.error ? run.limits.error(stored.error) : undefined);
-      run.stopAt(stored.warning ? run.limits.warning(name) : undefined);
-      run.stopAt(run.limits.duration());
+      run.stopAt(call.ends ?? run.limits.duration());
     }
     await run.delivered(call);
   }
@@ -226,8 +226,7 @@ export class RunCase implements CaseHandle {
 
   async #fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
     const message = shorten(this.#run.parts.redact(messageOf(error)), LONGEST_MESSAGE);
-    const isNew = await this.#end("failed", { delivery, error: message });
-    if (isNew) this.#run.stopAt(this.#run.limits.error(`case "${this.id}" failed: ${message}`));
+    await this.#end("failed", { delivery, error: message });
   }
 
   /** Waits until the answer to a question is stored, or what became of it instead. */
@@ -302,17 +301,15 @@ export class RunCase implements CaseHandle {
     }
   }
 
-  /** Tells whether this call ended the case, or an earlier run had. */
   async #end(
     to: "completed" | "failed",
     end: { delivery?: Record<string, unknown>; error?: string; cost?: number; name?: string },
-  ): Promise<boolean> {
+  ): Promise<void> {
     const run = this.#run;
     const delivery = toJsonValue(end.delivery, `The delivery of case "${this.id}"`) as Case["final_delivery"];
     const cost = readCost(end.cost, `The end of case "${this.id}"`);
     const call = this.#scope.take("close", to);
-    const isNew = !call.isDue;
-    if (isNew) {
+    if (!call.isDue) {
       await run.enter(call);
       await run.write(async (unit) => {
         await endCase(unit, this.id, { to, delivery, error: end.error, cost: end.cost, name: end.name });
@@ -320,15 +317,21 @@ export class RunCase implements CaseHandle {
           ...{ type: "call", call: "close", ...call.fields },
           ...(cost > 0 && { cost }),
           ...(end.error !== undefined && { error: { name: "Error", message: end.error } }),
+          ...run.limitBy(unit, call, {
+            ...{ name: end.name ?? "close", cost },
+            ...(end.error !== undefined && { error: `case "${this.id}" failed: ${end.error}` }),
+          }),
         });
         await addSpending(unit, { jobId: run.jobId, agent: run.parts.agent, cost });
-        unit.afterwards((seq) => run.deliveries.due(call, seq));
+        unit.afterwards((seq) => {
+          run.limits.spend(cost);
+          run.openCases.delete(this.id);
+          run.deliveries.due(call, seq);
+        });
       });
-      run.openCases.delete(this.id);
-      run.stopAt(cost > 0 ? run.limits.spend(cost, end.name ?? "close") : undefined);
+      run.stopAt(call.ends);
     }
     await run.delivered(call);
-    return isNew;
   }
 }
 

@@ -1,8 +1,8 @@
 import { busyLoop } from "../../base/busy-loop.ts";
 import type { Logger } from "../../base/log.ts";
+import { startTimer } from "../../base/timer.ts";
 import type { Call } from "./call.ts";
 import { causes } from "./causes.ts";
-import { startTimer } from "./timer.ts";
 
 /**
  * Milliseconds that a recorded call is waited for which the handler may still make, after waiting for something of its

@@ -116,10 +116,14 @@ class EventCall {
         const until = this.#begun!.until;
         const over = new Promise<void>((resolve) => {
           if (until === undefined) return;
-          stopTimer = run.after(this.#left(until), () => {
-            isOver = true;
-            resolve();
-          });
+          const watch = (): void => {
+            stopTimer = run.after(this.#left(until), () => {
+              if (this.#isUntil && run.parts.clock().getTime() < Date.parse(until)) return watch();
+              isOver = true;
+              resolve();
+            });
+          };
+          watch();
         });
         const isOpen = async ({ tx }: Unit): Promise<boolean> =>
           (await tx.get("EventWait", this.#waitId))?.event === null;
@@ -137,10 +141,16 @@ class EventCall {
     return this.#call.isForgotten ? undefined : this.#call.begun;
   }
 
-  /** Setting the clock back does not make the wait longer. */
+  /** Whether the deadline was given as a time of day, not as a duration. */
+  get #isUntil(): boolean {
+    return this.#options.deadline instanceof Date;
+  }
+
+  /** Setting the clock back does not make a wait of some duration longer. */
   #left(until: string): number {
     const { clock, wokenAt = 0 } = this.#scope.run.parts;
-    return Date.parse(until) - Math.max(clock().getTime(), Date.parse(this.#begun!.at), wokenAt);
+    const now = clock().getTime();
+    return Date.parse(until) - (this.#isUntil ? now : Math.max(now, Date.parse(this.#begun!.at), wokenAt));
   }
 
   /** Records the event, the end of the wait without one, or that the call waits. */

@@ -14,6 +14,17 @@ interface Used {
   readonly since: string | undefined;
 }
 
+/** What a call has stored, as far as a limit may be reached by it. */
+export interface Told {
+  readonly name: string;
+  readonly cost?: number;
+  /** The agent reported an error, or a case failed. */
+  readonly error?: string | null | undefined;
+  /** A case failed because nobody answered its question in time. */
+  readonly expired?: string | undefined;
+  readonly warning?: boolean | null | undefined;
+}
+
 /** What a job has used of its limits. Every answer that is not `undefined` says why the run must end. */
 export class Limits {
   readonly #given: JobInstructions | null;
@@ -66,20 +77,29 @@ export class Limits {
     this.#spent += spent;
   }
 
-  /** A step cost more than was set aside for it. */
-  exceededBy(name: string): RunEnd | undefined {
-    return this.spend(0, name);
+  /** Counts a cost that became known only later. */
+  spend(cost: number): void {
+    this.#spent += cost;
   }
 
-  /** Counts a cost that became known only later. */
-  spend(cost: number, name: string): RunEnd | undefined {
+  /** The limit that is reached by what a call has stored; `cost` is not counted yet. */
+  reachedBy({ name, cost = 0, error, expired, warning }: Told): RunEnd | undefined {
     const most = this.#given?.max_cost ?? undefined;
-    this.#spent += cost;
-    if (most === undefined || this.#spent <= most + ROUNDING) return undefined;
-    return limit(
-      "max_cost",
-      `"${name}" brought the cost to ${this.spent}, ${clean(this.#spent - most)} over max_cost ${most}`,
-    );
+    const spent = this.#spent + cost;
+    if (cost > 0 && most !== undefined && spent > most + ROUNDING) {
+      const over = clean(spent - most);
+      return limit(
+        "max_cost",
+        `"${name}" brought the cost to ${clean(spent)}, ${over} over max_cost ${most}`,
+      );
+    }
+    if (error && (this.#given?.stop_on_error ?? true))
+      return limit("stop_on_error", `stop_on_error: ${error}`);
+    if (expired && (this.#given?.stop_on_error ?? true))
+      return { to: "failed", reason: "question_expired", message: expired };
+    if (warning && this.#given?.stop_on_warning)
+      return limit("stop_on_warning", `stop_on_warning: "${name}" is a warning`);
+    return undefined;
   }
 
   /** Counts a new case. */
@@ -112,20 +132,6 @@ export class Limits {
   #used(): number {
     const here = this.#before + performance.now() - this.#takenUpAt;
     return this.#elapsed + Math.max(here, this.#clock().getTime() - this.#since);
-  }
-
-  /**
-   * The agent reported an error, or a case failed: that ends the job, unless its instructions say otherwise.
-   */
-  error(message: string): RunEnd | undefined {
-    const ends = this.#given?.stop_on_error ?? true;
-    return ends ? limit("stop_on_error", `stop_on_error: ${message}`) : undefined;
-  }
-
-  warning(name: string): RunEnd | undefined {
-    return this.#given?.stop_on_warning
-      ? limit("stop_on_warning", `stop_on_warning: "${name}" is a warning`)
-      : undefined;
   }
 }
 

@@ -13,6 +13,7 @@ import type { JobPatch } from "../../entities/jobs.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import { NondeterminismError, QuestionExpiredError, type RunEnd } from "./run-errors.ts";
+import { cancellingEndOf, STOPPED } from "./stopping.ts";
 
 /** What became of a handler: it may have been left behind when it did not end in time. */
 export type Outcome =
@@ -28,16 +29,26 @@ export interface JobEnd {
   patch(job: StoredJob): JobPatch;
 }
 
-/** How a job ends, from its handler's result and the requests to the run. */
+/** How a job ends, as it is stored when its run ends. */
+export type EndingOf = (stored: StoredJob) => JobEnd;
+
+/**
+ * How a job ends, from its handler's result and the requests to the run. A stop that is stored has decided it, also where
+ * the run was not told yet.
+ */
 export function toEnding(
   outcome: Outcome,
   end: RunEnd | undefined,
   redact: (text: string) => string,
-): JobEnd {
+): EndingOf {
+  const own = ownEnding(outcome, end, redact);
+  return (stored) => (stored.status === "cancelling" ? ended(cancellingEndOf(stored), outcome) : own);
+}
+
+function ownEnding(outcome: Outcome, end: RunEnd | undefined, redact: (text: string) => string): JobEnd {
   if (end) return ended(end, outcome);
   if (outcome.kind === "threw") return threw(outcome.error, redact);
-  if (outcome.kind === "left")
-    return ended({ to: "cancelled", reason: "stopped", message: "Stopped" }, outcome);
+  if (outcome.kind === "left") return ended(STOPPED, outcome);
   try {
     return completed(toJsonValue(outcome.value, "The job's result"));
   } catch (error) {
@@ -109,8 +120,6 @@ function threw(error: unknown, redact: (text: string) => string): JobEnd {
 }
 
 function respond(job: StoredJob, status: JobResponse["status"], fields: Partial<JobResponse>): JobResponse {
-  // A job that is being cancelled can only end so.
-  const ending = job.status === "cancelling" ? "cancelled" : status;
   return {
     job_id: job.id,
     message: "",
@@ -118,7 +127,7 @@ function respond(job: StoredJob, status: JobResponse["status"], fields: Partial<
     error_message: null,
     error_traceback: null,
     ...fields,
-    status: ending,
+    status,
   };
 }
 

@@ -8,8 +8,7 @@ import type { Question } from "../../models/question.ts";
 import type { AnswerEntry, CallEntry } from "../../models/run-entry.ts";
 import type { Call } from "./call.ts";
 import type { Deliveries } from "./deliveries.ts";
-import type { Limits } from "./limits.ts";
-import type { RunEnd } from "./run-errors.ts";
+import type { Told } from "./limits.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /** What questions need of the run that asks them. */
@@ -21,7 +20,6 @@ interface AskingRun {
     readonly clock: () => Date;
     readonly wokenAt?: number | undefined;
   };
-  readonly limits: Limits;
   readonly deliveries: Deliveries;
   readonly openCases: Set<string>;
   readonly isSealed: boolean;
@@ -29,7 +27,7 @@ interface AskingRun {
   wait<T>(work: () => Promise<T>, until?: number, isOpen?: (unit: Unit) => Promise<boolean>): Promise<T>;
   orEnd<T>(work: () => T | Promise<T>): T | Promise<T>;
   after(milliseconds: number, fn: () => void): () => void;
-  end(end: RunEnd): void;
+  limitBy(unit: Unit, call: Call, told: Told): Pick<CallEntry, "ends">;
 }
 
 /** A question that the handler waits for. */
@@ -154,9 +152,14 @@ export class Questions {
     return this.#run.parts.record.scope(case_id).at(Number(question_id), "ask");
   }
 
-  async #recordError(unit: Unit, call: Call, error: NonNullable<CallEntry["error"]>): Promise<void> {
+  async #recordError(
+    unit: Unit,
+    call: Call,
+    error: NonNullable<CallEntry["error"]>,
+    ends: Pick<CallEntry, "ends"> = {},
+  ): Promise<void> {
     const run = this.#run;
-    const entry = { type: "call", call: "ask", ...call.fields, error } as const;
+    const entry = { type: "call", call: "ask", ...call.fields, error, ...ends } as const;
     await unit.record(run.jobId, entry);
     unit.afterwards((seq) => {
       call.entry = { ...entry, at: unit.now };
@@ -188,10 +191,8 @@ export class Questions {
     const run = this.#run;
     const waiting = this.#waiting.get(caseId);
     if (!waiting) return;
-    let isExpired = false;
     const message = `Nobody answered "${question.question}" before ${question.deadline}`;
     await run.write(async (unit) => {
-      isExpired = false;
       const item = await unit.tx.get("Case", caseId);
       // Somebody answered in the very last moment.
       if (item?.question?.id !== question.id || item.status !== "awaiting") return;
@@ -204,12 +205,12 @@ export class Questions {
       }
       const to = question.on_timeout === "cancel" ? "cancelled" : "failed";
       await endCase(unit, caseId, { to, error: message, name: "deadline" });
-      await this.#recordError(unit, waiting.call, { name: "QuestionExpiredError", message });
-      isExpired = true;
+      const expired = { name: "QuestionExpiredError", message };
+      const isFailure = question.on_timeout === "fail";
+      const ends =
+        isFailure && run.limitBy(unit, waiting.call, { name: question.question, expired: message });
+      await this.#recordError(unit, waiting.call, expired, ends || {});
+      unit.afterwards(() => run.openCases.delete(caseId));
     });
-    if (!isExpired) return;
-    run.openCases.delete(caseId);
-    const end = question.on_timeout === "fail" ? run.limits.error(message) : undefined;
-    if (end) run.end({ ...end, reason: "question_expired", message });
   }
 }

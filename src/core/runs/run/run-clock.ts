@@ -1,8 +1,8 @@
 import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
+import type { StartTimer, TimerPurpose } from "../../base/timer.ts";
 import type { Limits } from "./limits.ts";
 import type { RunEnd } from "./run-errors.ts";
-import type { StartTimer } from "./timer.ts";
 
 interface ClockParts {
   readonly log: Logger;
@@ -40,15 +40,16 @@ export class RunClock {
   }
 
   /** Calls `fn` later, unless the run is over before; the result cancels it. */
-  after(milliseconds: number, fn: () => void): () => void {
-    const stop = this.#parts.startTimer(milliseconds, () => {
+  after(milliseconds: number, fn: () => void, purpose?: TimerPurpose): () => void {
+    const end = (): void => {
       this.#timers.delete(stop);
       try {
         fn();
       } catch (error) {
         this.#parts.log.error("a timer of the run failed", { error: messageOf(error) });
       }
-    });
+    };
+    const stop = this.#parts.startTimer(milliseconds, end, purpose);
     this.#timers.add(stop);
     return () => {
       this.#timers.delete(stop);
@@ -61,10 +62,11 @@ export class RunClock {
     const { timeout, end } = this.#parts;
     if (timeout === undefined || this.#workingSince !== undefined) return;
     this.#workingSince = performance.now();
-    this.#stopTimeout = this.#parts.startTimer(timeout - this.#workedBefore, () => {
+    const over = (): void => {
       const message = `The job has worked for ${timeout / 1000} s, the time limit of its method`;
       end({ to: "failed", reason: "timeout", message });
-    });
+    };
+    this.#stopTimeout = this.#parts.startTimer(timeout - this.#workedBefore, over, "running");
   }
 
   /** The handler only waits: that does not count. */

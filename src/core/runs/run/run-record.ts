@@ -13,6 +13,7 @@ import type {
 import type { Call, CallKind } from "./call.ts";
 import { clean } from "./limits.ts";
 import { isOldSleep, readOldCalls } from "./old-record.ts";
+import type { RunEnd } from "./run-errors.ts";
 import { ScopeRecord } from "./scope-record.ts";
 
 type CallLine = CallEntry | AttemptEntry | BegunEntry;
@@ -62,6 +63,8 @@ export class RunRecord {
   readonly #pausing = new Set<Call>();
   /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
   readonly #oldSleeps = new Set<Call>();
+  /** Calls by which limits were reached, until the job's end is stored. */
+  readonly #ending = new Set<Call>();
   /** Called with each line of the log that belongs to a call. */
   #onLine: ((call: Call, line: number) => void) | undefined;
 
@@ -213,6 +216,9 @@ export class RunRecord {
       case "mark":
         this.#addMark(entry, line);
         return;
+      case "status":
+        if (isTerminal(entry.to)) this.#forgetEnds();
+        return;
     }
   }
 
@@ -250,10 +256,22 @@ export class RunRecord {
       this.#end(call, entry.at, line);
       // What a step was given is only for people, and may be long.
       call.entry = entry.input === undefined ? entry : { ...entry, input: undefined };
+      if (entry.ends) this.#endAhead(call, { to: "failed", ...entry.ends });
       return;
     }
     this.#begin(call, { ...entry, type: "begun", attempt: 1, until: String(entry.result) }, line);
     this.#oldSleeps.add(call);
+  }
+
+  #endAhead(call: Call, end: RunEnd): void {
+    call.ends = end;
+    this.#ending.add(call);
+  }
+
+  /** The job has ended, or was copied: what was about to end it no longer counts. */
+  #forgetEnds(): void {
+    for (const call of this.#ending) call.ends = undefined;
+    this.#ending.clear();
   }
 
   #begin(call: Call, entry: BegunEntry, line: number): void {
@@ -325,6 +343,7 @@ export class RunRecord {
     if (mark === "continued") this.cutOff(entry.cut ?? []);
     if (mark === "forked") {
       this.copiedTo = line;
+      this.#forgetEnds();
       this.#interruptions = [];
     }
     if (mark === "retried" || mark === "limits_raised") this.forgetFailures();

@@ -1,12 +1,14 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
+import type { StartTimer, TimerPurpose } from "../../base/timer.ts";
 import { holdJob, suspendJob } from "../../entities/jobs.ts";
 import { isRefusal, type Ledger, type Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import { isIn, may } from "../../models/job-state.ts";
+import type { CallEntry } from "../../models/run-entry.ts";
 import { FencedError, type TransactionOptions } from "../../store/store.ts";
 import type { Emissions, Emitter } from "../emissions.ts";
 import type { Place } from "../scheduler.ts";
@@ -14,9 +16,9 @@ import { whenWritable } from "../when-writable.ts";
 import { Activity, costOf, type Doing, type StepUnderWay } from "./activity.ts";
 import type { Call } from "./call.ts";
 import { Deliveries } from "./deliveries.ts";
-import { Limits } from "./limits.ts";
+import { Limits, type Told } from "./limits.ts";
 import { type Found, toMismatch } from "./mismatch.ts";
-import { type JobEnd, type Outcome, toEnding } from "./outcome.ts";
+import { type EndingOf, type JobEnd, type Outcome, toEnding } from "./outcome.ts";
 import { Questions } from "./questions.ts";
 import { RunClock } from "./run-clock.ts";
 import { HeldError, type RunEnd } from "./run-errors.ts";
@@ -24,7 +26,6 @@ import { RunPhase } from "./run-phase.ts";
 import type { RunRecord } from "./run-record.ts";
 import { storeEnd } from "./store-end.ts";
 import { Suspension, type Wait } from "./suspension.ts";
-import type { StartTimer } from "./timer.ts";
 
 export interface RunParts {
   readonly jobId: string;
@@ -61,9 +62,9 @@ export interface RunParts {
   };
   /** Milliseconds that the handler had worked before it left memory. @default 0 */
   readonly worked?: number | undefined;
-  /** The time up to which its waits are over, in milliseconds since 1970, where the clock was set back meanwhile. */
   /** Where instances share a store: takes the answers that were stored since the record was read. */
   readonly readAnswers?: (() => Promise<void>) | undefined;
+  /** The time up to which its waits are over, in milliseconds since 1970, where the clock was set back meanwhile. */
   readonly wokenAt?: number | undefined;
   /** Called before a step begins: abandons the run where another instance may have claimed its job by now. */
   readonly checkLease?: (() => void) | undefined;
@@ -126,6 +127,8 @@ export class Run {
   readonly #fenced: TransactionOptions;
   #isFinishing = false;
   #isSealed = false;
+  /** The limit that was reached by what is stored: it counts also where the handler has just finished. */
+  #limit: RunEnd | undefined;
   #isBegunElsewhere = false;
   #cleanUp: Promise<unknown> | undefined;
   #force: () => void = () => {};
@@ -334,7 +337,24 @@ export class Run {
 
   /** Waits for the turn of a call whose end is stored. */
   delivered(call: Call): Promise<void> | undefined {
-    return this.deliveries.delivered(call, undefined);
+    const turn = this.deliveries.delivered(call, undefined);
+    return call.ends ? this.#endBy(call.ends, turn) : turn;
+  }
+
+  /**
+   * The limit that is reached by what a call stores in this unit, for its entry: it ends the run as soon as that is stored,
+   * and each later run that is given the entry, until the job's end is stored. `cost` is not counted yet.
+   */
+  limitBy(unit: Unit, call: Call, told: Told): Pick<CallEntry, "ends"> {
+    unit.afterwards(() => {
+      // Others may have spent something meanwhile.
+      call.ends = this.limits.reachedBy(told);
+      if (!call.ends) return;
+      this.#limit ??= call.ends;
+      this.end(call.ends);
+    });
+    const end = this.limits.reachedBy(told);
+    return end ? { ends: { reason: end.reason, message: end.message } } : {};
   }
 
   /** Ends the run where there is a reason to, by throwing. */
@@ -344,6 +364,12 @@ export class Run {
     throw this.#phase.error;
   }
 
+  /** A former run was about to end by this limit. */
+  async #endBy(limit: RunEnd, turn: Promise<void> | undefined): Promise<void> {
+    await turn;
+    this.stopAt(limit);
+  }
+
   /** Tells the run to end; the first reason counts. `cleanUp` is waited for, as long as the handler is. */
   end(end: RunEnd, cleanUp?: () => Promise<unknown>): void {
     if (!this.#phase.tellToEnd(end)) return;
@@ -351,10 +377,11 @@ export class Run {
     this.#cutShort = this.activity.steps;
     this.#interrupt();
     this.#cleanUp = cleanUp?.();
-    this.after(this.parts.stopGrace, () => {
+    const late = (): void => {
       this.parts.log.warn("the handler did not finish in time and was abandoned", { reason: end.reason });
       this.#force();
-    });
+    };
+    this.after(this.parts.stopGrace, late, "running");
   }
 
   /**
@@ -519,8 +546,8 @@ export class Run {
   }
 
   /** Calls `fn` later, unless the run is over before; the result cancels it. */
-  after(milliseconds: number, fn: () => void): () => void {
-    return this.#clock.after(milliseconds, fn);
+  after(milliseconds: number, fn: () => void, purpose?: TimerPurpose): () => void {
+    return this.#clock.after(milliseconds, fn, purpose);
   }
 
   async #finish(outcome: Outcome): Promise<void> {
@@ -531,10 +558,11 @@ export class Run {
       const calls = passedOver.slice(0, 20).map(({ label }) => label);
       log.warn("the handler no longer makes calls that are recorded", { calls });
     }
-    const end = this.#endOf(outcome);
+    const judged = this.#endOf(outcome);
     // What was to be stored before the end is stored before it; nothing follows.
     this.#isSealed = true;
     await this.activity.written();
+    const end = judged ?? this.#limit;
     if (end?.held) return this.#hold(end, end.held);
     if (!end && outcome.kind === "threw" && outcome.error instanceof HeldError)
       return this.#hold({ to: "failed", reason: "unreadable_parameters", message: outcome.error.message });
@@ -551,25 +579,24 @@ export class Run {
       return this.#storeEnd(toEnding({ kind: "threw", error }, undefined, redact));
     });
     this.#phase.close();
-    if (stored.to !== "completed") {
+    if (stored && stored.to !== "completed") {
       log.warn(`job ${stored.to}`, { reason: stored.reason, problem: stored.message });
     }
   }
 
   /** Gives back how the job has ended. */
-  async #storeEnd(ending: JobEnd): Promise<JobEnd> {
+  async #storeEnd(endingOf: EndingOf): Promise<JobEnd | undefined> {
     // Results that were being written when the run was asked to end are recorded by now.
     this.#unrecorded ??= this.#cutShort.filter((step) => !step.isRecorded);
     const cutShort = this.#unrecorded;
-    await this.#store((unit) => {
+    return this.#store((unit) => {
       const { openCases, limits } = this;
       const account = (step: StepUnderWay) => this.account(step);
       return storeEnd(unit, {
-        ...{ jobId: this.jobId, agent: this.parts.agent, ending, cutShort, account },
+        ...{ jobId: this.jobId, agent: this.parts.agent, endingOf, cutShort, account },
         ...{ openCases, limits },
       });
     });
-    return ending;
   }
 
   /**

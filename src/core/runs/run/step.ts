@@ -46,15 +46,18 @@ export function runStep<T>(step: StepCall<T>): Promise<T> {
     const call = scope.take("step", name, options.key);
     const recorded = call.takeEntry();
     // Without a detour: a long run is replayed through here.
-    if (recorded && !recorded.error) return scope.run.deliveries.delivered(call, recorded.result as T)!;
-    return mayBeLeft(recorded ? failAgain(step, call, recorded) : runNew(step, call, cost));
+    if (recorded && !recorded.error && !call.ends)
+      return scope.run.deliveries.delivered(call, recorded.result as T)!;
+    return mayBeLeft(recorded ? endAgain(step, call, recorded) : runNew(step, call, cost));
   } catch (error) {
     return mayBeLeft(Promise.reject(error));
   }
 }
 
-async function failAgain<T>({ scope, name }: StepCall<T>, call: Call, recorded: CallEntry): Promise<T> {
+/** A step that failed, or by which a limit was reached. */
+async function endAgain<T>({ scope, name }: StepCall<T>, call: Call, recorded: CallEntry): Promise<T> {
   await scope.run.delivered(call);
+  if (!recorded.error) return recorded.result as T;
   throw new StepFailedError(name, recorded.attempts ?? 1, fromRecordedError(recorded.error!));
 }
 
@@ -82,7 +85,7 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
     isBegun = false;
     if (isAgain) await recordBegun(run, underWay);
     const tried = await tryOnce(step, underWay, retries);
-    if (costOf(underWay) > cost) run.stopAt(run.limits.exceededBy(name));
+    run.stopAt(call.ends);
     if (tried.ok) {
       const turn = run.delivered(call);
       if (turn) await turn;
@@ -188,6 +191,7 @@ async function recordResult<T>(
     cost: cost > 0 ? cost : undefined,
     ...(input !== undefined && { input: toRecordedInput(input) }),
     ...workOf(one),
+    ...limitBy(scope.run, unit, one),
   });
   await countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
   unit.afterwards((seq) => {
@@ -214,6 +218,8 @@ async function recordFailure<T>(
   const entry = { ...one.call.fields, started_at: startedAt };
   const charge = cost > 0 ? { cost } : {};
   const payload = { attempt, ...(!isFinal && { retried: true }) };
+  // A try that is not the last one has no entry that is given to a handler again: the next try finds the limit.
+  const ends = limitBy(run, unit, one);
   await show?.(unit, { name, cost: cost || null, payload, error: message });
   await unit.record(
     run.jobId,
@@ -227,6 +233,7 @@ async function recordFailure<T>(
           ...charge,
           ...(input !== undefined && { input: toRecordedInput(input) }),
           ...workOf(one),
+          ...ends,
         }
       : {
           ...{
@@ -245,6 +252,12 @@ async function recordFailure<T>(
     run.account(one);
     if (isFinal) run.deliveries.due(one.call, seq);
   });
+}
+
+/** Where a step has cost more than was set aside for it. */
+function limitBy(run: Run, unit: Unit, one: StepUnderWay): Pick<CallEntry, "ends"> {
+  const { call, name, cost } = one;
+  return costOf(one) > cost ? run.limitBy(unit, call, { name, cost: costOf(one) }) : {};
 }
 
 function later(now: string, milliseconds: number): string {
@@ -269,15 +282,17 @@ function invoke<T>(
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
+  const limit = toMilliseconds(options.timeout);
   return new Promise<T>((resolve, reject) => {
-    const stop = run.parts.startTimer(toMilliseconds(options.timeout!), () => {
+    const late = (): void => {
       const error = new Error(`Step "${name}" took longer than ${options.timeout}${unit(options.timeout)}`);
       own.abort(error);
       reject(error);
-    });
-    Promise.resolve(run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit }))
-      .then(resolve, reject)
-      .finally(stop);
+    };
+    const stop = run.parts.startTimer(limit, late, "running");
+    // Also what it throws synchronously is to stop the timer.
+    const tried = async () => run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit });
+    tried().then(resolve, reject).finally(stop);
   });
 }
 

@@ -3,14 +3,14 @@ import { endJob } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { costOf, type StepUnderWay } from "./activity.ts";
 import type { Limits } from "./limits.ts";
-import type { JobEnd } from "./outcome.ts";
+import type { EndingOf, JobEnd } from "./outcome.ts";
 import { countUse, workOf } from "./work.ts";
 
 interface RunToEnd {
   readonly jobId: string;
   /** Slug of its agent. */
   readonly agent: string;
-  readonly ending: JobEnd;
+  readonly endingOf: EndingOf;
   /** Steps that were under way. */
   readonly cutShort: readonly StepUnderWay[];
   /** Counts the cost of such a step, once. */
@@ -19,9 +19,9 @@ interface RunToEnd {
   readonly limits: Limits;
 }
 
-/** Stores the end of a run: the steps that it cut short, its cases, and the job. */
-export async function storeEnd(unit: Unit, run: RunToEnd): Promise<void> {
-  const { jobId, ending } = run;
+/** Stores the end of a run: the steps that it cut short, its cases, and the job; resolves with how the job has ended. */
+export async function storeEnd(unit: Unit, run: RunToEnd): Promise<JobEnd | undefined> {
+  const { jobId, endingOf } = run;
   for (const step of run.cutShort) {
     const { call, attempt } = step;
     const cost = costOf(step);
@@ -38,6 +38,13 @@ export async function storeEnd(unit: Unit, run: RunToEnd): Promise<void> {
     // It was spent, whatever the step was about to give.
     run.account(step);
   }
-  await endCases(unit, run.openCases, ending.cases);
-  await endJob(unit, jobId, ending.to, (job) => ({ total_cost: run.limits.spent, ...ending.patch(job) }));
+  const openCases = [...run.openCases];
+  const stored = openCases.length > 0 ? await unit.tx.get("Job", jobId) : undefined;
+  if (stored) await endCases(unit, openCases, endingOf(stored).cases);
+  let ending: JobEnd | undefined;
+  await endJob(unit, jobId, (job) => {
+    ending = endingOf(job);
+    return { to: ending.to, patch: { total_cost: run.limits.spent, ...ending.patch(job) } };
+  });
+  return ending;
 }

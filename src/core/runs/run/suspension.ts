@@ -17,7 +17,7 @@ interface WaitingRun {
   readonly onlyWaits: boolean;
   /** Milliseconds until the run must be in memory again. */
   timeLeft(): number;
-  after(milliseconds: number, fn: () => void): () => void;
+  after(milliseconds: number, fn: () => void, purpose: "running"): () => void;
 }
 
 interface SuspensionParts {
@@ -64,7 +64,7 @@ export class Suspension {
   }
 
   #arm(milliseconds: number): void {
-    this.#disarm = this.#parts.run.after(milliseconds, () => void this.#try());
+    this.#disarm = this.#parts.run.after(milliseconds, () => void this.#try(), "running");
   }
 
   async #try(): Promise<void> {

@@ -6,7 +6,6 @@ import type { Unit } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Schedule, ScheduleState } from "../../models/schedule.ts";
 import { laterOf } from "../../store/timestamp.ts";
-import { startTimer as systemTimer } from "../run/timer.ts";
 import type { RequestParts } from "../runner-parts.ts";
 import type { Starts } from "../start.ts";
 import { stopJob } from "../steer.ts";
@@ -119,7 +118,7 @@ export class ActiveSchedule {
   }
 
   #startTimer(milliseconds: number): void {
-    const { startTimer = systemTimer } = this.#parts;
+    const { startTimer } = this.#parts;
     this.#cancelTimer = startTimer(milliseconds, () => this.wake(), "schedule");
   }
 

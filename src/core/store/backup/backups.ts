@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OptionsError } from "../../base/check-options.ts";
+import type { StartTimer } from "../../base/timer.ts";
 import { openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
 import { sendSnapshot } from "../snapshot.ts";
 import type { Store, StoreLogger } from "../store.ts";
@@ -21,6 +22,8 @@ export interface BackupParts {
   readonly version: string;
   readonly log: StoreLogger;
   readonly clock: () => Date;
+  /** Ends waits at their time of day. */
+  readonly startTimer: StartTimer;
 }
 
 export interface BackupState {
@@ -40,7 +43,7 @@ export class Backups {
   readonly #storage: UnstorageStorage;
   #last: Generation | undefined;
   #error: string | null = null;
-  #timer: NodeJS.Timeout | undefined;
+  #stopTimer: () => void = () => {};
   #running: Promise<unknown> | undefined;
   #isClosed = false;
 
@@ -68,10 +71,10 @@ export class Backups {
   start(): void {
     const turn = (): void => {
       this.#running = this.#turn().finally(() => {
-        if (!this.#isClosed) this.#timer = setTimeout(turn, this.#pause()).unref();
+        if (!this.#isClosed) this.#stopTimer = this.#parts.startTimer(this.#pause(), turn, "schedule");
       });
     };
-    this.#timer = setTimeout(turn, 0).unref();
+    this.#stopTimer = this.#parts.startTimer(0, turn, "schedule");
   }
 
   /** Makes a backup now, and removes those that have expired. */
@@ -90,7 +93,7 @@ export class Backups {
   /** Stops; a backup that is being shipped is left incomplete. A request that hangs is not waited for. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#timer);
+    this.#stopTimer();
     const patience = new AbortController();
     await Promise.race([this.#running, delay(GRACE, undefined, patience).catch(() => {})]);
     patience.abort();
@@ -129,7 +132,7 @@ export class Backups {
     const left = this.#left();
     if (left <= 0) return Math.min(RETRY, every);
     // Instances that share a store do not all begin at the same moment.
-    return Math.min(store.isShared ? left * (1 + Math.random() / 10) : left, 2 ** 31 - 1);
+    return store.isShared ? left * (1 + Math.random() / 10) : left;
   }
 
   async *#unlessClosed(sent: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {

@@ -373,7 +373,7 @@ class PostgresStore implements Store, Source {
   readonly #ends = new Map<Attempt, Promise<unknown>>();
 
   async #transact<T>(work: (attempt: Attempt) => Promise<T>, fence: TransactionOptions["fence"]): Promise<T> {
-    const deadline = Date.now() + PATIENCE;
+    const deadline = performance.now() + PATIENCE;
     for (let conflicts = 0; ; conflicts++) {
       this.#open();
       this.#refuseFailure();
@@ -405,7 +405,7 @@ class PostgresStore implements Store, Source {
         return result.value;
       }
       this.#conflicts++;
-      if (conflicts >= CONFLICTS && Date.now() > deadline) {
+      if (conflicts >= CONFLICTS && performance.now() > deadline) {
         throw storageError(
           "A write kept conflicting with those of other instances",
           "Nothing was changed; retry it.",

@@ -138,7 +138,7 @@ export class LiveHub {
 
   #schedule(): void {
     if (this.#timer !== undefined || this.#subscribers.size === 0) return;
-    const wait = Math.max(FIRST_WAIT, this.#toldAt + this.#interval - Date.now());
+    const wait = Math.max(FIRST_WAIT, this.#toldAt + this.#interval - performance.now());
     this.#timer = setTimeout(() => {
       this.#tell().catch(this.#parts.onError);
     }, wait);
@@ -149,7 +149,7 @@ export class LiveHub {
     const pending = this.#pending;
     this.#pending = new Pending();
     this.#timer = undefined;
-    this.#toldAt = Date.now();
+    this.#toldAt = performance.now();
     const { tick } = this;
     const inbox = pending.topics.has("cases") ? await this.#parts.countQuestions() : undefined;
     const data = JSON.stringify(pending.toChange(tick, inbox));
