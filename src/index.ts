@@ -3,11 +3,11 @@
 export type { AcceptedEnvelopes } from "./core/agents/parameters.ts";
 export type { KeptStatus, RetentionOptions, RetentionPolicy } from "./core/agents/retention-policy.ts";
 export type { LogFormat, Logger, LogLevel } from "./core/base/log.ts";
+export type { StartTimer } from "./core/base/timer.ts";
 export type { TrustProxy } from "./core/http/clients.ts";
 export type { FetchHandler, HttpServer, Serve, ServeOptions } from "./core/http/serve.ts";
 export type { Account } from "./core/models/account.ts";
 export type { LeaseTimes } from "./core/runs/ownership/membership.ts";
-export type { StartTimer } from "./core/base/timer.ts";
 export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
 export type { BackupOptions, ResolvedBackup } from "./core/service/backup-options.ts";
 export type { ResolvedOptions, ServerOptions } from "./core/service/options.ts";

@@ -91,11 +91,25 @@ function explain(error: unknown, name: string, path: string): unknown {
     return new CliError(`${name} could not be loaded`, { detail: String(error) });
   if (["OptionsError", "PluginError", "AgentError", "ServiceError"].includes(error.name)) return error;
   const missing = /Cannot find (?:module|package) '([^']+)'/.exec(error.message)?.[1];
+  if (isCommonJs(error, path)) {
+    const detail =
+      'Its package.json makes .js files CommonJS modules: add "type": "module" to it, or name the file with .mjs or .ts.';
+    return new CliError(`${name} is an ES module, and is loaded as CommonJS`, { detail, cause: error });
+  }
   const isPackage = missing !== undefined && /^[@a-z]/i.test(missing);
   const detail = isPackage
     ? `${missing} is not installed. Install it: npm install ${missing}`
     : place(error, path);
   return new CliError(`${name} could not be loaded`, { detail, cause: error });
+}
+
+/** Whether Node takes a module for what its package.json says of its files. */
+function isCommonJs(error: Error, path: string): boolean {
+  return (
+    path.endsWith(".js") &&
+    error instanceof SyntaxError &&
+    /import statement outside a module|Unexpected token 'export'|await is only valid/.test(error.message)
+  );
 }
 
 /** The error with the stack lines that belong to the project. */

@@ -4,6 +4,7 @@ import diagnostics from "node:diagnostics_channel";
 import fs from "node:fs";
 import fsPromises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
+import { isOwnPlace, placesIn } from "../core/base/stack-places.ts";
 import { PLACE } from "./watched-agent.ts";
 
 /** Functions that change something outside of the process. */
@@ -107,14 +108,8 @@ function note(what: string, noted: (what: string) => void): void {
   if (caller !== undefined) noted(`${what} at ${caller}`);
 }
 
-const OWN = new URL("..", import.meta.url).href;
-
 /** The position in the agent's code, or in what it uses; `undefined` if the service called. */
 function callerOf(stack: string): string | undefined {
-  const lines = stack.split("\n").slice(1);
-  const first = lines.find((line) => !/effects\.[jt]s/.test(line) && !line.includes("node:"));
-  const at = first && /\(?((?:file:\/\/|\/|[A-Za-z]:\\)[^)]*)\)?$/.exec(first.trim())?.[1];
-  if (at === undefined) return undefined;
-  const isOwn = at.startsWith(OWN) || `file://${at}`.startsWith(OWN);
-  return isOwn ? undefined : at;
+  const first = placesIn(stack).find((place) => !/effects\.[jt]s/.test(place));
+  return first === undefined || isOwnPlace(first) ? undefined : first;
 }

@@ -151,7 +151,7 @@ const planned = defineAgent({ name: "Planned", version: "1.0.0", methods: { job_
 } } });
 export default createServer({
   agents: [...agents, planned],
-  schedules: [{ agent: planned, cron: "0 0 1 1 *" }, { agent: planned, cron: "0 * * * *" }],
+  schedules: [{ agent: planned, cron: "0 * * * *" }],
   logLevel: "warn",
 });
 `;
@@ -207,7 +207,7 @@ async function waitingOf(service: ServiceProcess, ids: readonly string[]): Promi
       const { status } = await service.show(id);
       if (["in_progress", "awaiting", "stopped"].includes(status)) open.push(id);
     } else {
-      const response = await service.send(`/jobs/${id}/cases/${id}-case`);
+      const response = await service.send(`/jobs/${id}/cases`);
       if (!(await response.text()).includes('"reminder"')) open.push(id);
     }
   }

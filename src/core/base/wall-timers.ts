@@ -15,8 +15,8 @@ interface Wait {
 
 /**
  * Timers of waits, which end when as much time has passed, or when the clock shows the time at which they were to end,
- * whichever is first: a machine that was suspended has a monotonic clock that stood still, and a clock that is set forward
- * is past a time that its timer does not know of. A clock that is set back makes no wait longer.
+ * whichever is first: a monotonic clock does not count the time for which a machine was suspended, and a timer does not
+ * notice that the clock is set forward. A clock that is set back makes no wait longer.
  */
 export class WallTimers {
   readonly #clock: () => Date;

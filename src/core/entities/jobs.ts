@@ -448,7 +448,9 @@ async function wakeParents(unit: Unit, parentId: string): Promise<void> {
 
 /** A job as it is once something that it waits for has come: where it is suspended, it is to be resumed now. */
 export function due(job: StoredJob, now: string): StoredJob {
-  return job.suspended ? { ...job, suspended: { ...job.suspended, wake_at: now } } : job;
+  if (!job.suspended) return job;
+  const { reached: _, ...suspended } = job.suspended;
+  return { ...job, suspended: { ...suspended, wake_at: now } };
 }
 
 /**

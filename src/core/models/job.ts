@@ -125,8 +125,11 @@ export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
   doing?: { readonly run: number; readonly what: string | null } | undefined;
   /** Set while an operator has parked the job in `stopped`: it is not queued. */
   parked?: boolean | undefined;
-  /** Absent in jobs of earlier versions. `worked` is what counts against the time limit of its method, in milliseconds. */
-  suspended: (Suspended & { readonly worked?: number }) | null;
+  /**
+   * Absent in jobs of earlier versions. `worked` is what counts against the time limit of its method, in milliseconds.
+   * `reached` is the time that its next wait was to last to, where the clock was set back since that began.
+   */
+  suspended: (Suspended & { readonly worked?: number; readonly reached?: string }) | null;
   /** What its agent's `concurrency` counts it by, from its fields at the start; null where they give none. */
   concurrency_key: string | null;
   /** The same for its agent's `rateLimit`; absent where that has no key. */

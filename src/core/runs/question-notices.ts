@@ -1,4 +1,5 @@
 import type { Logger } from "../base/log.ts";
+import { SteadyClock } from "../base/steady-clock.ts";
 import type { StartTimer } from "../base/timer.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Hooks } from "../entities/hooks.ts";
@@ -33,11 +34,11 @@ export class QuestionNotices {
   #stopTimer: () => void = () => {};
   #looking: Promise<void> | undefined;
   #looksAgain = false;
-  /** The last time that a timer has reached before the clock, and when that was by a clock that nobody sets. */
-  #reached = { time: 0, since: 0 };
+  readonly #steady: SteadyClock;
 
   constructor(parts: NoticeParts) {
     this.#parts = parts;
+    this.#steady = new SteadyClock(parts.clock);
     parts.hooks.on("case:changed", ({ case: item }) => {
       const at = item.question && item.status === "awaiting" ? nextNotice(item.question) : null;
       if (at !== null) this.#expect(at);
@@ -81,21 +82,22 @@ export class QuestionNotices {
       let due = 0;
       for (const { id, question } of items) {
         const [at, time] = [nextNotice(question!) ?? 0, this.#timeOf(question!)];
-        if (at > time) next = Math.min(at, next ?? at);
-        if (at > time) continue;
+        if (at > time) {
+          next = Math.min(at - time, next ?? at - time);
+          continue;
+        }
         due++;
         await ledger.write((unit) => sendNotices(unit, id, time));
       }
-      if (next !== undefined) this.#expect(next);
+      if (next !== undefined) this.#expect(this.#now() + next);
       if (due < BATCH) return;
     }
   }
 
   /** What time it is to a question: where the clock was set back since it was asked, its waits get no longer by that. */
   #timeOf({ asked_at }: Question): number {
-    const { time, since } = this.#reached;
     const now = this.#now();
-    return Date.parse(asked_at) > now ? Math.max(now, time + performance.now() - since) : now;
+    return Date.parse(asked_at) > now ? this.#steady.now() : now;
   }
 
   #now(): number {
@@ -107,10 +109,6 @@ export class QuestionNotices {
     const { startTimer } = this.#parts;
     this.#stopTimer();
     this.#next = at;
-    const over = (): void => {
-      if (at > this.#now()) this.#reached = { time: at, since: performance.now() };
-      void this.look();
-    };
-    this.#stopTimer = startTimer(Math.max(at - this.#now(), 0), over, "schedule");
+    this.#stopTimer = startTimer(Math.max(at - this.#now(), 0), () => void this.look(), "schedule");
   }
 }

@@ -1,5 +1,6 @@
 import type { AgentRegistry } from "../agents/registry.ts";
 import type { Logger } from "../base/log.ts";
+import { SteadyClock } from "../base/steady-clock.ts";
 import type { StartTimer } from "../base/timer.ts";
 import type { Hooks } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
@@ -40,11 +41,11 @@ export class Waker {
   #stopTimer: () => void = () => {};
   #isLooking = false;
   #looksAgain = false;
-  /** The last time that a timer has reached, and when that was by a clock that nobody sets. */
-  #reached = { time: 0, since: 0 };
+  readonly #steady: SteadyClock;
 
   constructor(parts: WakerParts) {
     this.#parts = parts;
+    this.#steady = new SteadyClock(parts.clock);
     this.#lead = Math.min(LEAD, (parts.suspendAfter ?? LEAD) / 2);
     parts.hooks.on("job:changed", ({ job }) => {
       if (job.suspended?.wake_at) this.#expect(Date.parse(job.suspended.wake_at) - this.#lead);
@@ -126,16 +127,17 @@ export class Waker {
       else if (left === Math.floor(due.length / 2) && due.length >= BATCH / 2) this.look();
     };
     for (const job of due) {
-      const wokenAt = this.#isOfLaterClock(job) ? Date.parse(job.suspended!.wake_at!) : undefined;
+      const { wake_at, reached } = job.suspended!;
+      const time = reached ?? (this.#isOfLaterClock(job) ? wake_at : undefined);
+      const wokenAt = time ? Date.parse(time) : undefined;
       void this.wake(job, wokenAt).then(settled);
     }
   }
 
   /** Milliseconds until a job is to be resumed. */
   #timeLeft(job: StoredJob): number {
-    const { time, since } = this.#reached;
-    const passed = this.#isOfLaterClock(job) ? time + performance.now() - since : 0;
-    return Date.parse(job.suspended!.wake_at!) - this.#lead - Math.max(this.#now(), passed);
+    const now = this.#isOfLaterClock(job) ? this.#steady.now() : this.#now();
+    return Date.parse(job.suspended!.wake_at!) - this.#lead - now;
   }
 
   /** Whether the clock was set back since the job was suspended: its wait gets no longer by that. */
@@ -153,9 +155,6 @@ export class Waker {
     const { startTimer } = this.#parts;
     this.#stopTimer();
     this.#next = at;
-    this.#stopTimer = startTimer(Math.max(at - this.#now(), 0), () => {
-      if (at > this.#now()) this.#reached = { time: at, since: performance.now() };
-      this.look();
-    });
+    this.#stopTimer = startTimer(Math.max(at - this.#now(), 0), () => this.look());
   }
 }

@@ -62,6 +62,7 @@ export class IsolatedRun {
   readonly #ahead = new Map<number, Promise<unknown>>();
   /** Steps whose functions have given a result there. */
   readonly #ran = new Set<number>();
+  /** What the last try of a step that failed there has answered. */
   readonly #mayRetry = new Map<number, boolean>();
   readonly #checks = new Map<number, Waiter>();
   readonly #answers = new Map<number, Waiter>();
@@ -368,6 +369,7 @@ export class IsolatedRun {
     const { deliveries } = this.#parts.run;
     this.#last = `after ${call.op}${call.op === "step" ? ` "${call.name}"` : ""}`;
     this.#steps.delete(id);
+    this.#mayRetry.delete(id);
     const turn = deliveries.isInTurn ? deliveries.turn : undefined;
     const { seq, mayBegin } = turn === undefined ? { seq: ++this.#seq, mayBegin: false } : this.#beginPart();
     this.#lines.set(seq, deliveries.line);

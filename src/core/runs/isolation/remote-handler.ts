@@ -61,6 +61,8 @@ interface KnownStep {
   result?: unknown;
   /** What that try has reported. */
   report?: StepReport | undefined;
+  /** Ends the signal of that try, where its function may have it. */
+  controller?: AbortController;
 }
 
 /** The step in whose function something is done. */
@@ -78,7 +80,6 @@ export class RemoteHandler {
   readonly #controller = new AbortController();
   readonly #pending = new Map<number, Pending>();
   readonly #steps = new Map<number, KnownStep>();
-  readonly #stepSignals = new Map<number, AbortController>();
   readonly #questions = new Map<number, Fields>();
   readonly #settles: (Message<"settle"> | Message<"start">)[] = [];
   #isSettling = false;
@@ -115,7 +116,7 @@ export class RemoteHandler {
         void this.#runStep(message.id, message);
         return;
       case "abortStep":
-        this.#stepSignals.get(message.id)?.abort(fromWire(message.error));
+        this.#steps.get(message.id)?.controller?.abort(fromWire(message.error));
         return;
       case "abort":
         this.#controller.abort(fromWire(message.error));
@@ -363,7 +364,7 @@ export class RemoteHandler {
 
   #infoOf({ id, attempt, idempotencyKey }: Message<"run">, step: KnownStep): StepInfo {
     const own = new AbortController();
-    this.#stepSignals.set(id, own);
+    step.controller = own;
     return {
       attempt,
       idempotencyKey,

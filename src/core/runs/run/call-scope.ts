@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { isOwnPlace, placesIn } from "../../base/stack-places.ts";
 import type { Call, CallKind } from "./call.ts";
 import type { Run } from "./run.ts";
 import { NondeterminismError } from "./run-errors.ts";
@@ -63,7 +64,10 @@ export class CallScope {
     );
   }
 
-  #refuse(message: string): NondeterminismError {
+  #refuse(problem: string): NondeterminismError {
+    // An isolated agent makes the call in its own process.
+    const place = placesIn(new Error().stack ?? "").find((one) => !isOwnPlace(one));
+    const message = place === undefined ? problem : `${problem}. The call is at ${place}`;
     this.run.end({ to: "failed", reason: "nondeterministic", message });
     return new NondeterminismError(message);
   }

@@ -104,6 +104,7 @@ export class RunCase implements CaseHandle {
   }
 
   read(): Promise<Case> {
+    this.#run.reads(`read() of case "${this.ref}"`);
     return this.#facts.readCase(this.id);
   }
 
@@ -245,7 +246,7 @@ export class RunCase implements CaseHandle {
   /** Stores a question; where it is stored, what it says now. */
   async #putQuestion(call: Call, parts: QuestionParts): Promise<Question> {
     const run = this.#run;
-    const asked = run.parts.epoch > 1 ? (await this.read()).question : null;
+    const asked = run.parts.epoch > 1 ? (await this.#facts.readCase(this.id)).question : null;
     const known = asked?.id === String(call.position) ? asked : undefined;
     let question = toQuestion(call, parts, known ?? { asked_at: run.parts.clock().toISOString() });
     if (known && !call.isRenamed && isSame(known, question, run.parts.redact)) return known;

@@ -17,6 +17,7 @@ import type { BegunEntry, CallEntry } from "../../models/run-entry.ts";
 import type { Call } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { EventTimeoutError } from "./run-errors.ts";
+import type { WaitEnd } from "./suspension.ts";
 
 /** The events that were sent to the service, as a job's handler gets them. */
 export interface EventsOfJob extends Pick<ReceivedEvents, "find" | "given" | "isWaiting"> {
@@ -127,7 +128,7 @@ class EventCall {
         });
         const isOpen = async ({ tx }: Unit): Promise<boolean> =>
           (await tx.get("EventWait", this.#waitId))?.event === null;
-        const time = until === undefined ? undefined : Date.parse(until);
+        const time = until === undefined ? undefined : this.#endOf(until);
         await run.wait(() => Promise.race([ended, over]), time, isOpen);
       } finally {
         cancel();
@@ -144,6 +145,10 @@ class EventCall {
   /** Whether the deadline was given as a time of day, not as a duration. */
   get #isUntil(): boolean {
     return this.#options.deadline instanceof Date;
+  }
+
+  #endOf(until: string): WaitEnd {
+    return { at: Date.parse(until), left: this.#isUntil ? undefined : this.#left(until) };
   }
 
   /** Setting the clock back does not make a wait of some duration longer. */
@@ -228,7 +233,8 @@ class EventCall {
     this.#reserve(event.id);
     await noteGiven(unit, event.id, this.#scope.run.jobId);
     const { event_id: id, name, created_at: at, data } = event;
-    return this.#store(unit, { event: event.id, result: { id, name, at, data } });
+    // The stored event is for others too.
+    return this.#store(unit, { event: event.id, result: { id, name, at, data: structuredClone(data) } });
   }
 
   /** Before it is stored, as another call of the job may look next; where the unit runs again, it looks again. */

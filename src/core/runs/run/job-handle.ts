@@ -36,7 +36,7 @@ const CaseInputSchema = v.object({
 /** A job, with its calls recorded. */
 export class RunJob implements JobHandle {
   readonly id: string;
-  readonly context: Job["job_context"];
+  #context: Job["job_context"] | undefined;
   readonly #run: Run;
   readonly #facts: JobFacts;
   readonly #scope: CallScope;
@@ -45,10 +45,15 @@ export class RunJob implements JobHandle {
 
   constructor(run: Run, facts: JobFacts) {
     this.id = run.jobId;
-    this.context = facts.context;
     this.#run = run;
     this.#facts = facts;
     this.#scope = new CallScope(run);
+  }
+
+  /** A copy, as all that a handler is given: what it does with it is the same in each run, and is not stored. */
+  get context(): Job["job_context"] {
+    this.#context ??= structuredClone(this.#facts.context);
+    return this.#context;
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
@@ -95,6 +100,7 @@ export class RunJob implements JobHandle {
   }
 
   read(): Promise<Job> {
+    this.#run.reads(`job.read()`);
     return this.#facts.readJob();
   }
 
@@ -110,7 +116,7 @@ export class RunJob implements JobHandle {
       const from = Math.max(run.parts.clock().getTime(), Date.parse(at), run.parts.wokenAt ?? 0);
       const end = Date.parse(until!);
       const over = () => new Promise<void>((resolve) => void run.after(end - from, resolve));
-      if (end > from) await run.wait(over, end);
+      if (end > from) await run.wait(over, { at: end, left: end - from });
       await run.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
         unit.afterwards((seq) => run.deliveries.due(call, seq));

@@ -34,7 +34,7 @@ export type EndingOf = (stored: StoredJob) => JobEnd;
 
 /**
  * How a job ends, from its handler's result and the requests to the run. A stop that is stored has decided it, also where
- * the run was not told yet.
+ * its run does not know of it yet.
  */
 export function toEnding(
   outcome: Outcome,

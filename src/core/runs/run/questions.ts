@@ -10,6 +10,7 @@ import type { Call } from "./call.ts";
 import type { Deliveries } from "./deliveries.ts";
 import type { Told } from "./limits.ts";
 import type { RunRecord } from "./run-record.ts";
+import type { WaitEnd } from "./suspension.ts";
 
 /** What questions need of the run that asks them. */
 interface AskingRun {
@@ -24,7 +25,7 @@ interface AskingRun {
   readonly openCases: Set<string>;
   readonly isSealed: boolean;
   write<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
-  wait<T>(work: () => Promise<T>, until?: number, isOpen?: (unit: Unit) => Promise<boolean>): Promise<T>;
+  wait<T>(work: () => Promise<T>, end?: WaitEnd, isOpen?: (unit: Unit) => Promise<boolean>): Promise<T>;
   orEnd<T>(work: () => T | Promise<T>): T | Promise<T>;
   after(milliseconds: number, fn: () => void): () => void;
   limitBy(unit: Unit, call: Call, told: Told): Pick<CallEntry, "ends">;
@@ -83,9 +84,9 @@ export class Questions {
       const question = await open();
       waiting.isAsked = true;
       callOff = this.#watch(caseId, question, isUntil);
-      const until = question.deadline === null ? undefined : Date.parse(question.deadline);
+      const end = this.#endOf(question, isUntil);
       const isOpen = async (unit: Unit) => (await unit.tx.get("Case", caseId))?.question?.id === question.id;
-      await this.#run.wait(() => settled, until, isOpen);
+      await this.#run.wait(() => settled, end, isOpen);
       const pending = onAnswer();
       if (pending instanceof Promise) await this.#run.orEnd(() => pending.catch(() => {}));
     } finally {
@@ -182,9 +183,20 @@ export class Questions {
         });
       });
     };
-    // Where the clock was set back, so many minutes are not more than they were to be.
-    watch(isUntil ? now() : Math.max(now(), Date.parse(question.asked_at), run.parts.wokenAt ?? 0));
+    watch(isUntil ? now() : this.#timeOf(question));
     return () => callOff();
+  }
+
+  #endOf(question: Question, isUntil: boolean): WaitEnd | undefined {
+    if (question.deadline === null) return undefined;
+    const at = Date.parse(question.deadline);
+    return { at, left: isUntil ? undefined : at - this.#timeOf(question) };
+  }
+
+  /** Where the clock was set back, so many minutes are not more than they were to be. */
+  #timeOf({ asked_at }: Question): number {
+    const { clock, wokenAt = 0 } = this.#run.parts;
+    return Math.max(clock().getTime(), Date.parse(asked_at), wokenAt);
   }
 
   async #expire(caseId: string, question: Question): Promise<void> {

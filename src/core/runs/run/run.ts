@@ -25,7 +25,7 @@ import { HeldError, type RunEnd } from "./run-errors.ts";
 import { RunPhase } from "./run-phase.ts";
 import type { RunRecord } from "./run-record.ts";
 import { storeEnd } from "./store-end.ts";
-import { Suspension, type Wait } from "./suspension.ts";
+import { leftOf, Suspension, type Wait, type WaitEnd } from "./suspension.ts";
 
 export interface RunParts {
   readonly jobId: string;
@@ -125,6 +125,7 @@ export class Run {
   /** Those of them whose results had not been stored when the run's end was. */
   #unrecorded: StepUnderWay[] | undefined;
   readonly #fenced: TransactionOptions;
+  #hasRead = false;
   #isFinishing = false;
   #isSealed = false;
   /** The limit that was reached by what is stored: it counts also where the handler has just finished. */
@@ -335,6 +336,19 @@ export class Run {
     return is;
   }
 
+  /**
+   * The handler reads what is stored now, which is not recorded, because a step's function may do so too, and nothing tells
+   * the two apart for sure. Where calls inside of steps are found, one outside of them is as well.
+   */
+  reads(what: string): void {
+    const { insides, log } = this.parts;
+    if (!insides || insides.getStore() || this.#hasRead) return;
+    this.#hasRead = true;
+    log.warn(
+      `${what} was called outside of a step: it returns what is stored at that moment, which differs when the job is resumed. Read in a step where the handler decides by it`,
+    );
+  }
+
   /** Waits for the turn of a call whose end is stored. */
   delivered(call: Call): Promise<void> | undefined {
     const turn = this.deliveries.delivered(call, undefined);
@@ -408,8 +422,7 @@ export class Run {
 
   /** Milliseconds until a wait is over, or the job has taken as long as it may. */
   timeLeft(): number {
-    const { until = Number.POSITIVE_INFINITY } = this.#nextEnd();
-    return until - this.parts.clock().getTime();
+    return this.#nextEnd()?.left ?? Number.POSITIVE_INFINITY;
   }
 
   /**
@@ -531,11 +544,11 @@ export class Run {
 
   /**
    * Waits for something durable outside of this process: another job may have this one's place meanwhile, and the run may
-   * leave memory. `until` is when it must be back, in milliseconds since 1970. A unit that stores what is waited for makes
-   * the job due (`wakeJob`); `isOpen` says inside a unit that this is not stored yet.
+   * leave memory. `end` is when it must be back. A unit that stores what is waited for makes the job due (`wakeJob`);
+   * `isOpen` says inside a unit that this is not stored yet.
    */
-  wait<T>(work: () => Promise<T>, until?: number, isOpen?: Wait["isOpen"]): Promise<T> {
-    return this.activity.wait(work, { until, isOpen });
+  wait<T>(work: () => Promise<T>, end?: WaitEnd, isOpen?: Wait["isOpen"]): Promise<T> {
+    return this.activity.wait(work, { end, since: performance.now(), isOpen });
   }
 
   /** Counts the cost of a step once, when its record is stored, or its end without one. */
@@ -659,12 +672,15 @@ export class Run {
   }
 
   /** When the run has something to do by itself. */
-  #nextEnd(): { readonly until: number | undefined } {
-    const ends = [...this.activity.waits].map(({ until }) => until);
-    const left = this.limits.timeLeft();
-    if (left !== undefined) ends.push(this.parts.clock().getTime() + left);
-    const known = ends.filter((end) => end !== undefined);
-    return { until: known.length > 0 ? Math.min(...known) : undefined };
+  #nextEnd(): { readonly left: number; readonly at: number } | undefined {
+    const now = this.parts.clock().getTime();
+    let next: { readonly left: number; readonly at: number } | undefined;
+    const consider = (left: number | undefined, at: number | undefined): void => {
+      if (left !== undefined && (!next || left < next.left)) next = { left, at: at ?? now + left };
+    };
+    for (const wait of this.activity.waits) consider(leftOf(wait, now), wait.end?.at);
+    consider(this.limits.timeLeft(), undefined);
+    return next;
   }
 
   /** Resolves with whether it stores that: not if something has come that the run does not know of yet. */
@@ -681,13 +697,16 @@ export class Run {
     // A wait may have ended since the suspension was due.
     if (!this.#allWait) return false;
     if (this.#answers.size > 0) await this.#recordAnswers(unit);
-    const { until } = this.#nextEnd();
-    const wake_at = until === undefined ? null : new Date(until).toISOString();
+    const next = this.#nextEnd();
+    const wake = next && this.parts.clock().getTime() + next.left;
+    const wake_at = wake === undefined ? null : new Date(wake).toISOString();
+    // The clock was set back since the wait began.
+    const reached = next && next.at - wake! > 1000 ? new Date(next.at).toISOString() : undefined;
     const { worked } = this.#clock;
     await suspendJob(
       unit,
       this.jobId,
-      { wake_at, ...(worked !== undefined && { worked }) },
+      { wake_at, ...(reached !== undefined && { reached }), ...(worked !== undefined && { worked }) },
       this.limits.spent,
     );
     return true;

@@ -105,7 +105,7 @@ async function pause(run: Run, milliseconds: number): Promise<void> {
   if (milliseconds <= 0) return;
   const over = () => new Promise<void>((resolve) => void run.after(milliseconds, resolve));
   const until = run.parts.clock().getTime() + milliseconds;
-  await (milliseconds > LONG_PAUSE ? run.wait(over, until) : run.orEnd(over));
+  await (milliseconds > LONG_PAUSE ? run.wait(over, { at: until, left: milliseconds }) : run.orEnd(over));
 }
 
 /** A further try: should the process end, it was under way, and the pause before it was over. */

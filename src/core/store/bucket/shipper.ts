@@ -26,9 +26,9 @@ export interface ShipperOptions {
   readonly timers: Timers;
   readonly log: StoreLogger;
   readonly store: string;
-  /** Called after each group that the storage has. */
   /** What the next group waits for. */
   readonly room?: () => Promise<void> | undefined;
+  /** Called after each group that the storage has. */
   readonly onGroup: (bytes: number) => void;
   /** What the start has restored. */
   readonly restored: ShippingHealth["restored"];

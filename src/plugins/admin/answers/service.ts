@@ -11,10 +11,10 @@ import { pageOf } from "./entities.ts";
 
 const value = v.nullable(v.union([v.string(), v.number(), v.boolean()]));
 
-/** An agent with its job statistics; its stored parameters are not shown. */
 /** Since when an agent starts no new jobs, and who paused it. */
 export const PausedSchema = v.object({ at: v.string(), by: v.string() });
 
+/** An agent with its job statistics; its stored parameters are not shown. */
 export const AgentSchema = v.object({
   ...v.omit(AgentResponseSchema, ["server_encrypted_parameters"]).entries,
   ...v.pick(AgentHealthSchema, ["status", "statistics"]).entries,
