@@ -84,6 +84,10 @@ export const STORE = "SERVICE_STORE";
  * Records with a release which files its image was built from, so that any checkout can tell whether it has the same.
  */
 export const CONTEXT = "SVC_CONTEXT";
+/** Records with a release what it is made of, by which it is recognized: see `releaseMark`. */
+export const RELEASE = "SVC_RELEASE";
+/** Variables that say what a release is, and are no part of what it does. */
+export const MARKS: readonly string[] = [CONTEXT, RELEASE];
 /** Variables that are derived from the command's options. */
 export const SET_BY_OPTIONS: readonly string[] = [
   "SERVICE_HOST",
@@ -92,7 +96,7 @@ export const SET_BY_OPTIONS: readonly string[] = [
   "PORT",
   STORE,
   STORAGE_URL,
-  CONTEXT,
+  ...MARKS,
 ];
 /** Why one of them cannot be written as a variable. */
 export function describeSetting(name: string): string {

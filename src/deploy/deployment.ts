@@ -48,6 +48,8 @@ export interface Deployment {
   readonly log: LogFile;
   readonly emit: Emit;
   readonly polling: Polling;
+  /** The key that the running service accepted last in this run: it stays the key of that release after another was stored. */
+  readonly accepted: { key?: string };
   /** Where region and project were found, as text. */
   readonly sources: { readonly region: string; readonly projectId: string | undefined };
   /** Seconds for rollout and health. */
@@ -190,6 +192,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     },
     state: openState(key),
     polling: open.polling ?? {},
+    accepted: {},
     timeout,
     async lock() {
       const lock = await takeLock(`${stateBase(key)}.lock`, {

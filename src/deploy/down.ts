@@ -42,7 +42,6 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     serviceName: target.serviceName,
     fate: "its files are deleted when it is removed",
     accepted: deployment.options.acceptDataLoss,
-    resumed: journal.recall("down") !== undefined,
     emit,
   });
   const plan = toPlan(deployment, live, secrets);

@@ -10,7 +10,9 @@ export interface HealthOptions {
   readonly endpoints: readonly string[];
   readonly config?: Partial<HealthCheckConfig>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A process that started before this time belongs to the old revision. */
+  /** The mark of the release: a process with another one belongs to another release. */
+  readonly mark?: string | undefined;
+  /** A process that reports no mark and started before this time belongs to the old revision. */
   readonly startedAfter?: Date | undefined;
   /** Whether its instances share a database: each is ready only once it has run a probe job there. */
   readonly needsProbe?: boolean;
@@ -102,9 +104,10 @@ async function checkHealth(
   {
     tools,
     headers,
+    mark,
     startedAfter,
     needsProbe = false,
-  }: Pick<HealthOptions, "tools" | "headers" | "startedAfter" | "needsProbe">,
+  }: Pick<HealthOptions, "tools" | "headers" | "mark" | "startedAfter" | "needsProbe">,
 ): Promise<HealthCheckResult> {
   const begun = performance.now();
   const timestamp = tools.now().getTime() / 1000;
@@ -125,12 +128,14 @@ async function checkHealth(
     const response = await tools.fetch(endpoint, { ...(headers ? { headers } : {}), signal: limit });
     const text = await response.text();
     if (response.status !== 200) return done("unhealthy", response.status, `answered ${response.status}`);
-    const { status, uptime, probe } = toBody(text);
+    const { status, uptime, probe, release } = toBody(text);
+    const isMarked = mark !== undefined && typeof release === "string";
+    if (isMarked && release !== mark) return done("unhealthy", 200, "another release still responds");
     if (status !== "healthy")
       return done("unhealthy", 200, `answered with status ${JSON.stringify(status ?? null)}`);
     if (needsProbe && probe !== "done")
       return done("unhealthy", 200, "it has run no probe job: it does not use the database of its secret");
-    if (startedAfter !== undefined && typeof uptime === "number") {
+    if (!isMarked && startedAfter !== undefined && typeof uptime === "number") {
       const started = tools.now().getTime() - uptime * 1000;
       if (started < startedAfter.getTime() - CLOCK_SLACK)
         return done("unhealthy", 200, "the previous revision still responds");
@@ -143,7 +148,7 @@ async function checkHealth(
   }
 }
 
-function toBody(text: string): { status?: unknown; uptime?: unknown; probe?: unknown } {
+function toBody(text: string): { status?: unknown; uptime?: unknown; probe?: unknown; release?: unknown } {
   try {
     const body: unknown = JSON.parse(text);
     return typeof body === "object" && body !== null ? body : {};

@@ -7,6 +7,8 @@ import type { ConnectOptions } from "./service-client.ts";
 import { detailsOf } from "./state.ts";
 import { describePlace, leftStore, mustBeEmpty } from "./store-change.ts";
 
+const API_KEY = "SERVICE_API_KEY";
+
 /**
  * Asks the running service for its open work, if that could be lost, or would stay in a store that the next release does
  * not use. Undefined if neither is the case, or if it never started.
@@ -19,7 +21,19 @@ export async function liveWork(
   if (live === undefined) return undefined;
   if (!losesFiles(deployment, live, next) && !isLeft(live, next)) return undefined;
   if (await hasNeverServed(deployment, live)) return undefined;
-  return askLive(deployment, live);
+  const work = await askLive(deployment, live);
+  return !work.known && !work.rejected && (await isDown(deployment)) ? undefined : work;
+}
+
+/**
+ * Why a service does not respond where this checkout knows it: its removal has started, and it was asked for jobs before that;
+ * or it is the first release, which no run has seen healthy.
+ */
+async function isDown({ journal, state }: Deployment): Promise<boolean> {
+  const { unfinished } = journal;
+  const removal = unfinished.findIndex(({ step }) => step === "down");
+  if (removal >= 0) return removal < unfinished.length - 1;
+  return (await state.read())?.status !== "running" && journal.recall("deploy")?.data.previous === null;
 }
 
 /** Whether it is a first release that did not become healthy, so that nobody has started a job. */
@@ -60,21 +74,32 @@ export async function askLive(deployment: Deployment, live: Release): Promise<Op
   return askOpenWork(await connectionTo(deployment, live));
 }
 
-/** How to call a running service: with the keys that are known here or in the platform's vault. */
-export async function connectionTo(
-  { config, session, tools }: Deployment,
-  live: Release,
-): Promise<ConnectOptions> {
+/**
+ * How to call a running service: with the key that it accepted before in this run, those that are known here, and those in the
+ * platform's vault, of which the running release may have an earlier one.
+ */
+export async function connectionTo(deployment: Deployment, live: Release): Promise<ConnectOptions> {
+  const { config, session, tools, accepted } = deployment;
   const headers = await session.probeHeaders?.();
+  const given = (name: string) => [
+    () => tools.env[name],
+    () => config.secrets.find((secret) => secret.name === name)?.value,
+  ];
+  const running = live.secrets?.[API_KEY];
   return {
     tools,
     url: live.url,
     prefix: live.env?.SERVICE_API_PREFIX,
     headers,
     keys: [
-      () => tools.env.SERVICE_API_KEY,
-      () => config.secrets.find(({ name }) => name === "SERVICE_API_KEY")?.value,
-      async () => session.readSecret?.("SERVICE_API_KEY"),
+      () => accepted.key,
+      ...given(API_KEY),
+      async () => (running === undefined ? undefined : session.readSecret?.(API_KEY, running)),
+      async () => session.readSecret?.(API_KEY),
+      ...given("SERVICE_PREVIOUS_API_KEY"),
     ],
+    onAccepted(key) {
+      accepted.key = key;
+    },
   };
 }

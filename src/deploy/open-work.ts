@@ -20,7 +20,12 @@ export type OpenWork =
       /** Total number. */
       readonly total: number;
     }
-  | { readonly known: false; readonly reason: string };
+  | {
+      readonly known: false;
+      readonly reason: string;
+      /** Whether it runs, and takes none of the keys that are known here. */
+      readonly rejected?: boolean;
+    };
 
 const HELD: readonly string[] = ["crash_loop", "code_changed", "unreadable_parameters"];
 const OPEN = ["in_progress", "awaiting", "cancelling", "stopped"];
@@ -40,7 +45,7 @@ export async function askOpenWork(options: ConnectOptions): Promise<OpenWork> {
       }
       return { known: true, jobs, total };
     },
-    (reason) => ({ known: false, reason }),
+    (reason, rejected) => ({ known: false, reason, ...(rejected ? { rejected } : {}) }),
   );
 }
 
@@ -76,10 +81,7 @@ export function mayLose(work: OpenWork | undefined): work is OpenWork {
   return work !== undefined && (!work.known || work.total > 0);
 }
 
-/**
- * Rejects if open work would be lost, unless its loss was accepted: then it is only reported. Unknown counts
- * as open, except for a run that continues an earlier one: the service may be down for exactly that reason.
- */
+/** Rejects if open work would be lost, unless its loss was accepted: then it is only reported. Unknown counts as open. */
 export function guardOpenWork(
   work: OpenWork | undefined,
   options: {
@@ -87,12 +89,11 @@ export function guardOpenWork(
     /** What becomes of it, as a clause. */
     readonly fate: string;
     readonly accepted: boolean;
-    readonly resumed: boolean;
     readonly emit: Emit;
   },
 ): void {
-  const { serviceName, fate, accepted, resumed, emit } = options;
-  if (!mayLose(work) || (resumed && !work.known)) return;
+  const { serviceName, fate, accepted, emit } = options;
+  if (!mayLose(work)) return;
   const message = describeOpenWork(work, serviceName);
   if (accepted) {
     const told = `${message}; ${fate}, as accepted by --accept-data-loss`;
@@ -106,7 +107,9 @@ export function guardOpenWork(
     outcome: "The service was not changed",
     fix: work.known
       ? "Wait until they have ended (svc job list), or add --accept-data-loss to lose them"
-      : "Set SERVICE_API_KEY to its key and check that it responds, or add --accept-data-loss to lose what may be open",
+      : work.rejected
+        ? "Set SERVICE_API_KEY to the key that it runs with; where that key is being replaced, SERVICE_PREVIOUS_API_KEY. Or add --accept-data-loss to lose what may be open"
+        : "Set SERVICE_API_KEY to its key and check that it responds, or add --accept-data-loss to lose what may be open",
     facts: { open_work: work },
   });
 }

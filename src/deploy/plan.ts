@@ -1,7 +1,7 @@
 import type { DeploymentPlan, DeploymentState, ResourceAction } from "../core/models/deployment.ts";
 import type { PackedContext } from "./build-context.ts";
 import { packContext } from "./build-context.ts";
-import { CONTEXT, DATABASE_URL, EXPIRES, STORAGE_URL, STORE } from "./config.ts";
+import { CONTEXT, DATABASE_URL, EXPIRES, MARKS, STORAGE_URL, STORE } from "./config.ts";
 import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
 import { DEFAULT_ARCHITECTURE } from "./docker.ts";
@@ -21,6 +21,7 @@ import type { DeployOptions } from "./options.ts";
 import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import type { Project } from "./project.ts";
 import { readProject } from "./project.ts";
+import { isMadeFrom } from "./release-mark.ts";
 import type { SecretPlan } from "./secrets.ts";
 import { planSecrets } from "./secrets.ts";
 import { detailsOf } from "./state.ts";
@@ -47,6 +48,8 @@ export interface Prepared {
   readonly drift: readonly string[];
   /** Whether there is anything to do. */
   readonly changes: boolean;
+  /** Whether an earlier run of this checkout did not finish: what it began is completed even without changes. */
+  readonly resumed: boolean;
   /** Open jobs that could be lost if the service is replaced and its files are not persistent. */
   readonly openWork: OpenWork | undefined;
   /** Where the new release stores its jobs. */
@@ -105,6 +108,7 @@ export async function prepare(
       tools,
       target: `${platform.name}/${serviceName}`,
       stored,
+      live,
       referred,
       lastHashes: { ...details.secret_hashes, ...rememberedHashes(deployment) },
       generateApiKey: options.generateApiKey,
@@ -172,7 +176,9 @@ export async function prepare(
     ];
     const estimate = await session.estimate?.(spec, live);
     const changes = actions.some((action) => action.action_type !== "noop");
-    const openWork = changes ? await liveWork(deployment, live, config) : undefined;
+    const resumed = deployment.journal.unfinished.length > 0;
+    const replaces = changes || (resumed && !isMadeFrom(live, spec));
+    const openWork = replaces ? await liveWork(deployment, live, config) : undefined;
     note(changes ? summary(actions) : "no changes");
     return {
       project,
@@ -188,6 +194,7 @@ export async function prepare(
       findings,
       drift,
       changes,
+      resumed,
       openWork,
       place: { store: config.store, storage: config.storage },
       plan: {
@@ -304,7 +311,7 @@ export function driftOf(state: DeploymentState | undefined, live: Release | unde
     drift.push(`"${name}" runs revision ${live.revision}; deployed from here was ${release.revision}`);
   const names = new Set([...Object.keys(release?.env ?? {}), ...Object.keys(live.env ?? {})]);
   const changed = [...names].filter(
-    (key) => release?.env !== undefined && release.env[key] !== live.env?.[key],
+    (key) => !MARKS.includes(key) && release?.env !== undefined && release.env[key] !== live.env?.[key],
   );
   if (changed.length > 0)
     drift.push(`Variables of "${name}" were changed outside svc: ${changed.sort().join(", ")}`);
@@ -423,11 +430,12 @@ function imageActions(
 }
 
 function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): ResourceAction[] {
-  const { changed, generated, referred } = secrets;
+  const { changed, unreleased, generated, referred } = secrets;
   return secretNames(secrets).map((name) => {
     const ref = referred.find((secret) => secret.name === name)?.ref;
-    const there = stored.some((secret) => secret.name === name);
-    const isChanged = changed.includes(name);
+    const there = ref !== undefined || stored.some((secret) => secret.name === name);
+    const isNew = changed.includes(name);
+    const isChanged = isNew || unreleased.includes(name);
     const state = isChanged ? "changed" : "unchanged";
     return {
       resource_type: "secret" as const,
@@ -437,9 +445,11 @@ function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): Resou
         ? `is ${ref}`
         : generated.includes(name)
           ? "generated for this deployment"
-          : isChanged
+          : isNew
             ? "new value"
-            : "unchanged",
+            : isChanged
+              ? "stored, and not released yet"
+              : "unchanged",
       cost_estimate: null,
       metadata: { changes: isChanged ? [{ field: name, from: there ? "set" : null, to: state }] : [] },
     };

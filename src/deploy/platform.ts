@@ -36,7 +36,7 @@ export interface DeployTarget<Flags = Record<string, unknown>> {
 export interface SecretRef {
   /** The environment variable it becomes. */
   readonly name: string;
-  /** The platform's own reference, pinned to a version if it has versions. */
+  /** The platform's own reference, pinned to a version: another value has another one. */
   readonly ref: string;
 }
 
@@ -89,6 +89,11 @@ export interface Release {
   /** Plain variables, without those the platform adds by itself. */
   readonly env?: Readonly<Record<string, string>>;
   readonly secretNames?: readonly string[];
+  /**
+   * References of its secrets by variable, as `SecretRef.ref` has them: a secret that was stored since has another one
+   * in the vault, and is released. Without them the engine compares by the mark that it sets among the variables.
+   */
+  readonly secrets?: Readonly<Record<string, string>>;
   readonly resources?: { readonly cpu?: string; readonly memory?: string; readonly instances?: string };
   /** What `rollback` needs to come back to it; stored in the state file, so it must not contain a secret. */
   readonly data?: Readonly<Record<string, unknown>>;
@@ -285,8 +290,11 @@ export interface PlatformSession {
    */
   restore?(files: AsyncIterable<Uint8Array>): Promise<string>;
   dropSecrets(names: readonly string[]): Promise<void>;
-  /** The value of a secret that the platform stores, if the deploying user may read it; else undefined. */
-  readSecret?(name: string): Promise<string | undefined>;
+  /**
+   * The value of a secret that the platform stores, if the deploying user may read it; else undefined. With the reference that
+   * the running release has (`Release.secrets`), its value of then, which the stored one may have replaced.
+   */
+  readSecret?(name: string, ref?: string): Promise<string | undefined>;
   /**
    * The reference to a secret that others keep in the platform's vault, as `release` takes it; its value is not read.
    * Rejects where there is none of this name. Missing where the platform has no vault.

@@ -1,4 +1,5 @@
 import type { HealthCheckResult } from "../core/models/deployment.ts";
+import { RELEASE } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { waitHealthy } from "./health.ts";
@@ -45,7 +46,9 @@ export async function releaseHealth(
   return waitHealthy({
     tools,
     endpoints: [`${base.replace(/\/$/, "")}${HEALTH_PATH}`],
-    startedAfter,
+    mark: release.env?.[RELEASE],
+    // The address of one revision leads to no other one.
+    startedAfter: release.probeUrl === undefined ? startedAfter : undefined,
     needsProbe: storeOf(release) === "database",
     firstWait,
     interval: polling.interval ?? 5,

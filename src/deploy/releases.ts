@@ -36,7 +36,13 @@ export function createReleases(
     const { record, ...facts } = found;
     const { image, env, secrets } = parse(record);
     const revision = createHash("sha256").update(record).digest("hex").slice(0, 12);
-    return { ...facts, revision, image, env, secretNames: Object.keys(secrets), data: { record } };
+    const refs = Object.fromEntries(Object.entries(secrets).map(([name, { ref }]) => [name, ref]));
+    return {
+      ...facts,
+      ...{ revision, image, env },
+      ...{ secretNames: Object.keys(refs), secrets: refs },
+      data: { record },
+    };
   }
 
   async function run(record: string): Promise<Release> {

@@ -68,12 +68,13 @@ export async function rollback(
     for (const { message, fix } of leftBehind(placeOf(to), live))
       emit({ type: "notice", level: "warning", message, fix });
   const next = to.secretNames ? placeOf(to) : placeOf(live);
-  const openWork = await liveWork(deployment, live, next);
+  // After a killed run the release to go back to may serve already: it is not replaced.
+  const isBack = live.revision !== undefined && live.revision === to.revision;
+  const openWork = isBack ? undefined : await liveWork(deployment, live, next);
   guardOpenWork(openWork, {
     serviceName: target.serviceName,
     fate: fateOf(deployment, live, next),
     accepted: deployment.options.acceptDataLoss,
-    resumed: begun !== undefined,
     emit,
   });
   if (!(await options.consent(from, to)))
@@ -83,8 +84,7 @@ export async function rollback(
     new DeployError("timed_out", `The rollback is still in progress after ${timeout} s`, {
       fix: "Run the same command again: it continues to wait",
     });
-  // After a killed run the release to go back to may serve already.
-  const endDrain = live.revision === to.revision ? undefined : await drain(deployment, live, options.drain);
+  const endDrain = isBack ? undefined : await drain(deployment, live, options.drain);
   try {
     await journal.record({ step: "rollback", data: { from, to } }, async () => undefined);
     const release = await limits.within(timeout, whenOver, () =>

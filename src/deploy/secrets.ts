@@ -3,7 +3,8 @@ import { passwordIn } from "../core/base/redactor.ts";
 import type { DeployConfig } from "./config.ts";
 import { DATABASE_URL, SERVICE_SECRETS } from "./config.ts";
 import { DeployError } from "./errors.ts";
-import type { SecretRef, SecretValue, StoredSecret } from "./platform.ts";
+import type { Release, SecretRef, SecretValue, StoredSecret } from "./platform.ts";
+import { unreleasedSecrets } from "./release-mark.ts";
 import { hashSecret } from "./secret-hash.ts";
 import type { DeployTools } from "./tools.ts";
 
@@ -13,6 +14,8 @@ export interface SecretPlan {
   readonly values: Readonly<Record<string, SecretValue>>;
   /** Those of `values` that the platform lacks or that differ. */
   readonly changed: readonly string[];
+  /** Stored by the platform with another value than the running release has, and not in `changed`. */
+  readonly unreleased: readonly string[];
   /** Stored by the platform and unknown here: they stay unchanged. */
   readonly kept: readonly StoredSecret[];
   /** Passed to the running service from outside this target's part of the vault; they stay unchanged. */
@@ -34,6 +37,7 @@ export interface SecretOptions {
   readonly tools: DeployTools;
   readonly target: string;
   readonly stored: readonly StoredSecret[];
+  readonly live: Release | undefined;
   /** Where the configuration refers to secrets of the vault. */
   readonly referred: readonly SecretRef[];
   /** Hashes of the last deployment, for platforms that store none. */
@@ -90,9 +94,13 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     const there = stored.find((secret) => secret.name === name);
     return there === undefined || (there.hash ?? lastHashes[name]) !== values[name]?.hash;
   });
+  const keptOrWanted = (name: string) => wanted.has(name) || isReferred(name);
   return {
     values,
     changed: changed.sort(),
+    unreleased: unreleasedSecrets(options.live, [...stored, ...referred]).filter(
+      (name) => !changed.includes(name) && keptOrWanted(name),
+    ),
     kept: stored.filter((secret) => wanted.has(secret.name) && values[secret.name] === undefined),
     unlisted: keep.filter(
       (name) =>

@@ -11,6 +11,8 @@ export interface ConnectOptions {
   /** Prefix of the API's paths. */
   readonly prefix?: string | undefined;
   readonly keys: readonly KeySource[];
+  /** Called with the key that the service accepted, if it needs one. */
+  readonly onAccepted?: ((key: string) => void) | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -30,7 +32,7 @@ const PATIENCE = 15_000;
 export async function withService<T>(
   options: ConnectOptions,
   use: (service: ServiceClient) => Promise<T>,
-  otherwise: (reason: string) => T,
+  otherwise: (reason: string, rejected?: boolean) => T,
 ): Promise<T> {
   const { tools, url } = options;
   if (url === undefined) return otherwise("the platform does not report its address");
@@ -39,7 +41,7 @@ export async function withService<T>(
     return otherwise(`its key is not sent over plain http to ${hostname}`);
   try {
     const service = await signIn(options, url.replace(/\/$/, ""));
-    return typeof service === "string" ? otherwise(service) : await use(service);
+    return "reason" in service ? otherwise(service.reason, service.rejected) : await use(service);
   } catch (error) {
     if (tools.signal.aborted) throw tools.signal.reason;
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
@@ -49,9 +51,9 @@ export async function withService<T>(
 
 /** A client with the first key that the service takes, or why there is none. */
 async function signIn(
-  { tools, prefix = "", keys, headers = {} }: ConnectOptions,
+  { tools, prefix = "", keys, headers = {}, onAccepted }: ConnectOptions,
   base: string,
-): Promise<ServiceClient | string> {
+): Promise<ServiceClient | { readonly reason: string; readonly rejected?: boolean }> {
   const send = (method: string, path: string, key: string | undefined, body?: object, within = PATIENCE) =>
     tools.fetch(`${base}${path}`, {
       method,
@@ -82,10 +84,14 @@ async function signIn(
     await response.body?.cancel();
     if (key !== undefined) tried += 1;
     if (response.status === 401 || response.status === 403) continue;
-    if (!response.ok) return `it responded to ${at}/jobs with ${response.status}`;
+    if (!response.ok) return { reason: `it responded to ${at}/jobs with ${response.status}` };
+    if (key !== undefined) onAccepted?.(key);
     return { send: (method, path, body, within) => send(method, `${at}${path}`, key, body, within) };
   }
-  return tried > 0 ? "it rejects the key that is known here" : "its key is unknown here";
+  return {
+    reason: tried > 0 ? "it rejects the key that is known here" : "its key is unknown here",
+    rejected: true,
+  };
 }
 
 /** The prefix of the API, from the service's own OpenAPI document. */

@@ -1,4 +1,4 @@
-import { CONTEXT } from "./config.ts";
+import { MARKS } from "./config.ts";
 import type { Release, ReleaseSpec } from "./platform.ts";
 
 /** A field that a release would change; the values of secrets are never shown. */
@@ -10,38 +10,32 @@ export interface FieldChange {
 
 /**
  * Differences between what runs and what should run: image, variables, secrets by name. A secret counts as
- * changed if its value must be stored again (it has a hash and no reference yet), or both hashes are known
- * and differ.
+ * changed if its value must be stored again (it has a hash and no reference yet), or if the running release has another
+ * reference than the stored value.
  */
-export function specChanges(
-  spec: ReleaseSpec,
-  live: Release | undefined,
-  liveHashes: Readonly<Record<string, string>> = {},
-): FieldChange[] {
+export function specChanges(spec: ReleaseSpec, live: Release | undefined): FieldChange[] {
   const changes: FieldChange[] = [];
   const compare = (field: string, from: string | undefined, to: string | undefined) => {
     if (from !== to) changes.push({ field, from: from ?? null, to: to ?? null });
   };
   compare("image", live?.image, spec.image);
 
-  // The mark changes with the image only, and its new value is not known before that.
+  // Marks change with the rest only, and their new values are not known before that.
   for (const key of sorted(Object.keys(live?.env ?? {}), Object.keys(spec.env)).filter(
-    (one) => one !== CONTEXT,
+    (one) => !MARKS.includes(one),
   ))
     compare(`env.${key}`, live?.env?.[key], spec.env[key]);
 
   const wanted = Object.keys(spec.secrets);
   for (const key of sorted(live?.secretNames ?? [], wanted)) {
     const had = live?.secretNames?.includes(key) ?? false;
-    const known = liveHashes[key];
-    const next = spec.secretHashes[key];
+    const ref = spec.secrets[key]?.ref;
+    const running = live?.secrets?.[key];
+    const isOther =
+      ref === undefined ? spec.secretHashes[key] !== undefined : running !== undefined && running !== ref;
     if (!wanted.includes(key)) changes.push({ field: `secret.${key}`, from: "set", to: null });
     else if (!had) changes.push({ field: `secret.${key}`, from: null, to: "set" });
-    else if (
-      (spec.secrets[key] === undefined && next !== undefined) ||
-      (known !== undefined && next !== undefined && known !== next)
-    )
-      changes.push({ field: `secret.${key}`, from: "set", to: "changed" });
+    else if (isOther) changes.push({ field: `secret.${key}`, from: "set", to: "changed" });
   }
   return changes;
 }

@@ -1,6 +1,6 @@
 import type { DeploymentPlan, DeploymentResult, HealthCheckResult } from "../core/models/deployment.ts";
 import { guardCode } from "./check-code.ts";
-import { CONTEXT } from "./config.ts";
+import { CONTEXT, RELEASE } from "./config.ts";
 import { type ContinuedJobs, continuedJobs, jobsBefore } from "./continued.ts";
 import type { Deployment } from "./deployment.ts";
 import { drain } from "./drain.ts";
@@ -20,6 +20,7 @@ import { contextMark, prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { endRecovery, recover } from "./recover.ts";
 import { isWell, releaseHealth } from "./release-health.ts";
+import { isMadeFrom, withMark } from "./release-mark.ts";
 import { checkRelease, confirmServing } from "./serving.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
@@ -65,8 +66,7 @@ export async function up(
       level: "info",
       message: `Took over the lock of ${lock.tookOver}, which has ended`,
     });
-  const resumed = journal.unfinished.length > 0;
-  if (resumed)
+  if (journal.unfinished.length > 0)
     emit({
       type: "notice",
       level: "info",
@@ -85,7 +85,7 @@ export async function up(
     await guardCode(deployment, {
       ...{ self, cwd: deployment.target.cwd, file: prepared.project.controller },
       ...{ variables: prepared.spec.env, secrets: Object.keys(prepared.spec.secrets) },
-      outcome: resumed ? standing(journal) : "Nothing was built or released",
+      outcome: prepared.resumed ? standing(journal) : "Nothing was built or released",
     });
   // Reported before consent: a build that cannot work here must not fail only after it.
   if (builds && !deployment.session.build) await findBuilder(deployment);
@@ -94,7 +94,7 @@ export async function up(
   guard(deployment, prepared, prepared.openWork);
   if (prepared.changes || resumed) await guardHeldJobs(deployment, prepared, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
-  const idle = !prepared.changes && !resumed;
+  const idle = !prepared.changes && !prepared.resumed;
   const generated = Object.fromEntries(
     prepared.secrets.generated.map((name) => [name, prepared.secrets.values[name]?.value ?? ""]),
   );
@@ -183,7 +183,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
     await step(emit, "storage", () => session.ensureStorage?.(storage) ?? Promise.resolve());
   const image = await publishImage(deployment, prepared);
   const secrets = await storeSecrets(deployment, prepared);
-  const spec: ReleaseSpec = { ...prepared.spec, env: markedEnv(prepared, image), image, secrets };
+  const spec = marked(prepared, { ...prepared.spec, env: markedEnv(prepared, image), image, secrets });
 
   const endDrain = await drain(deployment, prepared.live, options.drain);
   try {
@@ -206,9 +206,11 @@ async function replace(deployment: Deployment, next: Replacement): Promise<Done>
   const { prepared, spec, image, previous } = next;
   const startedAt = releaseStart(deployment);
   const until = tools.now().getTime() + deployment.timeout * 1000;
-  // The build took a while: a job may have started in the meantime.
-  if (prepared.openWork !== undefined)
-    guard(deployment, prepared, await liveWork(deployment, await session.inspect(), prepared.place));
+  // The build took a while: a job may have started in the meantime. Nothing that is running now is replaced unasked, only
+  // the very release that is wanted is.
+  const now = await session.inspect();
+  if (prepared.changes || !isMadeFrom(now, spec))
+    guard(deployment, prepared, await liveWork(deployment, now, prepared.place));
   const open = await jobsBefore(deployment, prepared.live, prepared.place);
   await journal.record({ step: "release" }, async () => undefined);
   const recovery = { previous, prepared, image, endedBefore: journal.ended };
@@ -254,18 +256,27 @@ async function replace(deployment: Deployment, next: Replacement): Promise<Done>
   return { release, image, health, continued: await continuedJobs(deployment, open, release) };
 }
 
+/**
+ * With the mark of the release, unless it is the one that runs: a mark of its own would make another release of it, where an
+ * earlier version of svc set none.
+ */
+function marked({ changes, live }: Prepared, spec: ReleaseSpec): ReleaseSpec {
+  if (changes) return withMark(spec);
+  const mark = live?.env?.[RELEASE];
+  return mark === undefined ? spec : { ...spec, env: { [RELEASE]: mark, ...spec.env } };
+}
+
 /** The variables, with the mark of what a new image was built from. */
 function markedEnv({ spec, imageCurrent, source }: Prepared, image: string): ReleaseSpec["env"] {
   return imageCurrent ? spec.env : { [CONTEXT]: contextMark(source, image), ...spec.env };
 }
 
 function guard(deployment: Deployment, { live, place }: Prepared, work: OpenWork | undefined): void {
-  const { target, options, journal, emit } = deployment;
+  const { target, options, emit } = deployment;
   guardOpenWork(work, {
     serviceName: target.serviceName,
     fate: fateOf(deployment, live, place),
     accepted: options.acceptDataLoss,
-    resumed: journal.recall("release") !== undefined,
     emit,
   });
 }

@@ -197,7 +197,7 @@ describe.each(FLOWS)("$name, a fresh clone in a pipeline", (flow) => {
       const settings = () =>
         JSON.stringify(at.cloud.settings(), null, 1)
           .replace(/sha256:[0-9a-f]{64}|(?<=hello-dev:)[\w.-]+/g, "IMAGE")
-          .replace(/(?<="SVC_CONTEXT",\s+"value": |"SVC_CONTEXT": )"[^"]*"/, '"CONTEXT"');
+          .replace(/(?<="SVC_(CONTEXT|RELEASE)",\s+"value": |"SVC_(CONTEXT|RELEASE)": )"[^"]*"/g, '"MARK"');
 
       const without = { SERVICE_API_KEY: "" };
       const first = await release(keys);

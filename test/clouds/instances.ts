@@ -38,8 +38,16 @@ export class StandInImages implements ImageRunner {
     const behaviour = this.#images.get(image);
     if (behaviour === undefined || behaviour === "crashes")
       throw new Error("the container ended with code 1");
-    const server = await serveHttp(async ({ path }) => {
-      if (path === "/jobs") return { status: 200, body: [] };
+    // In the files of this instance.
+    let jobs: readonly { readonly job_id: string; readonly status: string }[] = [];
+    const server = await serveHttp(async ({ method, path, query, headers }) => {
+      if (path === "/jobs") {
+        const key = env.SERVICE_API_KEY;
+        if (key !== undefined && headers["x-api-key"] !== key) return { status: 401, body: {} };
+        if (method === "POST") jobs = [{ job_id: "asking-1", status: "awaiting" }];
+        if (method === "DELETE") jobs = [];
+        return { status: 200, body: jobs.filter(({ status }) => status === query.get("status")) };
+      }
       if (path !== "/.well-known/health") return { status: 200, body: { image, env } };
       const healthy = behaviour === "healthy";
       const probe = env.SERVICE_DATABASE_URL === undefined ? {} : { probe: "done" };
@@ -48,6 +56,7 @@ export class StandInImages implements ImageRunner {
         timestamp: new Date().toISOString(),
         version: image,
         uptime: 1,
+        release: env.SVC_RELEASE,
         ...probe,
       };
       return { status: healthy ? 200 : 503, body };

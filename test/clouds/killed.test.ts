@@ -12,9 +12,10 @@ import type { ChildOptions } from "./killed/child.ts";
 import type { Command } from "./killed/command.ts";
 import { runCommand } from "./killed/command.ts";
 import type { LifeStep } from "./killed/life.ts";
-import { LIVES, livesOn, SETTINGS } from "./killed/life.ts";
+import { LARGER, LIVES, livesOn, SETTINGS } from "./killed/life.ts";
 import { settle } from "./killed/settle.ts";
 import { cloudIn, describeWorld } from "./killed/world.ts";
+import { frontFetch } from "./tools.ts";
 
 const FRONTS = [".run.app", ".ondigitalocean.app", ".awsapprunner.com", ".on.aws"];
 const AWS = ["apprunner", "cloudwatch-logs", "ecr", "ecs", "iam", "secrets-manager", "sts"];
@@ -52,10 +53,17 @@ function commandOf(flow: FlowPlatform, at: Site, step: LifeStep): Command {
   return {
     name: step.command,
     cwd: at.cwd,
-    env: { ...at.env, SERVICE_API_KEY: step.apiKey },
+    env: { ...at.env, SERVICE_API_KEY: step.apiKey, ...variablesOf(flow, step) },
     projectId: flow.projectId,
-    flags: step.settings ? (SETTINGS[flow.name] ?? {}) : {},
+    flags: { ...(step.settings ? SETTINGS[flow.name] : {}), ...(step.larger ? LARGER[flow.name] : {}) },
   };
+}
+
+/** Apps have no vault that a key could be read from. */
+function variablesOf(flow: FlowPlatform, { env }: LifeStep): Readonly<Record<string, string>> {
+  const { PREVIOUS_WHERE_NEEDED: previous, ...others } = env ?? {};
+  const isNeeded = flow.name === "do-app-platform" && previous !== undefined;
+  return { ...others, ...(isNeeded ? { SERVICE_PREVIOUS_API_KEY: previous } : {}) };
 }
 
 /** Runs a command in a process of its own and kills that at a call which changes something. */
@@ -116,6 +124,8 @@ async function liveUndisturbed(flow: FlowPlatform, life: readonly LifeStep[]): P
 interface Kills {
   readonly bySteps: readonly (Kill | undefined)[];
   readonly elsewhere: boolean;
+  /** Whether a job starts between a killed command and the next one. */
+  readonly busy?: boolean;
 }
 
 /** The same life, some of whose commands are killed and run again. Resolves with what went wrong. */
@@ -123,7 +133,7 @@ async function liveKilled(
   flow: FlowPlatform,
   life: readonly LifeStep[],
   undisturbed: readonly Undisturbed[],
-  { bySteps: kills, elsewhere }: Kills,
+  { bySteps: kills, elsewhere, busy = false }: Kills,
 ): Promise<string | undefined> {
   const at = await openSite(flow, { real: false });
   try {
@@ -133,15 +143,24 @@ async function liveKilled(
       const command = commandOf(flow, at, step);
       step.edit?.(at);
       const where = kill
-        ? `${step.title}, killed ${kill.moment} change ${kill.call} (${changes[kill.call - 1]})${elsewhere ? " elsewhere" : ""}`
+        ? `${step.title}, killed ${kill.moment} change ${kill.call} (${changes[kill.call - 1]})${elsewhere ? " elsewhere" : ""}${busy ? " busy" : ""}`
         : step.title;
       const signal = kill && (await runAndKill(flow, at, command, kill));
       if (kill && signal !== "SIGKILL") return `${where}: the child was not killed (${signal})`;
-      if (kill?.moment === "long after") await settle(at.cloud.state);
+      if (kill && (busy || kill.moment === "long after")) await settle(at.cloud.state);
+      const keys = life.map(({ apiKey }) => apiKey);
+      if (kill && busy && !(await callJobs(at, keys, "POST"))) return `${where}: no job could start`;
       if (kill && elsewhere) forget(at.cwd);
       // A service that is half made or half removed does not say whether it has jobs.
-      const repeated = { ...command, acceptDataLoss: elsewhere };
-      const ended = await runCommand(repeated, { ...flow, ...at.cloud }).catch(String);
+      const repeated = { ...command, acceptDataLoss: elsewhere && !life.some(({ spared }) => spared) };
+      const repeat = () => runCommand(repeated, { ...flow, ...at.cloud }).catch(String);
+      let ended = await repeat();
+      if (kill && busy) {
+        const isThere = String(await callJobs(at, keys, "GET")).includes("asking-1");
+        if (!isThere) return `${where}: ended as ${ended}, and the open job has vanished`;
+        await callJobs(at, keys, "DELETE");
+        if (ended === "7 open_work") ended = await repeat();
+      }
       if (ended !== step.outcome) return `${where}: ended as ${ended}, not ${step.outcome}`;
       const left = describeWorld(at.cloud.state, at.cwd, flow.name);
       const seen = elsewhere ? cloudIn : (text: string) => text;
@@ -154,6 +173,20 @@ async function liveKilled(
   }
 }
 
+/** Starts, lists or ends the job of the service, whichever of these keys it has now. */
+async function callJobs(at: Site, keys: readonly string[], method: string): Promise<string | undefined> {
+  const deployment = await at.open();
+  const live = await deployment.session.inspect().finally(() => deployment.close());
+  for (const key of keys) {
+    const headers = { "x-api-key": key };
+    const address = `${live?.url}/jobs?status=awaiting`;
+    const response = await frontFetch(at.cloud.frontFor)(address, { method, headers });
+    const text = await response.text();
+    if (response.ok) return text;
+  }
+  return undefined;
+}
+
 /** Removes what this machine recorded: another checkout has only what is committed. */
 function forget(cwd: string): void {
   for (const name of ["state", "state.json"])
@@ -164,6 +197,7 @@ function forget(cwd: string): void {
 function planKills(undisturbed: readonly Undisturbed[], life: readonly LifeStep[]): Kills[] {
   const perStep = undisturbed.map(({ changes, effective }, step) => {
     const isLocked = RELEASE.test(changes.at(-1) ?? "");
+    if (life[step]!.spared) return [];
     const few = changes.length - (isLocked ? 2 : 0) <= FEW;
     // A run has ended when it releases its lock. Repeated, these two do more: another try, a step further back.
     const { command, outcome } = life[step]!;
@@ -184,7 +218,11 @@ function planKills(undisturbed: readonly Undisturbed[], life: readonly LifeStep[
   // Elsewhere nobody knows which release a rollback began from, and a release that failed is tried once more.
   const isSame = life.map(({ command, outcome }) => command !== "rollback" && outcome === "done");
   const there = here.map((kills) => kills.map((kill, step) => (isSame[step] ? kill : undefined)));
+  const losesJobs = life.some(({ spared }) => spared);
   return [
+    ...(losesJobs
+      ? [...here, ...there].map((bySteps, at) => ({ bySteps, elsewhere: at >= here.length, busy: true }))
+      : []),
     ...here.map((bySteps) => ({ bySteps, elsewhere: false })),
     ...there
       .filter((kills) => kills.some((kill) => kill !== undefined))

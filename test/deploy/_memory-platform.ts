@@ -32,6 +32,8 @@ export interface MemoryOptions {
   readonly annotations?: boolean;
   /** Whether the deploying user may read its vault. */
   readonly readable?: boolean;
+  /** Whether it says which secrets a release refers to. */
+  readonly refers?: boolean;
   readonly remoteBuild?: boolean;
   /** Whether it creates buckets, of Cloud Storage. */
   readonly buckets?: boolean;
@@ -51,6 +53,10 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
       const name = target.serviceName;
       const url = `${base}/${name}`;
       const service = () => world.read().services[name];
+      const described = (one: WorldService, revision: WorldRevision | undefined): Release => ({
+        ...toRelease(one, revision, url),
+        ...(options.refers === false ? {} : { secrets: revision?.secrets ?? {} }),
+      });
 
       async function call<T>(step: string, change: () => T): Promise<T> {
         return tools.journal({ step }, async (note) => {
@@ -86,7 +92,7 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
         },
         async inspect() {
           const one = service();
-          return one === undefined ? undefined : toRelease(one, serving(one), url);
+          return one === undefined ? undefined : described(one, serving(one));
         },
         async environments() {
           return Object.entries(world.read().services).map(([, one]) => ({
@@ -160,7 +166,7 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
                 now.secrets[name] ??= {};
                 const mine = now.secrets[name];
                 const next = (mine[key]?.version ?? 0) + 1;
-                mine[key] = { value, hash, version: next };
+                mine[key] = { value, hash, version: next, all: [...(mine[key]?.all ?? []), value] };
                 return next;
               }),
             );
@@ -174,7 +180,7 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           const newest = live?.revisions.at(-1);
           if (newest !== undefined && same(newest, spec)) {
             await settled();
-            if (live?.serving === newest.name || held) return toRelease(service() ?? live!, newest, url);
+            if (live?.serving === newest.name || held) return described(service() ?? live!, newest);
           }
           if (newest === undefined || !same(newest, spec)) {
             await call(live === undefined ? "service.create" : "service.update", () =>
@@ -190,19 +196,19 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           } else await call("traffic.latest", () => serve(world, name, newest.name));
           await settled();
           const now = service()!;
-          return toRelease(now, now.revisions.at(-1), url);
+          return described(now, now.revisions.at(-1));
         },
         async promote(release) {
           const revision = release.revision ?? "";
           if (service()?.serving !== revision)
             await call("traffic.promote", () => serve(world, name, revision));
-          return toRelease(service()!, serving(service()!), url);
+          return described(service()!, serving(service()!));
         },
         async rollback(to) {
           const revision = to.revision ?? "";
           if (service()?.serving !== revision)
             await call("traffic.rollback", () => serve(world, name, revision));
-          return toRelease(service()!, serving(service()!), url);
+          return described(service()!, serving(service()!));
         },
         async scaleToZero() {
           if ((service()?.instances ?? 0) === 0) return;
@@ -225,7 +231,12 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
         },
         ...(options.readable === false
           ? {}
-          : { readSecret: async (key: string) => world.read().secrets[name]?.[key]?.value }),
+          : {
+              async readSecret(key: string, ref?: string) {
+                const { all = [], version } = world.read().secrets[name]?.[key] ?? {};
+                return all[Number(ref?.split(":")[1] ?? version) - 1];
+              },
+            }),
         async *logs() {
           yield "line one";
           yield "line two";

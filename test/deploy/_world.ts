@@ -24,7 +24,10 @@ export interface WorldService {
 /** The whole outside: kept in a file, so that it outlives a killed deployment. */
 export interface World {
   readonly services: Record<string, WorldService>;
-  readonly secrets: Record<string, Record<string, { value: string; hash: string; version: number }>>;
+  readonly secrets: Record<
+    string,
+    Record<string, { value: string; hash: string; version: number; all: string[] }>
+  >;
   readonly prepared: string[];
   readonly images: Record<string, string>;
   /** Every call that changed something, in order. */
@@ -75,7 +78,8 @@ export async function serveWorld(
     }
     const isOpenJobs = rest.join("/") === "utils/open-jobs";
     if (isOpenJobs || rest.join("/").startsWith("jobs")) {
-      const key = world.read().secrets[name]?.SERVICE_API_KEY?.value;
+      const version = Number(revision.secrets.SERVICE_API_KEY?.split(":")[1] ?? 0);
+      const key = world.read().secrets[name]?.SERVICE_API_KEY?.all[version - 1];
       if (key !== undefined && request.headers["x-api-key"] !== key) {
         response.writeHead(401).end("{}");
         return;
@@ -101,7 +105,16 @@ export async function serveWorld(
       const status = sick === "status" ? "unhealthy" : "healthy";
       const uptime = sick === "old" ? 99999 : (Date.now() - revision.madeAt) / 1000;
       const probe = revision.secrets.SERVICE_DATABASE_URL && !sick ? { probe: "done" } : {};
-      const body = { status, timestamp: new Date().toISOString(), version: "1.0.0", uptime, ...probe };
+      const marks: Record<string, string | undefined> = { old: undefined, other: "of-another-release" };
+      const release = sick in marks ? marks[sick] : revision.env.SVC_RELEASE;
+      const body = {
+        status,
+        timestamp: new Date().toISOString(),
+        version: "1.0.0",
+        uptime,
+        release,
+        ...probe,
+      };
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
     }
   });

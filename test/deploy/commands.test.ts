@@ -40,7 +40,7 @@ describe("svc deploy down", () => {
     const at = await deployed();
     at.world.change((world) => {
       world.services["other-dev"] = { id: "x", revisions: [], serving: undefined, instances: 1, pending: 0 };
-      world.secrets["other-dev"] = { SERVICE_API_KEY: { value: "v", hash: "h", version: 1 } };
+      world.secrets["other-dev"] = { SERVICE_API_KEY: { value: "v", hash: "h", version: 1, all: ["v"] } };
     });
 
     const { removed } = await using(at, (deployment) => down(deployment, yes));

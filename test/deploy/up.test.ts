@@ -179,7 +179,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().calls.slice(-2)).toEqual(["service.update", "traffic.rollback"]);
   });
 
-  it.each(["word", "status", "old"])(
+  it.each(["word", "status", "old", "other"])(
     "an invalid health response (%s) is a failed health check",
     async (sick) => {
       const at = await stage();

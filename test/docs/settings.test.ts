@@ -11,6 +11,7 @@ it("the page of settings names every option and every variable", () => {
     id: _made,
     controller: _own,
     place: _ownToo,
+    release: _ofDeployments,
     databaseUrl: _variable,
     leaseTimes: _ofTorture,
     ...options

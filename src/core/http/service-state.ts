@@ -13,6 +13,7 @@ interface StateOptions {
   readonly port: number;
   readonly publicUrl: string | undefined;
   readonly environment: string;
+  readonly release: string | undefined;
   readonly clock: () => Date;
 }
 
@@ -36,6 +37,11 @@ export class ServiceState {
   /** URL of the service for others: the public URL, else the address that it listens on. */
   get publicUrl(): string | undefined {
     return this.#options.publicUrl ?? this.url;
+  }
+
+  /** What `svc deploy` made this instance from, as a mark that two releases have in common only if they are the same. */
+  get release(): string | undefined {
+    return this.#options.release;
   }
 
   /** Seconds since the start. */

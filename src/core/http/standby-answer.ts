@@ -10,6 +10,7 @@ export interface Waiting {
   readonly clock: () => Date;
   /** Seconds since the start. */
   uptime(): number;
+  readonly release: string | undefined;
 }
 
 /**
@@ -23,6 +24,7 @@ export function answerInStandby(request: Request, waiting: Waiting): Response | 
       timestamp: waiting.clock().toISOString(),
       version: VERSION,
       uptime: waiting.uptime(),
+      release: waiting.release,
       detail: "Standby: another instance has the store",
     });
   }

@@ -226,6 +226,8 @@ export interface ResolvedOptions {
   readonly dataDir: string;
   readonly publicUrl: string | undefined;
   readonly environment: string;
+  /** What `svc deploy` made this instance from. */
+  readonly release: string | undefined;
   readonly trustProxy: TrustProxy;
   readonly allowedOrigins: readonly string[];
   readonly apiPrefix: string;
@@ -450,6 +452,7 @@ export function resolveOptions(
     plugins: options.plugins,
     admin: options.admin ?? true,
     place: text(env, "SVC_PLACE"),
+    release: text(env, "SVC_RELEASE"),
     controller: text(env, "SVC_CONTROLLER"),
     leaseTimes: readLease(env),
     paused: options.paused ?? flag(env, "SERVICE_PAUSED") ?? false,

@@ -185,6 +185,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     answer: (request: Request) => service.fetch(request),
     clock: options.clock,
     uptime: () => state.uptime(),
+    release: state.release,
   };
 
   const service: Service = {

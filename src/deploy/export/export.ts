@@ -1,4 +1,4 @@
-import { CONTEXT } from "../config.ts";
+import { MARKS } from "../config.ts";
 import type { Deployment } from "../deployment.ts";
 import { DeployError } from "../errors.ts";
 import { prepare } from "../plan.ts";
@@ -22,8 +22,8 @@ export async function exportRelease(deployment: Deployment, format: string): Pro
       fix: `Formats of this platform: ${Object.keys(formats).join(", ")}`,
     });
   const { spec: planned, imageTag } = await prepare(deployment);
-  // The mark belongs to an image that svc has built and released itself.
-  const { [CONTEXT]: _, ...env } = planned.env;
+  // Marks belong to what svc has built and released itself.
+  const env = Object.fromEntries(Object.entries(planned.env).filter(([name]) => !MARKS.includes(name)));
   // Without a registry, a digest names an image of the target only.
   const image = session.push ? session.imageRef(imageTag) : planned.image;
   const spec = { ...planned, env, image };

@@ -24,7 +24,6 @@ export async function localStop(
     serviceName,
     fate: "its files are deleted when it is removed",
     accepted,
-    resumed: false,
     emit,
   });
   if (!(await consent(openWork)))

@@ -189,6 +189,17 @@ function secretArns(spec: ReleaseSpec, live: Service | undefined): Record<string
   return arns;
 }
 
+/** The versions of its secrets that a service was deployed with, as a hash: its references name none. */
+export function liveVersions(service: Service): string | undefined {
+  return imageConfiguration(service).RuntimeEnvironmentVariables?.[VERSIONS];
+}
+
+/** Those of the spec; undefined while one of them is not stored. */
+export function wantedVersions({ secrets }: Pick<ReleaseSpec, "secrets">): string | undefined {
+  const isStored = Object.values(secrets).every((ref) => ref !== undefined);
+  return isStored ? versionsOf(secrets)[VERSIONS] : undefined;
+}
+
 function versionsOf(secrets: Readonly<Record<string, SecretRef | undefined>>): Record<string, string> {
   const versions = Object.entries(secrets)
     .map(([name, ref]) => `${name}=${ref?.ref ?? ""}`)

@@ -5,11 +5,18 @@ import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
 import { planStorage } from "../aws/job-bucket.ts";
 import { findRole } from "../aws/roles.ts";
-import { listSecrets } from "../aws/secrets.ts";
 import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { domainChanges } from "../cloud/domain.ts";
-import { bucketRole, egressOf, ownRoles, toUnits, wantedConfiguration } from "./configuration.ts";
+import {
+  bucketRole,
+  egressOf,
+  liveVersions,
+  ownRoles,
+  toUnits,
+  wantedConfiguration,
+  wantedVersions,
+} from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { domainsOf } from "./domains.ts";
 import { hasWantedScaling, rangeText, wantedRange } from "./scaling.ts";
@@ -23,8 +30,6 @@ export async function planRelease(
   live?: Release,
 ): Promise<ResourceAction[]> {
   const service = await findOwnService(context);
-  const liveHashes: Record<string, string> = {};
-  for (const { name, hash } of await listSecrets(context)) if (hash !== undefined) liveHashes[name] = hash;
   const changes = service === undefined ? [] : settingChanges(context, spec, service);
   if (service !== undefined && context.target.labels !== undefined)
     changes.push(...labelChanges(context.target, tagMap(await listTags(context, service))));
@@ -39,7 +44,7 @@ export async function planRelease(
       ),
     )),
     ...(await planStorage(context, bucketRole(context, spec, service), spec, live)),
-    ...releaseActions({ serviceName, spec, live, liveHashes, changes }),
+    ...releaseActions({ serviceName, spec, live, changes }),
   ];
 }
 
@@ -63,6 +68,7 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Service): Fie
       egressOf(wanted.NetworkConfiguration ?? live.NetworkConfiguration),
     ],
     ["health_path", live.HealthCheckConfiguration?.Path, spec.healthPath],
+    ["secret_versions", liveVersions(live), wantedVersions(spec) ?? liveVersions(live)],
     ["auto_deployments", String(source?.AutoDeploymentsEnabled), "false"],
     ["paused", String(live.Status === "PAUSED"), "false"],
   ];

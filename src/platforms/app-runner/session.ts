@@ -7,7 +7,7 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
-import { dropSecrets, listSecrets, putSecrets, readSecret, referTo, secretCommand } from "../aws/secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, referTo, secretCommand } from "../aws/secrets.ts";
 import { domainUrl, withDomain } from "../cloud/domain.ts";
 import { bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
@@ -24,6 +24,7 @@ import { prepareRoles, releaseService } from "./release.ts";
 import { releaseOf, toRelease } from "./release-of.ts";
 import { pauseService, removeService } from "./remove.ts";
 import { rollbackService } from "./rollback.ts";
+import { readRunningSecret } from "./running-secret.ts";
 import { findOwnService } from "./services.ts";
 
 /** One target on App Runner. */
@@ -86,7 +87,7 @@ export async function openSession(
     scaleToZero: () => pauseService(context),
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
-    readSecret: (name) => readSecret(context, name),
+    readSecret: (name) => readRunningSecret(context, name),
     secretCommand: (name) => secretCommand(context, name),
     referTo: (name) => referTo(context, name),
     exports: {

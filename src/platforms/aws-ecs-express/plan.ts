@@ -5,7 +5,6 @@ import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
 import { planStorage } from "../aws/job-bucket.ts";
 import { findRole, roleArn } from "../aws/roles.ts";
-import { listSecrets } from "../aws/secrets.ts";
 import { tagMap } from "../aws/tags.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import {
@@ -28,8 +27,6 @@ export async function planRelease(
   live?: Release,
 ): Promise<ResourceAction[]> {
   const service = await findOwnService(context);
-  const liveHashes: Record<string, string> = {};
-  for (const { name, hash } of await listSecrets(context)) if (hash !== undefined) liveHashes[name] = hash;
   const active = service?.activeConfigurations?.[0];
   const { serviceName } = context.target;
   const execution = executionRole(context).name;
@@ -47,7 +44,6 @@ export async function planRelease(
       serviceName,
       spec,
       live,
-      liveHashes,
       changes: [
         ...(active === undefined ? [] : settingChanges(context, spec, active)),
         ...(service === undefined ? [] : labelChanges(context.target, tagMap(tagsOf(service)))),

@@ -19,6 +19,7 @@ export function releaseOf(service: Service, active: Configuration | undefined): 
     status: service.status?.statusCode ?? "UNKNOWN",
     env: plainEnv(container),
     secretNames: (container?.secrets ?? []).map(({ name }) => name),
+    secrets: Object.fromEntries((container?.secrets ?? []).map(({ name, valueFrom }) => [name, valueFrom])),
     resources: {
       cpu: active?.cpu ?? "",
       memory: active?.memory ?? "",

@@ -6,7 +6,7 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
-import { dropSecrets, listSecrets, putSecrets, readSecret, referTo, secretCommand } from "../aws/secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret, referTo, secretCommand, versionOf } from "../aws/secrets.ts";
 import { architectureOf, bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { expectedUrl } from "./context.ts";
@@ -70,7 +70,7 @@ export async function openSession(
     scaleToZero: async () => undefined,
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
-    readSecret: (name) => readSecret(context, name),
+    readSecret: (name, ref) => readSecret(context, name, versionOf(ref)),
     secretCommand: (name) => secretCommand(context, name),
     referTo: (name) => referTo(context, name),
     exports: {

@@ -4,7 +4,7 @@ import { CloudError } from "../cloud/cloud-error.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { isDenied } from "./aws.ts";
 import type { AwsContext } from "./aws-context.ts";
-import { toSecretRef } from "./secret-policy.ts";
+import { parseSecretRef, toSecretRef } from "./secret-policy.ts";
 import { type AwsTag, tagMap, tagsOf } from "./tags.ts";
 
 interface Secret {
@@ -50,8 +50,24 @@ export async function listSecrets(context: AwsContext): Promise<StoredSecret[]> 
   });
 }
 
-/** The value of a secret of this target, if the deploying user may read it. */
-export async function readSecret(context: AwsContext, name: string): Promise<string | undefined> {
+/** Which value of a secret is meant, in the words of Secrets Manager; without any, the current one. */
+export interface SecretVersion {
+  readonly VersionId?: string;
+  readonly VersionStage?: "AWSPREVIOUS";
+}
+
+/** That of a reference; one without a version is the current one. */
+export function versionOf(ref: string | undefined): SecretVersion {
+  const { version } = parseSecretRef(ref ?? "");
+  return version === "" ? {} : { VersionId: version };
+}
+
+/** A value of a secret of this target, if the deploying user may read it. */
+export async function readSecret(
+  context: AwsContext,
+  name: string,
+  which: SecretVersion = {},
+): Promise<string | undefined> {
   try {
     const secret = await describe(context, name);
     if (secret === undefined || !isOwn(tagMap(secret.Tags), context.target)) return undefined;
@@ -59,7 +75,7 @@ export async function readSecret(context: AwsContext, name: string): Promise<str
     const found = await context.aws.find<{ SecretString?: string }>(
       "secrets-manager",
       "GetSecretValue",
-      { SecretId: secret.ARN },
+      { SecretId: secret.ARN, ...which },
       MISSING,
     );
     return found?.SecretString;

@@ -28,8 +28,6 @@ export async function planRelease(
   const repository = await hasRepository(context);
   const secrets = await listSecrets(context);
   const service = await google.find<Service>("run", `/v2/${context.service}`);
-  const liveHashes: Record<string, string> = {};
-  for (const { name, hash } of secrets) if (hash !== undefined) liveHashes[name] = hash;
   const known = { ...spec, secrets: withStored(spec, secrets) };
   await checkDomain(context);
   await validate(context, known, service);
@@ -37,7 +35,7 @@ export async function planRelease(
   return [
     resourceAction("registry", REPOSITORY, repository, "Repository for images in Artifact Registry"),
     ...(await planStorage(context, spec, live)),
-    ...releaseActions({ serviceName: context.target.serviceName, spec, live, liveHashes, changes }),
+    ...releaseActions({ serviceName: context.target.serviceName, spec, live, changes }),
   ];
 }
 

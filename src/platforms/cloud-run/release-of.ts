@@ -1,7 +1,7 @@
 import type { Release } from "../../deploy/platform.ts";
 import type { Context } from "./context.ts";
 import type { Container, Revision, Service, ServiceScaling } from "./service-types.ts";
-import { plainEnv, secretEnv } from "./template.ts";
+import { plainEnv, secretRefs } from "./template.ts";
 import { servingRevision, shortName } from "./traffic.ts";
 
 /** What is serving users now, as a release. */
@@ -26,6 +26,7 @@ export function toRelease(
   revision: string,
   container: Container | undefined,
 ): Release {
+  const secrets = secretRefs(container, context.project);
   return {
     id: context.service,
     revision,
@@ -33,7 +34,8 @@ export function toRelease(
     url: publicUrl(context, service),
     status: statusOf(service),
     env: plainEnv(container),
-    secretNames: secretEnv(container),
+    secretNames: Object.keys(secrets),
+    secrets,
     resources: {
       cpu: container?.resources?.limits?.cpu ?? "1",
       memory: container?.resources?.limits?.memory ?? "512Mi",

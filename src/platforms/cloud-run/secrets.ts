@@ -32,10 +32,10 @@ export async function listSecrets(context: Context): Promise<StoredSecret[]> {
   });
 }
 
-/** The value of a secret of this target, if the deploying user may read it. */
-export async function readSecret(context: Context, name: string): Promise<string | undefined> {
+/** The value of a secret of this target, or that of one reference to it, if the deploying user may read it. */
+export async function readSecret(context: Context, name: string, ref?: string): Promise<string | undefined> {
   const stored = (await listSecrets(context)).find((secret) => secret.name === name);
-  return stored && readVersion(context, stored.ref);
+  return stored && readVersion(context, ref ?? stored.ref);
 }
 
 /** The command by which a person reads it. */

@@ -89,7 +89,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     scaleToZero: () => scaleToZero(context),
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
-    readSecret: (name) => readSecret(context, name),
+    readSecret: (name, ref) => readSecret(context, name, ref),
     secretCommand: (name) => secretCommand(context, name),
     referTo: (name) => referTo(context, name),
     exports: {

@@ -65,9 +65,16 @@ export function plainEnv(container: Container | undefined): Record<string, strin
   return plain;
 }
 
-/** Names of the variables that a container takes from secrets. */
-export function secretEnv(container: Container | undefined): string[] {
-  return (container?.env ?? []).filter((entry) => entry.valueSource?.secretKeyRef).map((entry) => entry.name);
+/** References of the secrets that a container takes variables from. */
+export function secretRefs(container: Container | undefined, project: string): Record<string, string> {
+  const refs: Record<string, string> = {};
+  for (const { name, valueSource } of container?.env ?? []) {
+    const ref = valueSource?.secretKeyRef;
+    if (ref === undefined) continue;
+    const id = ref.secret.split("/").at(-1);
+    refs[name] = `projects/${project}/secrets/${id}/versions/${ref.version ?? "latest"}`;
+  }
+  return refs;
 }
 
 function wantedEnv(spec: ReleaseSpec, live: readonly EnvVar[] = []): readonly EnvVar[] {

@@ -7,8 +7,6 @@ export interface ReleaseActionsInput {
   readonly serviceName: string;
   readonly spec: ReleaseSpec;
   readonly live: Release | undefined;
-  /** Keyed hashes of the secrets as the platform stores them. */
-  readonly liveHashes: Readonly<Record<string, string>>;
   /** Changes to the service beyond image, variables and secrets. */
   readonly changes?: readonly FieldChange[];
   readonly cost?: string | undefined;
@@ -19,8 +17,8 @@ export interface ReleaseActionsInput {
  * engine.
  */
 export function releaseActions(input: ReleaseActionsInput): ResourceAction[] {
-  const { serviceName, spec, live, liveHashes, changes = [], cost } = input;
-  const all = [...specChanges(spec, live, liveHashes), ...changes];
+  const { serviceName, spec, live, changes = [], cost } = input;
+  const all = [...specChanges(spec, live), ...changes];
   const verb = live === undefined ? "create" : all.length === 0 ? "noop" : "update";
   const actions: ResourceAction[] = [];
   for (const change of all)

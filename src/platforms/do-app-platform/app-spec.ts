@@ -68,8 +68,16 @@ export function plainEnv(service: AppService | undefined): Record<string, string
   return plain;
 }
 
-export function secretNames(service: AppService | undefined): string[] {
-  return (service?.envs ?? []).filter(({ type }) => type === "SECRET").map(({ key }) => key);
+/** References of the service's secrets by variable. */
+export function secretRefs(service: AppService | undefined): Record<string, string> {
+  const { hashes = {} } = readMarker(service?.envs) ?? {};
+  const secrets = (service?.envs ?? []).filter(({ type }) => type === "SECRET");
+  return Object.fromEntries(secrets.map(({ key }) => [key, secretRef(key, hashes[key])]));
+}
+
+/** App Platform numbers no versions of a secret: the keyed hash of a value tells it from others. */
+export function secretRef(name: string, hash: string | undefined): string {
+  return hash === undefined ? `env/${name}` : `env/${name}/${hash}`;
 }
 
 function wantedService(context: Context, spec: ReleaseSpec, live: AppService | undefined): AppService {

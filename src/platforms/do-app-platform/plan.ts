@@ -5,7 +5,7 @@ import type { Release, ReleaseSpec, StoredSecret } from "../../deploy/platform.t
 import type { FieldChange } from "../../deploy/spec-changes.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
-import { ownService, primaryDomain, secretNames, wantedAppSpec } from "./app-spec.ts";
+import { ownService, primaryDomain, secretRefs, wantedAppSpec } from "./app-spec.ts";
 import type { App, AppSpec } from "./app-types.ts";
 import { findOwnApp } from "./apps.ts";
 import type { Context } from "./context.ts";
@@ -15,9 +15,10 @@ import { readMarker } from "./marker.ts";
 export function storedSecrets(app: App | undefined): StoredSecret[] {
   const service = ownService(app?.spec);
   const hashes = readMarker(service?.envs)?.hashes ?? {};
-  return secretNames(service).map((name) => {
+  const refs = secretRefs(service);
+  return Object.entries(refs).map(([name, ref]) => {
     const hash = hashes[name];
-    return { name, ref: `env/${name}`, ...(hash === undefined ? {} : { hash }) };
+    return { name, ref, ...(hash === undefined ? {} : { hash }) };
   });
 }
 
@@ -28,14 +29,12 @@ export async function planRelease(
   live?: Release,
 ): Promise<ResourceAction[]> {
   const app = await findOwnApp(context);
-  const liveHashes: Record<string, string> = {};
-  for (const { name, hash } of storedSecrets(app)) if (hash !== undefined) liveHashes[name] = hash;
   const wanted = wantedAppSpec(context, spec, app?.spec);
   const changes = app === undefined ? [] : settingChanges(app.spec, wanted);
   const { registry, target } = context;
   return [
     resourceAction("registry", registry.name, registry.exists, "Container registry of the account"),
-    ...releaseActions({ serviceName: target.serviceName, spec, live, liveHashes, changes }),
+    ...releaseActions({ serviceName: target.serviceName, spec, live, changes }),
   ];
 }
 

@@ -1,5 +1,5 @@
 import type { Release } from "../../deploy/platform.ts";
-import { ownService, plainEnv, primaryDomain, secretNames } from "./app-spec.ts";
+import { ownService, plainEnv, primaryDomain, secretRefs } from "./app-spec.ts";
 import type { App, AppService, Deployment } from "./app-types.ts";
 import type { Context } from "./context.ts";
 import { REGISTRY_HOST } from "./registry.ts";
@@ -11,6 +11,7 @@ export function activeRelease(context: Context, app: App): Release {
 
 export function toRelease(context: Context, app: App, deployment: Deployment | undefined): Release {
   const service = ownService(deployment?.spec ?? app.spec);
+  const secrets = secretRefs(service);
   return {
     id: app.id,
     revision: deployment?.id,
@@ -18,7 +19,8 @@ export function toRelease(context: Context, app: App, deployment: Deployment | u
     url: (pendingDomain(app) ? app.default_ingress : app.live_url || app.default_ingress)?.replace(/\/$/, ""),
     status: statusOf(app),
     env: plainEnv(service),
-    secretNames: secretNames(service),
+    secretNames: Object.keys(secrets),
+    secrets,
     resources: { ...sizeOf(service), instances: instancesOf(service) },
     data: { deployment: deployment?.id ?? null },
   };

@@ -1,5 +1,6 @@
 import type { DeployTarget, PlatformSession, SecretRef } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
+import { secretRef } from "./app-spec.ts";
 import { findOwnApp, listApps } from "./apps.ts";
 import type { Context } from "./context.ts";
 import { findToken } from "./credentials.ts";
@@ -66,7 +67,7 @@ export async function openSession(
       for (const [name, value] of Object.entries(values)) {
         tools.redact(value.value);
         context.given.set(name, value);
-        refs[name] = { name, ref: `env/${name}` };
+        refs[name] = { name, ref: secretRef(name, value.hash) };
       }
       return refs;
     },

@@ -86,6 +86,7 @@ export function toRelease(
     status: restarts === 0 ? state : `${state}, restarted ${restarts === 1 ? "once" : `${restarts} times`}`,
     env: record.env,
     secretNames: Object.keys(record.secrets),
+    secrets: record.secrets,
     resources: { cpu: record.cpus ?? "no limit", memory: record.memory ?? "no limit", instances: "1" },
     data: { record: text },
   };

@@ -56,7 +56,6 @@ export async function planRelease(
       serviceName,
       spec,
       live,
-      liveHashes: {},
       changes: [...settingChanges(settings, before), ...stopped],
     }),
   ];

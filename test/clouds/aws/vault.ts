@@ -28,8 +28,14 @@ export function secretsApi(state: AwsState, operation: string, input: Json): Ans
       "Message",
     );
   if (operation === "GetSecretValue") {
-    const value = { VersionId: secret.current, SecretString: secret.versions.get(secret.current) };
-    return ok({ ARN: secret.arn, Name: secret.name, ...value, VersionStages: ["AWSCURRENT"] });
+    const older = [...secret.versions.keys()].filter((id) => id !== secret.current);
+    const asked = input.VersionStage === "AWSPREVIOUS" ? older.at(-1) : (input.VersionId ?? secret.current);
+    const VersionId = String(asked);
+    const SecretString = secret.versions.get(VersionId);
+    if (SecretString === undefined)
+      return refuse("ResourceNotFoundException", "Secrets Manager can't find the specified secret value.");
+    const VersionStages = VersionId === secret.current ? ["AWSCURRENT"] : ["AWSPREVIOUS"];
+    return ok({ ARN: secret.arn, Name: secret.name, VersionId, SecretString, VersionStages });
   }
   if (operation === "PutSecretValue") return put(secret, input);
   if (operation === "TagResource") {

@@ -9,8 +9,14 @@ export interface LifeStep {
   readonly outcome: string;
   /** Whether an instance range and a domain are asked for. */
   readonly settings?: boolean;
+  /** Whether a larger machine is asked for. */
+  readonly larger?: boolean;
   /** The service's key, as the environment gives it. */
   readonly apiKey: string;
+  /** Other variables of the command. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Whether it is not killed. */
+  readonly spared?: boolean;
   edit?(site: Site): void;
 }
 
@@ -42,6 +48,41 @@ export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
     },
     { title: "rollback", command: "rollback", outcome: "done", apiKey: FIRST_KEY },
     { title: "down", command: "down", outcome: "done", apiKey: FIRST_KEY },
+  ],
+  // Its jobs are in files that do not last, and each step changes one thing.
+  rotating: [
+    {
+      title: "up",
+      command: "up",
+      outcome: "done",
+      apiKey: FIRST_KEY,
+      env: { PAY_TOKEN: "token-one" },
+      spared: true,
+      edit: (site) => site.write("deploy.yaml", "secrets: { PAY_TOKEN: }\n"),
+    },
+    {
+      title: "up with a changed secret",
+      command: "up",
+      outcome: "done",
+      apiKey: FIRST_KEY,
+      env: { PAY_TOKEN: "token-two" },
+    },
+    {
+      title: "up with a changed API key",
+      command: "up",
+      outcome: "done",
+      apiKey: SECOND_KEY,
+      // Only where the vault cannot be read is it needed.
+      env: { PAY_TOKEN: "token-two", PREVIOUS_WHERE_NEEDED: FIRST_KEY },
+    },
+    {
+      title: "up with a larger machine",
+      command: "up",
+      outcome: "done",
+      apiKey: SECOND_KEY,
+      env: { PAY_TOKEN: "token-two" },
+      larger: true,
+    },
   ],
   short: [
     { title: "up", command: "up", outcome: "done", apiKey: FIRST_KEY },
@@ -99,4 +140,12 @@ export const SETTINGS: Readonly<Record<string, Readonly<Record<string, unknown>>
   },
   "aws-app-runner": { minInstances: 1, maxInstances: 3, domain: "agents.example.com" },
   "aws-ecs-express": { minInstances: 1, maxInstances: 3 },
+};
+
+/** A larger machine than the default one, in the words of each platform. */
+export const LARGER: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  "cloud-run": { memory: "1Gi" },
+  "do-app-platform": { size: "apps-s-1vcpu-1gb" },
+  "aws-app-runner": { memory: "4096" },
+  "aws-ecs-express": { memory: "1024" },
 };

@@ -114,6 +114,7 @@ const IDS = [
   /(?<=autoscalingconfiguration\/svc-[0-9a-f]+-\d+-\d+\/\d+\/)\d+/,
   /\d{10}(?=\.[a-z0-9-]+\.awsapprunner)/,
   /(?<=SVC_SECRET_VERSIONS": ")[0-9a-f]{16}/,
+  /(?<=")[0-9a-f]{16}-[0-9a-f]{16}(?=")/,
 ];
 
 /**

@@ -14,6 +14,8 @@ const ServiceHealthSchema = v.object({
   version: v.string(),
   /** Seconds. */
   uptime: v.number(),
+  /** What `svc deploy` made this instance from: its variable `SVC_RELEASE`. */
+  release: v.optional(v.string()),
   /** Whether this instance has run its probe job, where several share the store: until then it is `unhealthy`. */
   probe: v.optional(v.picklist(["pending", "done"])),
   /** Where backups of the store are made: when the last one was, and the seconds since then. */
@@ -82,6 +84,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
             timestamp: clock().toISOString(),
             version: VERSION,
             uptime: state.uptime(),
+            release: state.release,
             probe: runner.probe,
             backup: backup && { last_at: backup.last?.made_at ?? null, lag: backup.lag },
             storage: shipping && describeShipping(shipping),
