@@ -38,8 +38,10 @@ export interface DeployOptions {
   readonly baseImage?: string | undefined;
   /** Debian packages of the image, separated by spaces. */
   readonly apt?: string | undefined;
-  /** Continue even if jobs and cases in the service's files will be lost. */
+  /** Continue even if jobs that are open now will be lost. */
   readonly acceptDataLoss: boolean;
+  /** Deploy to prod even if jobs are in files of a disk that does not last. */
+  readonly acceptEphemeralDisk?: boolean | undefined;
   /**
    * Whether open jobs stop the deployment that the new code does not fit, and those of which that is not known: both, only
    * the former (`unchecked`), or none (`ok`). @default "stop"

@@ -273,20 +273,25 @@ function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Fin
 }
 
 /** What will be lost on a platform without a persistent disk. */
-export function diskFindings({ platform, target, options }: Deployment, store: JobStore): Finding[] {
+export function diskFindings({ platform, target, options, config }: Deployment, store: JobStore): Finding[] {
   if (!platform.ephemeralDisk || store !== "file") return [];
   const lost = "jobs, cases and a key that the service generated for itself are lost";
   const fix = `Store them in a bucket (--storage) or in Postgres (the secret ${DATABASE_URL}); docs/deploy.md shows how`;
   const message = `${platform.name} wipes the service's files: at each deployment, restart and scale-down ${lost}`;
-  if (target.environment === "prod" && !options.acceptDataLoss)
+  const isAccepted = options.acceptEphemeralDisk === true || config.store === "file";
+  if (target.environment === "prod" && !isAccepted) {
+    const other = options.acceptDataLoss
+      ? "; --accept-data-loss accepts only the loss of jobs that are open now, and is not needed where there are none"
+      : "";
     return [
       {
         level: "error",
         subject: "Disk",
         message,
-        fix: `${fix}. Or add --accept-data-loss to deploy anyway`,
+        fix: `${fix}. Or deploy anyway: "store: file" in deploy.yaml, or --accept-ephemeral-disk${other}`,
       },
     ];
+  }
   return [{ level: "warning", subject: "Disk", message, fix }];
 }
 

@@ -92,6 +92,25 @@ describe("a service with open jobs on an ephemeral disk", () => {
     expect(serving(at)).toBe("r1");
   });
 
+  it.each([
+    ["by an option", { acceptEphemeralDisk: true }, ""],
+    ["by deploy.yaml", {}, "store: file\n"],
+  ])("is not replaced in prod either, where its disk was accepted %s", async (_, options, store) => {
+    const at = await stage({ predictable: true, ephemeralDisk: true });
+    writeAll(at.cwd, { "deploy.yaml": `platform: memory\nname: hello\n${store}` });
+    const prod = { env: "prod", ...options };
+    await deploy(at, prod);
+    writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
+    at.world.change((world) =>
+      Object.assign(world, { jobs: { "hello-prod": [{ job_id: "asking-1", status: "awaiting" }] } }),
+    );
+
+    await expect(deploy(at, prod)).rejects.toMatchObject({ code: "open_work", exitCode: 7 });
+    await deploy(at, { ...prod, acceptDataLoss: true });
+
+    expect(at.world.read().services["hello-prod"]?.serving).toBe("r2");
+  });
+
   it("counts as busy if it cannot be reached", async () => {
     const at = await busy({ readable: false });
     end(at);

@@ -420,18 +420,23 @@ describe("deploying to a platform", () => {
     });
   });
 
-  it("an ephemeral disk is warned about, and refused for prod without the flag", async () => {
+  it("an ephemeral disk is warned about, and refused for prod without a consent of its own", async () => {
     const at = await stage({ ephemeralDisk: true });
     const prod = { env: "prod", generateApiKey: true };
 
     await deploy(at, { generateApiKey: true });
     const error = await failure(deploy(at, prod));
-    const accepted = await deploy(at, { ...prod, acceptDataLoss: true });
+    const earlier = await failure(deploy(at, { ...prod, acceptDataLoss: true }));
+    const accepted = await deploy(at, { ...prod, acceptEphemeralDisk: true });
 
     const warnings = at.events.flatMap((event) => (event.type === "notice" ? [event.message] : []));
     expect(warnings[0]).toMatch(/jobs, cases and a key/);
     expect(error.exitCode).toBe(5);
-    expect(error.fix).toMatch(/--accept-data-loss/);
+    expect(error.fix).toMatch(/"store: file" in deploy.yaml, or --accept-ephemeral-disk$/);
+    expect(earlier).toMatchObject({
+      exitCode: 5,
+      fix: expect.stringMatching(/--accept-ephemeral-disk; --accept-data-loss accepts only .* open now/),
+    });
     expect(accepted.result.success).toBe(true);
   });
 

@@ -42,9 +42,9 @@ export const TARGET_FLAGS = {
   projectId: SETTINGS.projectId,
 };
 
-/** Accepts the loss of what the service stores in files. */
+/** Accepts the loss of jobs that are open now. */
 export const ACCEPT_DATA_LOSS = {
-  acceptDataLoss: switchOff("continue even if open jobs, or data on the disk in prod, will be lost"),
+  acceptDataLoss: switchOff("continue even if jobs that are open now will be lost"),
 };
 
 /** What to run there. */
@@ -63,6 +63,9 @@ export const RELEASE_FLAGS = {
   baseImage: SETTINGS.baseImage,
   apt: SETTINGS.apt,
   ...ACCEPT_DATA_LOSS,
+  acceptEphemeralDisk: switchOff(
+    'let a service in prod keep its jobs on a disk that does not last, as "store: file" in deploy.yaml does',
+  ),
 };
 
 export const SOURCE_FLAGS = {

@@ -148,7 +148,8 @@ export async function openFrom(
 /** Options that are passed to the engine unchanged: those that deploy.yaml can have, and those of one command. */
 const OPTION_KEYS = [
   ...(Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]),
-  ...(["platform", "env", "image", "rollback", "acceptDataLoss"] as const),
+  ...(["platform", "env", "image", "rollback"] as const),
+  ...(["acceptDataLoss", "acceptEphemeralDisk"] as const),
   ...(["overwriteFiles", "heldJobs", "breakLock", "showApiKey"] as const),
 ] satisfies readonly (keyof DeployOptions)[];
 

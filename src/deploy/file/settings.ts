@@ -185,7 +185,7 @@ export const CONTENTS = {
     v.pipe(
       v.picklist(["file", "external"], 'must be "file" or "external"'),
       v.description(
-        'where jobs are stored without a database: "file" (the container\'s disk) or "external" (a store of your controller)',
+        'where jobs are stored without a database: "file" (the container\'s disk, also where it does not last) or "external" (a store of your controller)',
       ),
     ),
   ),
