@@ -79,7 +79,7 @@ export async function up(
   });
   const prepared = await prepare(deployment);
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
-  if (prepared.changes || resumed) guardKey(deployment, prepared);
+  if (prepared.changes || prepared.resumed) guardKey(deployment, prepared);
   const builds = !prepared.imageCurrent && deployment.options.imageRef === undefined;
   if (builds)
     await guardCode(deployment, {
@@ -92,7 +92,7 @@ export async function up(
   const given = prepared.imageCurrent ? undefined : deployment.options.imageRef;
   if (given !== undefined && !deployment.session.pull) await checkGivenImage(deployment, given);
   guard(deployment, prepared, prepared.openWork);
-  if (prepared.changes || resumed) await guardHeldJobs(deployment, prepared, checkJobs);
+  if (prepared.changes || prepared.resumed) await guardHeldJobs(deployment, prepared, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
   const idle = !prepared.changes && !prepared.resumed;
   const generated = Object.fromEntries(
