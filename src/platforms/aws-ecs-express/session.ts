@@ -6,7 +6,15 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
 import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
 import { readLock, takeLock } from "../aws/lock.ts";
-import { dropSecrets, listSecrets, putSecrets, readSecret, referTo, secretCommand, versionOf } from "../aws/secrets.ts";
+import {
+  dropSecrets,
+  listSecrets,
+  putSecrets,
+  readSecret,
+  referTo,
+  secretCommand,
+  versionOf,
+} from "../aws/secrets.ts";
 import { architectureOf, bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { expectedUrl } from "./context.ts";
