@@ -60,7 +60,7 @@ export const worker = {
       await job.step("throws", () => { throw new Error("no"); }, { timeout: "1h" }).catch(() => {});
       await job.step("again", ({ attempt }) => { if (attempt < 2) throw new Error("no"); }, { retries: 2, retryIf: () => true, backoff: { initial: "1ms" } });
       await item.step("of the case", () => n);
-      await item.update({ name: "told" });
+      await item.update({ name: "noted" });
       await job.sleep("1ms");
       await item.ask("which" + n, { question: "Which?", fields: [{ name: "text" }], deadline: "1ms", onTimeout: "default" });
       await job.waitFor("never", { deadline: "1ms" }).catch(() => {});
