@@ -12,5 +12,12 @@ export type {
 export { durableNode, runGraph } from "./ai/graph.ts";
 export type { LanguageModelLike } from "./ai/language-model.ts";
 export type { Durable, DurableOptions } from "./ai/options.ts";
-export type { Approval, DurableToolOptions } from "./ai/tools.ts";
+export type {
+  Approval,
+  DurableToolOptions,
+  NoUnknownOptions,
+  ToolWithOptions,
+  UnknownFunctionOption,
+  UnknownToolOption,
+} from "./ai/tool-options.ts";
 export { durableTools } from "./ai/tools.ts";

@@ -1,6 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import type { CaseHandle, JobHandle, StepOptions } from "../core/agents/run-context.ts";
+import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import type { AgentMethodFieldInput } from "../core/models/agent-method-field.ts";
 import { fromRecord, toRecord } from "./json-codec.ts";
 import { isJob } from "./tools.ts";
@@ -36,6 +37,8 @@ export interface RunGraphOptions {
   /** Passed to the graph. */
   readonly config?: NodeConfig & Readonly<Record<string, unknown>>;
 }
+
+const RUN_GRAPH_NAMES: NamesOf<RunGraphOptions> = { question: true, config: true };
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -108,8 +111,10 @@ export async function runGraph<Input, Output>(
   graph: GraphLike<Input, Output>,
   handle: CaseHandle | JobHandle,
   input: Input,
-  { question = readQuestion, config = {} }: RunGraphOptions = {},
+  options: RunGraphOptions = {},
 ): Promise<Output> {
+  refuseUnknown(options, RUN_GRAPH_NAMES, "runGraph");
+  const { question = readQuestion, config = {} } = options;
   const { interrupt } = await import("@langchain/langgraph");
   const run: GraphRun = { handle, interrupt, started: 0, nodes: new Map() };
   // What an earlier run of the job has left there does not count.

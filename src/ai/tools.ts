@@ -1,20 +1,15 @@
 import type { CaseHandle, JobHandle, StepInfo } from "../core/agents/run-context.ts";
-import type { MaybePromise } from "../core/base/maybe-promise.ts";
 import { fromRecord, toRecord } from "./json-codec.ts";
-
-/** Whether a person must approve a call: always, or by its input; a text is the question. */
-export type Approval = boolean | ((input: never) => MaybePromise<boolean | string>);
-
-/** What `durableTools` adds to a tool. */
-export interface DurableToolOptions {
-  /** A person approves each call before it is made; the question stays open for days if necessary. @default false */
-  readonly approval?: Approval;
-  /**
-   * Whether the tool makes steps, questions or children itself, with the job or case that it closes over: then its call is
-   * not a step. @default false
-   */
-  readonly steps?: boolean;
-}
+import {
+  type Approval,
+  checkFunctionTool,
+  checkTool,
+  type DurableToolOptions,
+  type NoUnknownOptions,
+  type ToolWithOptions,
+  type UnknownFunctionOption,
+  type UnknownToolOption,
+} from "./tool-options.ts";
 
 /** A tool of the AI SDK. */
 interface ToolLike {
@@ -40,11 +35,19 @@ type Execute = (input: unknown, details: CallDetails) => unknown;
  *   refund: { ...tool({ inputSchema, execute: ({ order }) => refund(order) }), approval: true },
  * });
  */
-export function durableTools<T extends Readonly<Record<string, object>>>(
+export function durableTools<T extends object>(
   handle: JobHandle | CaseHandle,
-  tools: T,
+  tools: readonly (T & DurableToolOptions)[],
+  ...refused: NoUnknownOptions<UnknownFunctionOption<T>>
+): T[];
+export function durableTools<
+  Inputs extends Readonly<Record<string, unknown>>,
+  T extends Readonly<Record<string, object>>,
+>(
+  handle: JobHandle | CaseHandle,
+  tools: { readonly [Name in keyof Inputs]: ToolWithOptions<Inputs[Name]> } & T,
+  ...refused: NoUnknownOptions<UnknownToolOption<T>>
 ): T;
-export function durableTools<T extends object>(handle: JobHandle | CaseHandle, tools: readonly T[]): T[];
 export function durableTools(
   handle: JobHandle | CaseHandle,
   tools: Readonly<Record<string, object>> | readonly object[],
@@ -63,11 +66,15 @@ function durableTool(
   tool: ToolLike & DurableToolOptions,
   approve: Approve,
 ): ToolLike {
+  checkTool(name, tool);
   const { approval, steps = false, needsApproval, ...rest } = tool;
   if (typeof tool.execute !== "function") return tool;
   const execute = tool.execute as Execute;
   const call: Execute = async (input, details) => {
-    const question = await questionOf(approval ?? (needsApproval as Approval | undefined), name, input);
+    // Either is enough: what the tool itself says is not overruled.
+    const question =
+      (await questionOf(approval, name, input)) ??
+      (await questionOf(needsApproval as Approval | undefined, name, input, details));
     if (question !== undefined) {
       const refusal = await approve(name, details.toolCallId, question);
       if (refusal !== undefined) return refusal;
@@ -96,14 +103,16 @@ interface FunctionCallDetails {
 }
 
 function functionTool(handle: JobHandle | CaseHandle, tool: FunctionToolLike, approve: Approve): object {
+  checkFunctionTool(tool);
   if (tool.type !== "function" || typeof tool.invoke !== "function") return tool;
   const { approval, steps = false, ...rest } = tool;
   const { name } = tool;
   const invoke: FunctionToolLike["invoke"] = async (context, text, details = {}) => {
     const input = parse(text);
     const callId = details.toolCall?.callId ?? text;
-    const isAsked = approval ?? (await tool.needsApproval?.(context, input, callId));
-    const question = await questionOf(isAsked, name, input);
+    const question =
+      (await questionOf(approval, name, input)) ??
+      (await questionOf(await tool.needsApproval?.(context, input, callId), name, input));
     const refusal = question === undefined ? undefined : await approve(name, callId, question);
     if (refusal !== undefined) return refusal;
     if (steps) return tool.invoke(context, text, details);
@@ -137,15 +146,31 @@ export async function runTool(
   return fromRecord(made);
 }
 
-/** The question that a person must answer before a call; none where no approval is needed. */
-export async function questionOf(
+/** The question that a person must answer before a call; none where no approval is needed. Throws if that is not said. */
+async function questionOf(
   approval: Approval | undefined,
   name: string,
-  input: unknown,
+  ...given: readonly [input: unknown, details?: unknown]
 ): Promise<string | undefined> {
-  const asks = typeof approval === "function" ? await approval(input as never) : approval;
-  if (asks === undefined || asks === false) return undefined;
-  return typeof asks === "string" ? asks : `Allow "${name}" with ${JSON.stringify(input)}?`;
+  if (approval === undefined) return undefined;
+  const asks: unknown =
+    typeof approval === "function"
+      ? await (approval as (...given: unknown[]) => unknown)(...given)
+      : approval;
+  if (asks === false) return undefined;
+  if (asks === true) return `Allow "${name}" with ${JSON.stringify(given[0])}?`;
+  if (typeof asks === "string" && asks.trim() !== "") return asks;
+  throw new TypeError(
+    `The approval of the tool "${name}" gave ${describe(asks)}, so it was not called: return true, false, or the question as text`,
+  );
+}
+
+function describe(value: unknown): string {
+  return value === undefined
+    ? "nothing"
+    : typeof value === "string"
+      ? "empty text"
+      : `a value of type ${typeof value}`;
 }
 
 const FIELDS = [

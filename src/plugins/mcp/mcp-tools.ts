@@ -2,6 +2,7 @@ import type * as Sdk from "@modelcontextprotocol/client";
 import { NonRetryableError } from "../../core/agents/retry-errors.ts";
 import type { CaseHandle, JobHandle, StepOptions } from "../../core/agents/run-context.ts";
 import { OptionsError } from "../../core/base/check-options.ts";
+import { type NamesOf, refuseUnknown } from "../../core/base/refuse-unknown.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 
 /** What a repeated call has, so that a server can recognize it. */
@@ -17,6 +18,8 @@ export interface McpToolsOptions {
   /** Sends the requests. @default the global `fetch` */
   readonly fetch?: typeof fetch;
 }
+
+const NAMES: NamesOf<McpToolsOptions> = { headers: true, fetch: true };
 
 /** What has steps: a job or a case. */
 export type StepScope = Pick<JobHandle | CaseHandle, "step">;
@@ -62,7 +65,9 @@ type Listed = Pick<McpTool, "name" | "description" | "inputSchema">;
  * const files = mcpTools("https://files.example.com/mcp", { headers: () => ({ authorization: `Bearer ${token()}` }) });
  * const found = await files.call(job, "search", { query: "contract" }, { retries: 3 });
  */
-export function mcpTools(url: string | URL, { headers = {}, fetch }: McpToolsOptions = {}): McpTools {
+export function mcpTools(url: string | URL, options: McpToolsOptions = {}): McpTools {
+  refuseUnknown(options, NAMES, "mcpTools");
+  const { headers = {}, fetch } = options;
   const address = new URL(url);
 
   const connected = async <T>(signal: AbortSignal, work: (client: Sdk.Client) => Promise<T>): Promise<T> => {
