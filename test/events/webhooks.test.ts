@@ -136,3 +136,20 @@ it("a bad secret is refused at the start and not repeated", async () => {
     /secret of webhook "bad" must be whsec_(?!.*c2hvcnQ=)/,
   );
 });
+
+it("an option of a webhook that is not known is refused at the start, by the name that was meant", async () => {
+  const hook = {
+    name: "billing",
+    url: "https://billing.example.com",
+    secret: "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+  };
+  const start = (given: object) =>
+    testServer({ agents: [greeter], plugins: [webhooks({ webhooks: [given as typeof hook] })] });
+
+  await expect(start({ ...hook, type: ["agent.job.end"] })).rejects.toThrow(
+    'Webhook "billing": type is not known: did you mean types?',
+  );
+  await expect(start({ ...hook, allowPrivate: true })).rejects.toThrow(
+    'Webhook "billing": allowPrivate is not known here, only name, url, secret, types',
+  );
+});

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { unknownMembers } from "../../core/base/unknown-members.ts";
 import type { DeliveryTarget, NewEvent } from "../../core/delivery/events.ts";
 import { createGuardedFetch, type Resolve } from "../../core/delivery/guarded-post.ts";
 import { postJson } from "../../core/delivery/post-json.ts";
@@ -76,6 +77,8 @@ function createTarget(
 }
 
 function checkWebhook(input: WebhookOptions): WebhookOptions {
+  const [unknown] = unknownMembers(WebhookSchema, input);
+  if (unknown) throw new PluginError(`Webhook "${input.name}": ${unknown.path} ${unknown.problem}`);
   const result = v.safeParse(WebhookSchema, input);
   if (result.success) return result.output;
   const [issue] = result.issues;
