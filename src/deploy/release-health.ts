@@ -26,11 +26,17 @@ export function isWell({ status, endpoint }: HealthCheckResult): boolean {
   return status === "healthy" || (status === "unknown" && endpoint === null);
 }
 
+/** What a release replaces: the mark of the one before, and the time since when it is replaced. */
+export interface Replaced {
+  readonly mark: string | undefined;
+  readonly startedAt: Date;
+}
+
 /** Waits until a release is healthy, for at most this many seconds. */
 export async function releaseHealth(
   deployment: Deployment,
   release: Release,
-  startedAfter: Date | undefined,
+  replaced: Replaced | undefined,
   seconds: number,
 ): Promise<HealthCheckResult> {
   const { session, tools, polling } = deployment;
@@ -42,13 +48,15 @@ export async function releaseHealth(
   const blocked = await session.probeBlocked?.();
   if (blocked !== undefined) return checkedElsewhere(deployment, blocked);
   const headers = await session.probeHeaders?.();
+  const mark = release.env?.[RELEASE];
   const firstWait = Math.min(polling.firstWait ?? 30, seconds / 3);
   return waitHealthy({
     tools,
     endpoints: [`${base.replace(/\/$/, "")}${HEALTH_PATH}`],
-    mark: release.env?.[RELEASE],
+    // Where only settings of the platform or the public URL differ, both have one mark: the age of the process tells.
+    mark: mark === replaced?.mark ? undefined : mark,
     // The address of one revision leads to no other one.
-    startedAfter: release.probeUrl === undefined ? startedAfter : undefined,
+    startedAfter: release.probeUrl === undefined ? replaced?.startedAt : undefined,
     needsProbe: storeOf(release) === "database",
     firstWait,
     interval: polling.interval ?? 5,

@@ -221,9 +221,10 @@ async function replace(deployment: Deployment, next: Replacement): Promise<Done>
     return recover(deployment, error, recovery);
   }
   const isNew = release.revision === undefined || release.revision !== prepared.live?.revision;
+  const replaced = isNew ? { mark: prepared.live?.env?.[RELEASE], startedAt } : undefined;
   const remaining = Math.max(1, (until - tools.now().getTime()) / 1000);
   const health = await step(emit, "health", async ({ note }) => {
-    const result = await releaseHealth(deployment, release, isNew ? startedAt : undefined, remaining);
+    const result = await releaseHealth(deployment, release, replaced, remaining);
     note(
       result.status_code !== null && isWell(result)
         ? `200, ${result.response_time} s`

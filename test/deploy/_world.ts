@@ -32,7 +32,10 @@ export interface World {
   readonly images: Record<string, string>;
   /** Every call that changed something, in order. */
   readonly calls: string[];
-  /** What goes wrong, by call: `fail`, `fail-after` (it happens, then the answer is lost), `hang`, `slow`. */
+  /**
+   * What goes wrong, by call: `fail`, `fail-after` (it happens, then the answer is lost), `hang`, `slow`. With `previous`
+   * for `health`, the process of the release before still responds.
+   */
   readonly faults: Record<string, string>;
   readonly locks: Record<string, string>;
   /** Jobs that have not ended, by service. */
@@ -98,15 +101,18 @@ export async function serveWorld(
       response.writeHead(200).end(revision.name);
       return;
     }
-    const sick = revision.env.SICK ?? "";
+    const { health } = world.read().faults;
+    const before = health === "previous" && wanted === undefined ? service.revisions.at(-2) : undefined;
+    const responding = before ?? revision;
+    const sick = responding.env.SICK ?? "";
     if (sick === "500") response.writeHead(500).end("boom");
     else if (sick === "word") response.writeHead(200).end("hello");
     else {
       const status = sick === "status" ? "unhealthy" : "healthy";
-      const uptime = sick === "old" ? 99999 : (Date.now() - revision.madeAt) / 1000;
-      const probe = revision.secrets.SERVICE_DATABASE_URL && !sick ? { probe: "done" } : {};
+      const uptime = sick === "old" ? 99999 : (Date.now() - responding.madeAt) / 1000;
+      const probe = responding.secrets.SERVICE_DATABASE_URL && !sick ? { probe: "done" } : {};
       const marks: Record<string, string | undefined> = { old: undefined, other: "of-another-release" };
-      const release = sick in marks ? marks[sick] : revision.env.SVC_RELEASE;
+      const release = sick in marks ? marks[sick] : responding.env.SVC_RELEASE;
       const body = {
         status,
         timestamp: new Date().toISOString(),

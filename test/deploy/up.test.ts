@@ -192,6 +192,26 @@ describe("deploying to a platform", () => {
     },
   );
 
+  it.each([
+    ["variables", { GREETING: "other" }, {}],
+    ["the public URL alone", {}, { publicUrl: "https://agents.example.com" }],
+  ])(
+    "the process of the previous release is not the new one, where they differ in %s",
+    async (_, variables, options) => {
+      const at = await stage();
+      await deploy(at);
+      at.world.change(({ services, faults }) => {
+        for (const one of services["hello-dev"]!.revisions) Object.assign(one, { madeAt: Date.now() - 60_000 });
+        faults.health = "previous";
+      });
+      writeAll(at.cwd, { "deploy.yaml": JSON.stringify({ variables }) });
+
+      const error = await failure(deploy(at, options));
+
+      expect(error).toMatchObject({ code: "rolled_back", detail: expect.stringContaining("still responds") });
+    },
+  );
+
   it("deploys again after a rollback, to the newest release", async () => {
     const at = await stage();
     await deploy(at);
