@@ -92,7 +92,9 @@ export async function up(
   const given = prepared.imageCurrent ? undefined : deployment.options.imageRef;
   if (given !== undefined && !deployment.session.pull) await checkGivenImage(deployment, given);
   guard(deployment, prepared, prepared.openWork);
-  if (prepared.changes || prepared.resumed) await guardHeldJobs(deployment, prepared, checkJobs);
+  // Jobs of which the loss was accepted do not continue, under whatever code.
+  if ((prepared.changes || prepared.resumed) && prepared.openWork === undefined)
+    await guardHeldJobs(deployment, prepared, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
   const idle = !prepared.changes && !prepared.resumed;
   const generated = Object.fromEntries(

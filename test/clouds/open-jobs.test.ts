@@ -67,7 +67,7 @@ describe("svc deploy up over open jobs", () => {
     await using site = await openUserSite(flow, project, { containers: false });
     const { user, cloud, visit } = site;
     const up = async (args: readonly string[] = [], env: Record<string, string> = {}) => {
-      const target = ["--platform", flow.name, "--name", site.name, "--yes", "--accept-data-loss"];
+      const target = ["--platform", flow.name, "--name", site.name, "--yes"];
       return user.svc(["deploy", "up", ...target, ...args], env);
     };
     const write = async (text: string, message: string) => {
@@ -75,6 +75,8 @@ describe("svc deploy up over open jobs", () => {
       await commit(user.cwd, message);
     };
 
+    // A store that outlasts releases: jobs on a disk that does not are lost, whatever the code.
+    user.write("deploy.yaml", "store: external\n");
     await write(
       controller(() => false, "1.0.0"),
       "as it was",

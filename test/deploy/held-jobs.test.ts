@@ -85,6 +85,21 @@ describe("the open jobs of the live service", () => {
     expect(warnings(at)).toContainEqual(expect.stringContaining("as accepted by --held-jobs ok"));
   });
 
+  it("are not checked where their loss with the disk was accepted", async () => {
+    const at = await stage({ ephemeralDisk: true });
+    await deploy(at, FITS);
+    const jobs = { "hello-dev": [{ job_id: "one", status: "awaiting" }] };
+    at.world.change((world) => Object.assign(world, { jobs }));
+    writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
+    const before = serving(at);
+
+    await expect(deploy(at, HELD)).rejects.toMatchObject({ code: "open_work", exitCode: 7 });
+    const asked = await deploy(at, HELD, { acceptDataLoss: true });
+
+    expect(asked).toEqual([]);
+    expect(serving(at)).not.toEqual(before);
+  });
+
   it.each([
     ["could not be checked", UNKNOWN, "the code cannot be loaded"],
     ["could not all be judged", UNSURE, 'two: unsure: The handler has not made step "fetch"'],
