@@ -201,7 +201,8 @@ describe("deploying to a platform", () => {
       const at = await stage();
       await deploy(at);
       at.world.change(({ services, faults }) => {
-        for (const one of services["hello-dev"]!.revisions) Object.assign(one, { madeAt: Date.now() - 60_000 });
+        for (const one of services["hello-dev"]!.revisions)
+          Object.assign(one, { madeAt: Date.now() - 60_000 });
         faults.health = "previous";
       });
       writeAll(at.cwd, { "deploy.yaml": JSON.stringify({ variables }) });
