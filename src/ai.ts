@@ -15,9 +15,13 @@ export type { Durable, DurableOptions } from "./ai/options.ts";
 export type {
   Approval,
   DurableToolOptions,
+  FunctionToolName,
   NoUnknownOptions,
+  ToolName,
   ToolWithOptions,
   UnknownFunctionOption,
+  UnknownToolName,
   UnknownToolOption,
+  UnlistedToolName,
 } from "./ai/tool-options.ts";
 export { durableTools } from "./ai/tools.ts";

@@ -3,7 +3,7 @@
 export type { AcceptedEnvelopes } from "./core/agents/parameters.ts";
 export type { KeptStatus, RetentionOptions, RetentionPolicy } from "./core/agents/retention-policy.ts";
 export type { LogFormat, Logger, LogLevel } from "./core/base/log.ts";
-export type { StartTimer } from "./core/base/timer.ts";
+export type { StartTimer, TimerPurpose } from "./core/base/timer.ts";
 export type { TrustProxy } from "./core/http/clients.ts";
 export type { FetchHandler, HttpServer, Serve, ServeOptions } from "./core/http/serve.ts";
 export type { Account } from "./core/models/account.ts";

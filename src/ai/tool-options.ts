@@ -24,10 +24,11 @@ export interface ToolWithOptions<Input> extends DurableToolOptions<NoInfer<Input
 
 /** Names in tools that neither their library nor `durableTools` knows. */
 export type UnknownToolOption<Tools> = {
-  [Name in keyof Tools]: Tools[Name] extends infer Tool ? UnknownNames<Tool> : never;
+  [Name in keyof Tools]: Tools[Name] extends infer Tool ? UnknownToolName<Tool> : never;
 }[keyof Tools];
-type UnknownNames<Tool> = Tool extends unknown
-  ? Exclude<keyof Tool & string, ToolName | Unlisted | keyof DurableToolOptions>
+/** The same, of one tool. */
+export type UnknownToolName<Tool> = Tool extends unknown
+  ? Exclude<keyof Tool & string, ToolName | UnlistedToolName | keyof DurableToolOptions>
   : never;
 
 /** Refuses a call whose tools have unknown options: there is nothing to pass. */
@@ -37,7 +38,7 @@ export type NoUnknownOptions<Unknown extends string> = [Unknown] extends [never]
 
 /** The same, for a list of tools of the OpenAI Agents SDK; those that it hosts have options of their own. */
 export type UnknownFunctionOption<Tool> = Tool extends { readonly type: "function" }
-  ? Exclude<keyof Tool & string, FunctionToolName | Unlisted | keyof DurableToolOptions>
+  ? Exclude<keyof Tool & string, FunctionToolName | UnlistedToolName | keyof DurableToolOptions>
   : never;
 
 /** What tools of the AI SDK 5, 6 and 7 have. */
@@ -47,7 +48,8 @@ const TOOL_NAMES = [
   ...["toModelOutput", "onInputStart", "onInputDelta", "onInputAvailable", "supportsDeferredResults"],
   ...["isProviderExecuted", "sandbox"],
 ] as const;
-type ToolName = (typeof TOOL_NAMES)[number];
+/** A name that tools of the AI SDK have. */
+export type ToolName = (typeof TOOL_NAMES)[number];
 
 /** What function tools of the OpenAI Agents SDK have. */
 const FUNCTION_TOOL_NAMES = [
@@ -61,10 +63,11 @@ const FUNCTION_TOOL_NAMES = [
     "customDataExtractor",
   ],
 ] as const;
-type FunctionToolName = (typeof FUNCTION_TOOL_NAMES)[number];
+/** A name that function tools of the OpenAI Agents SDK have. */
+export type FunctionToolName = (typeof FUNCTION_TOOL_NAMES)[number];
 
 /** What libraries add for themselves, or to try it. */
-type Unlisted = `_${string}` | `experimental_${string}`;
+export type UnlistedToolName = `_${string}` | `experimental_${string}`;
 
 /** Throws if a tool has an option that would be without effect: a misspelled `approval` must not mean "allowed". */
 export function checkTool(name: string, tool: object): void {
