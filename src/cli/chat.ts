@@ -83,7 +83,6 @@ async function openThread(
     job_context: {
       ...{ workspace_id: "local", job_id: newJobId(), started_by: userName(context.env) },
       ...{ started_at: new Date().toISOString(), mission_id: "command-line", mission_name: slug },
-      job_instructions: { stop_on_error: false },
     },
   });
   return job.id;

@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "../core/base/log.ts";
 import type { Serve } from "../core/http/serve.ts";
@@ -8,7 +8,7 @@ import { LOGGER, RUNNER } from "../core/service/tokens.ts";
 import { banner } from "./banner.ts";
 import type { CliContext } from "./context.ts";
 import { guardProcess } from "./guard-process.ts";
-import { ADDRESS_FILE } from "./job/connection.ts";
+import { ADDRESS_FILE, LAST_ADDRESS_FILE } from "./job/connection.ts";
 import { listenForStop } from "./stop-signal.ts";
 
 /** Longest time between the signal and the end, milliseconds: platforms kill a process 10 s after SIGTERM. */
@@ -92,7 +92,7 @@ export async function runService(
   return end();
 }
 
-/** Tells commands on this machine where the service is; the result removes the file. */
+/** Tells commands on this machine where the service is; the result leaves only where it was. */
 export function writeAddress({ path, text }: AddressFile, log: Logger): () => void {
   try {
     mkdirSync(dirname(path), { recursive: true });
@@ -104,7 +104,7 @@ export function writeAddress({ path, text }: AddressFile, log: Logger): () => vo
   }
   return () => {
     try {
-      rmSync(path, { force: true });
+      renameSync(path, join(dirname(path), LAST_ADDRESS_FILE));
     } catch {
       // Commands find nobody there.
     }

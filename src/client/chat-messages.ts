@@ -11,6 +11,8 @@ export interface ShownMessage {
   readonly content: string;
   /** `sent` until the thread has taken it, `writing` while the answer is made, `failed` if it failed. */
   readonly status: "sent" | "done" | "writing" | "failed";
+  /** Why an answer failed. */
+  readonly error?: string;
   /** Of an answer: its case, with its steps and questions. */
   readonly turn?: Case;
 }
@@ -41,7 +43,8 @@ export function chatMessages(
     const answer = turn.final_delivery?.answer;
     const status = turn.status === "completed" ? "done" : turn.status === "failed" ? "failed" : "writing";
     const text = typeof answer === "string" ? answer : live.join("");
-    shown.push({ id: turn.id, role: "assistant", content: text, status, turn });
+    const error = status === "failed" ? turn.updates.findLast((update) => update.error)?.error : undefined;
+    shown.push({ id: turn.id, role: "assistant", content: text, status, ...(error && { error }), turn });
   }
   const known = new Set(taken.map(({ id }) => id));
   for (const { id, content } of sent)

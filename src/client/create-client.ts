@@ -3,7 +3,7 @@ import type { EntityStatus } from "../core/models/entity-status.ts";
 import type { Job } from "../core/models/job.ts";
 import type { JobContext } from "../core/models/job-context.ts";
 import type { JobInstructions } from "../core/models/job-instructions.ts";
-import type { JobResponse } from "../core/models/job-response.ts";
+import type { ListedJob } from "../core/models/listed-job.ts";
 import type { AgentAt, AgentsIn, JsonResult, SlugOf } from "./agent-types.ts";
 import { type ClientOptions, type Credential, Http, type RequestOptions, readJson } from "./http.ts";
 import { newId } from "./new-id.ts";
@@ -31,7 +31,7 @@ export interface ListOptions extends RequestOptions {
 /** A page of jobs. */
 export interface JobPage {
   /** Newest first. */
-  readonly items: readonly JobResponse[];
+  readonly items: readonly ListedJob[];
   /** How many there are on all pages. */
   readonly total: number;
 }
@@ -101,7 +101,7 @@ class ServiceClient {
     const jobs = slug === undefined ? "/jobs" : `/agents/${encodeURIComponent(slug)}/jobs`;
     const query = `limit=${limit}&skip=${skip}${status ? `&status=${status}` : ""}`;
     const response = await this.#http.send(`${jobs}?${query}`, { signal });
-    const items = await readJson<JobResponse[]>(response);
+    const items = await readJson<ListedJob[]>(response);
     return { items, total: Number(response.headers.get("x-total-count") ?? items.length) };
   }
 }

@@ -1,10 +1,17 @@
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { isLoopback } from "../../src/core/base/loopback.ts";
-import { project, svc } from "./_svc.ts";
+import { beginSvc, PROCESS_TIME, project, svc } from "./_svc.ts";
 
 const KEY = "prod-key-of-the-user-0123456789";
+const CONTROLLER = `
+import { createServer, defineAgent } from "agent-control-service";
+const hello = defineAgent({ name: "Hello", version: "1.0.0", methods: { job_start: { fields: [], run: () => "hello" } } });
+export default createServer({ agents: [hello] });
+`;
 const closers: (() => void)[] = [];
 
 afterEach(() => {
@@ -88,6 +95,25 @@ describe("the command line", () => {
 
     expect(code).toBe(1);
     expect(stderr).toContain("No service responds at http://svc.invalid:9");
+  });
+
+  it("names where the last service of the folder ran", { timeout: PROCESS_TIME }, async () => {
+    const cwd = await project({ "controller.ts": CONTROLLER });
+    const service = beginSvc(["start", "--port", "0"], { cwd });
+    await service.prints(/Press Ctrl-C to stop/);
+    const last = (await readFile(join(cwd, "data/address"), "utf8")).trim();
+    service.process.kill("SIGTERM");
+    await service.finished;
+
+    const env = { SERVICE_PORT: "9" };
+    const ended = await svc(["job", "list"], { cwd, env });
+    await writeFile(join(cwd, "data/address"), `${last}\n`);
+    const killed = await svc(["job", "list"], { cwd });
+
+    expect(ended.stderr).toContain("No service responds at http://127.0.0.1:9");
+    expect(ended.stderr).toContain(`The last service of this folder ran at ${last}.`);
+    expect(killed.stderr).toContain(`No service responds at ${last}`);
+    expect(killed.stderr).toContain("The last service of this folder ran there.");
   });
 });
 

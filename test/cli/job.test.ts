@@ -25,7 +25,7 @@ describe("svc job", { timeout: PROCESS_TIME }, () => {
     expect(end.stdout).toMatch(/"report": ".*invoice-audit-job-.*\.md"/);
 
     const list = await svc(["job", "list"], { cwd });
-    expect(list.stdout).toMatch(/^job-\w+\s+completed\s+60 invoices/m);
+    expect(list.stdout).toMatch(/^job-\w+\s+invoice-audit\s+completed\s+.*(now|ago)\s+60 invoices/m);
     const [job] = JSON.parse((await svc(["job", "list", "--json", "--limit", "1"], { cwd })).stdout);
     const shown = JSON.parse((await svc(["job", "show", job.job_id, "--json"], { cwd })).stdout);
     expect(shown).toMatchObject({ agent_name: "invoice-audit", status: "completed" });

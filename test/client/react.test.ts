@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { defineAgent, defineChat } from "agent-control-service";
+import { defineAgent, defineChat, NonRetryableError } from "agent-control-service";
 import { client, type TokenScope } from "agent-control-service/client";
 import { useJob } from "agent-control-service/client/react";
 import { type TestServer, testServer } from "agent-control-service/testing";
@@ -39,6 +39,7 @@ const talker = defineChat({
   version: "1.0.0",
   reply: ({ message, turn }) =>
     turn.step("answer", async ({ emit }) => {
+      if (message === "break") throw new NonRetryableError("The model is away");
       emit("You said ");
       await new Promise<void>((resolve) => {
         release = resolve;
@@ -60,7 +61,7 @@ function Chat() {
   const { messages, isAnswering, send } = useChat(service.job(id));
   (window.seen ??= []).push(isAnswering);
   return h("main", null,
-    h("p", { id: "messages" }, messages.map(({ role, content, status }) => [role, content, status].join(": ")).join(" | ")),
+    h("p", { id: "messages" }, messages.map(({ role, content, status, error }) => [role, error ?? content, status].join(": ")).join(" | ")),
     h("p", { id: "answering" }, String(isAnswering)),
     h("button", { onClick: () => send("and bye") }, "Send"));
 }
@@ -188,6 +189,21 @@ chromium.describe("useJob in a page of another origin", () => {
     await expect.poll(() => text("answering")).toBe("false");
     const seen = await page.evaluate<boolean[]>("window.seen");
     expect(seen.filter((one, at) => one !== seen[at - 1])).toEqual([false, true, false]);
+  });
+
+  it("shows why an answer failed, and the thread takes the next message", async () => {
+    const scopes: TokenScope[] = ["read", "stream", "message"];
+    const { page, text } = await open("talker", { message: "break" }, scopes, "/chat");
+    const failed = "user: break: done | assistant: The model is away: failed";
+    await expect.poll(() => text("messages")).toBe(failed);
+
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect.poll(() => text("messages")).toContain("assistant: You said : writing");
+    release();
+
+    await expect
+      .poll(() => text("messages"))
+      .toBe(`${failed} | user: and bye: done | assistant: You said and bye.: done`);
   });
 
   it("shows the end of a job, and of an answer, to those who may not read", async () => {

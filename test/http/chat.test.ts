@@ -153,6 +153,27 @@ describe("the official OpenAI client", () => {
     expect(contentOf(await say("thread-3", "and now"))).toBe("You said and now as number 2. ");
   });
 
+  it("gets another id with each answer, and the same one for a stream", async () => {
+    const request = (content: string, thread_id?: string) => ({
+      ...{ model: "parrot", messages: [user(content)] },
+      ...(thread_id !== undefined && { metadata: { thread_id } }),
+    });
+    const headers = { "idempotency-key": "same-answer" };
+    const alone = await client.chat.completions.create(request("a"));
+    const first = await client.chat.completions.create(request("b", "ids"));
+    const second = await client.chat.completions.create(request("c", "ids"), { headers });
+    const streamed = await client.chat.completions.create(
+      { ...request("c", "ids"), stream: true },
+      { headers },
+    );
+    const ids = new Set<string>();
+    for await (const { id } of streamed) ids.add(id);
+
+    expect(new Set([alone.id, first.id, second.id]).size).toBe(3);
+    expect([...ids]).toEqual([second.id]);
+    expect(alone.id).toContain((alone as { thread_id?: string }).thread_id!);
+  });
+
   it("is refused with a wrong key, and with what agents do not do", async () => {
     const wrong = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "wrong", maxRetries: 0 });
     const create = (more: object) =>
@@ -200,6 +221,34 @@ describe("a thread", () => {
     );
     expect(texts).toEqual(["You said hi as number 1. ", "You said bye as number 2. "]);
     expect((await send("native", { content: "still there?" })).status).toBe(409);
+  });
+
+  it("that a program has started survives an answer that failed", async () => {
+    await start("hurt", { message: "broken" });
+    const cases = async () => (await (await server.request("/jobs/hurt/cases")).json()) as Case[];
+    await expect.poll(async () => (await cases())[0]?.status).toBe("failed");
+
+    const sent = await send("hurt", { content: "and now" });
+
+    expect(sent.status).toBe(202);
+    await expect
+      .poll(async () => (await cases())[1]?.final_delivery?.answer)
+      .toBe("You said and now as number 2. ");
+  });
+
+  it("ends with an answer that failed where its agent says so", async () => {
+    const strict = defineChat({
+      ...{ name: "Strict", version: "1.0.0", instructions: { stop_on_error: true } },
+      reply: () => Promise.reject(new Error("The model is away")),
+    });
+    await using own = await testServer({ agents: [strict] });
+    const official = new OpenAI({ baseURL: `${own.url}/v1`, apiKey: own.key, maxRetries: 0 });
+    const request = { model: "strict", messages: [user("hi")], metadata: { thread_id: "strict-1" } };
+
+    await expect(official.chat.completions.create(request)).rejects.toThrow(/The model is away/);
+
+    const job = async () => (await (await own.request("/agents/strict/jobs/strict-1")).json()) as Job;
+    await expect.poll(async () => (await job()).status).toBe("failed");
   });
 
   it("continues after a restart with its history, and asks no model again", async () => {

@@ -34,6 +34,8 @@ export const CONNECTION_FLAGS = {
 
 /** File in the data folder with the address that the running service listens on. */
 export const ADDRESS_FILE = "address";
+/** Where the service that ended last was: for people, no command connects to it. */
+export const LAST_ADDRESS_FILE = "last-address";
 
 interface ConnectionFlags {
   readonly url?: string | undefined;
@@ -78,7 +80,9 @@ export async function connect(flags: ConnectionFlags, context: CliContext): Prom
   const isDev = protocol === "https:" && isLocal;
   const cert = isDev ? await readText(certificateFile(dataDir)) : undefined;
   const fetch = cert === undefined ? globalThis.fetch : createPinnedFetch(cert);
-  return new ServiceClient({ url, key, fetch });
+  const last =
+    named === undefined ? (found ?? (await readText(join(dataDir, LAST_ADDRESS_FILE)))) : undefined;
+  return new ServiceClient({ url, key, fetch, last });
 }
 
 async function readText(file: string): Promise<string | undefined> {

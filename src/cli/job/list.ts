@@ -1,7 +1,8 @@
 import * as v from "valibot";
 import { EntityStatusSchema } from "../../core/models/entity-status.ts";
 import { StopReasonSchema } from "../../core/models/job.ts";
-import type { JobResponse } from "../../core/models/job-response.ts";
+import type { ListedJob } from "../../core/models/listed-job.ts";
+import { formatRelative } from "../../plugins/admin/views/format.ts";
 import { defineCommand } from "../command.ts";
 import { renderTable } from "../table.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
@@ -39,14 +40,21 @@ export const list = defineCommand({
       ...(flags.stopReason && { stop_reason: flags.stopReason }),
     });
     const path = flags.agent ? `/agents/${encodeURIComponent(flags.agent)}/jobs` : "/jobs";
-    const jobs = await client.get<JobResponse[]>(`${path}?${query}`);
+    const jobs = await client.get<ListedJob[]>(`${path}?${query}`);
     if (flags.json) context.print(JSON.stringify(jobs, null, 2));
     else if (jobs.length === 0) context.print("No matching jobs. Start one: svc job start <agent>");
-    else context.print(renderTable(["job", "status", "message"], jobs.map(toRow), context.paint?.print));
+    else {
+      const now = new Date();
+      const rows = jobs.map((job) => toRow(job, now));
+      context.print(
+        renderTable(["job", "agent", "status", "created", "message"], rows, context.paint?.print),
+      );
+    }
     return 0;
   },
 });
 
-function toRow(job: JobResponse): string[] {
-  return [job.job_id, job.status, (job.error_message ?? job.message).split("\n")[0]!.slice(0, 100)];
+function toRow({ job_id, agent_name, status, created_at, ...job }: ListedJob, now: Date): string[] {
+  const message = (job.error_message ?? job.message).split("\n")[0]!.slice(0, 100);
+  return [job_id, agent_name, status, formatRelative(new Date(created_at), now), message];
 }

@@ -7,6 +7,8 @@ export interface ServiceClientOptions {
   readonly url: string;
   readonly key: string | undefined;
   readonly fetch: typeof globalThis.fetch;
+  /** Where the last service of this folder was: helps if there is none now. */
+  readonly last?: string | undefined;
 }
 
 /** The lines of what a service sends as a line of JSON for each value. Throws if the last one was cut off. */
@@ -39,10 +41,13 @@ export class ServiceClient {
   readonly #key: string | undefined;
   readonly #fetch: typeof globalThis.fetch;
 
-  constructor({ url, key, fetch }: ServiceClientOptions) {
+  readonly #last: string | undefined;
+
+  constructor({ url, key, fetch, last }: ServiceClientOptions) {
     this.url = url.replace(/\/+$/, "");
     this.#key = key;
     this.#fetch = fetch;
+    this.#last = last && URL.canParse(last) ? new URL(last).href.replace(/\/+$/, "") : undefined;
   }
 
   async get<T>(path: string): Promise<T> {
@@ -124,9 +129,14 @@ export class ServiceClient {
 
   #unreachable(cause: unknown): UnreachableError {
     return new UnreachableError(`No service responds at ${this.url}`, {
-      detail: "Start one with svc start, or set another URL with --url or SERVICE_URL.",
+      detail: `${this.#whereLast()}Start one with svc start, or set another URL with --url or SERVICE_URL.`,
       cause,
     });
+  }
+
+  #whereLast(): string {
+    if (this.#last === undefined) return "";
+    return `The last service of this folder ran ${this.#last === this.url ? "there" : `at ${this.#last}`}. `;
   }
 
   async #explain(response: Response): Promise<CliError> {

@@ -11,6 +11,11 @@ import { readJob } from "./follow-job.ts";
 import { listCases, readPages } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
 
+/** A person reads no more cases at once. */
+const MOST_CASES = 40;
+/** Nor a longer result. */
+const LONGEST_RESULT = 4000;
+
 /** `svc job show`: a job with its cases. */
 export const show = defineCommand({
   usage: "show <job>",
@@ -18,6 +23,10 @@ export const show = defineCommand({
   flags: v.object({
     calls: v.optional(
       v.pipe(v.boolean(), v.description("list its recorded calls, as svc job fork --from takes them")),
+      false,
+    ),
+    all: v.optional(
+      v.pipe(v.boolean(), v.description(`list all cases; without it, at most ${MOST_CASES}`)),
       false,
     ),
     ...CONNECTION_FLAGS,
@@ -38,18 +47,23 @@ export const show = defineCommand({
     const forked = await readPages<JobResponse>(client, `/jobs?forked_from=${job.id}&limit=1000`, 1000);
     const forks = forked.map(({ job_id }) => job_id);
     if (flags.json) context.print(JSON.stringify({ ...job, cases, forks, ...(calls && { calls }) }, null, 2));
-    else context.print(render(job, { cases, forks, calls }, context.paint?.print));
+    else {
+      const listed = flags.all ? cases : pickCases(cases);
+      context.print(render(job, { cases, listed, forks, calls }, context.paint?.print));
+    }
     return 0;
   },
 });
 
 interface Shown {
   readonly cases: readonly Case[];
+  /** Those that have a line. */
+  readonly listed: readonly Case[];
   readonly forks: readonly string[];
   readonly calls: readonly NamedCall[] | undefined;
 }
 
-function render(job: Job, { cases, forks, calls }: Shown, paint: Paint = PLAIN): string {
+function render(job: Job, { cases, listed, forks, calls }: Shown, paint: Paint = PLAIN): string {
   const status = paintStatus(paint, job.status);
   const facts: [string, string | null | undefined][] = [
     ["job", job.id],
@@ -62,15 +76,39 @@ function render(job: Job, { cases, forks, calls }: Shown, paint: Paint = PLAIN):
     ["forks", forks.length > 0 ? forks.join(", ") : null],
     ["cost", job.total_cost > 0 ? job.total_cost.toFixed(4) : null],
     ["error", job.error && paint("red", job.error)],
-    ["result", job.result === null ? null : JSON.stringify(job.result)],
+    ["result", job.result === null ? null : resultText(job)],
   ];
-  const rows = cases.map((item) => [item.id, item.status, item.total_cost.toFixed(4), item.name]);
+  const rows = listed.map((item) => [item.id, item.status, item.total_cost.toFixed(4), item.name]);
   return [
     ...facts.filter(([, value]) => value).map(([name, value]) => `${name.padEnd(9)} ${value}`),
     ...(rows.length > 0 ? ["", renderTable(["case", "status", "cost", "name"], rows, paint)] : []),
+    ...(listed.length < cases.length ? [countCases(cases, listed.length, job.id)] : []),
     ...(calls ? ["", renderTable(["line", "call"], calls.map(toRow), paint)] : []),
     ...cases.filter((item) => item.question).map(describeQuestion),
   ].join("\n");
+}
+
+/** Of many cases, first those that are not completed, which people look for; in the order in which they were opened. */
+function pickCases(cases: readonly Case[]): readonly Case[] {
+  if (cases.length <= MOST_CASES) return cases;
+  const [done, others] = [true, false].map((is) =>
+    cases.filter(({ status }) => (status === "completed") === is),
+  );
+  const picked = new Set([...others!, ...done!].slice(0, MOST_CASES));
+  return cases.filter((item) => picked.has(item));
+}
+
+function countCases(cases: readonly Case[], listed: number, jobId: string): string {
+  const counts = new Map<string, number>();
+  for (const { status } of cases) counts.set(status, (counts.get(status) ?? 0) + 1);
+  const text = [...counts].map(([status, count]) => `${count} ${status}`).join(", ");
+  return `${listed} of ${cases.length} cases (${text}). All of them: npx svc job show ${jobId} --all`;
+}
+
+function resultText({ id, result }: Job): string {
+  const text = JSON.stringify(result);
+  if (text.length <= LONGEST_RESULT) return text;
+  return `${text.slice(0, LONGEST_RESULT)}… (cut; all of it: npx svc job show ${id} --json)`;
 }
 
 function toRow({ name, line }: NamedCall): string[] {

@@ -46,7 +46,7 @@ export interface ChatDefinition<P extends readonly ParameterInput[]>
   readonly idle?: Duration;
   /**
    * Answers a message with text. As the handler of a job does, it makes steps: a model is called in one, which emits its
-   * tokens. If it throws, the turn has failed and the thread continues.
+   * tokens. If it throws, the turn has failed and the thread continues, unless `instructions` have `stop_on_error: true`.
    */
   reply(context: ReplyContext<ParameterValues<P>>): MaybePromise<string>;
 }
@@ -76,6 +76,8 @@ export function defineChat<const P extends readonly ParameterInput[] = readonly 
 }: ChatDefinition<P>): AgentDefinition & StartableAgent<ChatFields, TurnDelivery | undefined> {
   const definition = defineAgent({
     ...(agent as Omit<AgentDefinition, "methods" | "concurrency" | "rateLimit">),
+    // One failed answer does not end a thread, wherever that was started.
+    instructions: { stop_on_error: false, ...agent.instructions },
     methods: {
       job_start: {
         fields: ChatFieldsSchema,

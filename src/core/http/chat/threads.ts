@@ -79,7 +79,7 @@ export class Threads {
     });
   }
 
-  /** Starts a thread with a message. A failed answer does not end it. */
+  /** Starts a thread with a message. */
   async start(slug: string, fields: ChatFields, options: ThreadStart = {}): Promise<SentTurn> {
     return firstTurn(await this.#start(slug, fields, options));
   }
@@ -177,21 +177,12 @@ export class Threads {
       job_context: {
         ...(id !== undefined && { job_id: id }),
         ...(startedBy !== undefined && { started_by: startedBy }),
-        job_instructions: { ...NO_LIMITS, stop_on_error: fields.once ?? false },
       },
       job_fields: fields,
       ...(idempotencyKey !== undefined && { idempotencyKey }),
     });
   }
 }
-
-const NO_LIMITS = {
-  max_cases: null,
-  max_duration: null,
-  max_cost: null,
-  stop_on_warning: false,
-  job_start_time: null,
-};
 
 function firstTurn({ id, created_at }: StoredJob): SentTurn {
   return { jobId: id, after: 0, at: created_at };

@@ -4,6 +4,7 @@ import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
 import { JobSchema, type StoredJob } from "../../models/job.ts";
 import { FullStartContextSchema, StartContextSchema } from "../../models/job-context.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
+import { ListedJobSchema } from "../../models/listed-job.ts";
 import { EntityIdSchema, optional } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
 import { invalid } from "../check.ts";
@@ -74,7 +75,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       tag,
       params: AgentPathSchema,
       query: JobsQuerySchema,
-      responses: { 200: { description: "A page of jobs", schema: v.array(JobResponseSchema) } },
+      responses: { 200: { description: "A page of jobs", schema: v.array(ListedJobSchema) } },
       handler: ({ params, query, event }) =>
         listJobs({ jobs, runner }, { query, agent: agents.get(params.slug).slug, event }),
     }),

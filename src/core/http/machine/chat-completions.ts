@@ -171,7 +171,7 @@ async function complete(parts: MachineParts, about: About, signal: AbortSignal):
     if (event.type === "text") continue;
     const content = event.type === "answer" ? event.answer : describeQuestion(event.question);
     return {
-      ...head(about, event.caseId, "chat.completion"),
+      ...head(about, "chat.completion"),
       choices: [
         {
           index: 0,
@@ -189,11 +189,10 @@ async function complete(parts: MachineParts, about: About, signal: AbortSignal):
 function toStream(parts: MachineParts, about: About, withUsage: boolean): StreamSource {
   let events: AsyncGenerator<TurnEvent, void> | undefined;
   let isOver = false;
-  const id = about.turn.messageId ?? about.turn.jobId;
   const line = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
   const chunk = (delta: Record<string, unknown>, reason: "stop" | null = null) =>
     line({
-      ...head(about, id, "chat.completion.chunk"),
+      ...head(about, "chat.completion.chunk"),
       choices: [{ index: 0, delta, logprobs: null, finish_reason: reason }],
       ...(withUsage && { usage: null }),
     });
@@ -218,14 +217,16 @@ function toStream(parts: MachineParts, about: About, withUsage: boolean): Stream
         : "";
     const used = event.type === "answer" ? toUsage(event.usage) : undefined;
     const usage = withUsage
-      ? line({ ...head(about, id, "chat.completion.chunk"), choices: [], usage: used ?? null })
+      ? line({ ...head(about, "chat.completion.chunk"), choices: [], usage: used ?? null })
       : "";
     return `${question}${chunk({}, "stop")}${usage}data: [DONE]\n\n`;
   };
 }
 
-function head({ model, turn, created }: About, id: string, object: string) {
-  return { id: `chatcmpl-${id}`, object, created, model, thread_id: turn.jobId };
+/** The id of an answer is the same whole and streamed, and when its request is sent again. */
+function head({ model, turn, created }: About, object: string) {
+  const { jobId, messageId, after } = turn;
+  return { id: `chatcmpl-${jobId}-${messageId ?? after}`, object, created, model, thread_id: jobId };
 }
 
 function toUsage({ input, output }: TurnUsage) {

@@ -4,6 +4,7 @@ import { CaseSchema } from "../../models/case.ts";
 import { JobSchema } from "../../models/job.ts";
 import { JobInstructionsSchema } from "../../models/job-instructions.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
+import { ListedJobSchema } from "../../models/listed-job.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { readWait } from "./agent-jobs.ts";
 import { listJobs } from "./list-jobs.ts";
@@ -23,7 +24,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       description: "Newest first; the header `X-Total-Count` counts all that match.",
       tag,
       query: JobsQuerySchema,
-      responses: { 200: { description: "A page of jobs", schema: v.array(JobResponseSchema) } },
+      responses: { 200: { description: "A page of jobs", schema: v.array(ListedJobSchema) } },
       stored: true,
       handler: ({ query, event }) => listJobs({ jobs, runner }, { query, event }),
     }),

@@ -1,4 +1,4 @@
-import type { JobResponse } from "../../models/job-response.ts";
+import type { ListedJob } from "../../models/listed-job.ts";
 import type { HttpEvent } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import type { JobsQuery } from "./schemas.ts";
@@ -7,9 +7,12 @@ import type { JobsQuery } from "./schemas.ts";
 export async function listJobs(
   { jobs, runner }: Pick<MachineParts, "jobs" | "runner">,
   { query, agent, event }: { query: JobsQuery; agent?: string; event: HttpEvent },
-): Promise<JobResponse[]> {
+): Promise<ListedJob[]> {
   const { limit, skip, ...where } = query;
   const page = await jobs.list({ where: { agent_name: agent, ...where }, limit, skip });
   event.res.headers.set("x-total-count", String(page.total));
-  return page.items.map((job) => runner.describe(job));
+  return page.items.map((job) => {
+    const { agent_name, created_at } = job;
+    return { ...runner.describe(job), agent_name, created_at };
+  });
 }
