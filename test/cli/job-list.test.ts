@@ -13,7 +13,9 @@ test("svc job list says whose each job is, and how old", async () => {
 
   expect(text).toMatch(/^job\s+agent\s+status\s+created\s+message$/m);
   expect(text).toMatch(/^new\s+greeter\s+completed\s+(just now|.* ago)\s+The job/m);
-  expect(JSON.parse(json.text)).toMatchObject([{ job_id: "new", agent_name: "greeter", created_at: expect.any(String) }]);
+  expect(JSON.parse(json.text)).toMatchObject([
+    { job_id: "new", agent_name: "greeter", created_at: expect.any(String) },
+  ]);
 });
 
 test("svc job show lists some of many cases, those that are not completed first", async () => {
