@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
-import { CONTEXT } from "../../src/deploy/config.ts";
+import { MARKS } from "../../src/deploy/config.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
@@ -25,7 +25,7 @@ afterAll(() => sshd?.close());
 /** What Docker was given for the container that runs, without what each release has of its own. */
 function settingsOf([name = ""]: readonly string[]) {
   const [{ Config, HostConfig }] = JSON.parse(docker("inspect", name));
-  const env = (Config.Env as string[]).filter((one) => !one.startsWith(`${CONTEXT}=`)).sort();
+  const env = (Config.Env as string[]).filter((one) => !MARKS.includes(one.split("=")[0] ?? "")).sort();
   const { "agent-control-service.record": _, ...labels } = Config.Labels;
   return { env, labels, host: { ...HostConfig, Binds: HostConfig.Binds.toSorted() } };
 }
