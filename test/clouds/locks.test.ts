@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { PlatformSession } from "../../src/deploy/platform.ts";
 import appRunner from "../../src/platforms/app-runner/platform.ts";
 import ecsExpress from "../../src/platforms/aws-ecs-express/platform.ts";
+import cloudRun from "../../src/platforms/cloud-run/platform.ts";
 import { type AwsHarness, awsHarness } from "./aws/harness.ts";
 import { type CloudRunHarness, cloudRunHarness } from "./google/harness.ts";
 
@@ -89,6 +90,35 @@ describe.each(CLOUDS)("the lock of a target on %s", (_, connect) => {
     await release();
   });
 });
+
+const ELSEWHERE: readonly [string, () => Promise<PlatformSession>, () => string[]][] = [
+  [
+    "cloud-run",
+    async () => cloudRun.connect({ ...google.target(), region: "mars-north1" }, google.tools()),
+    () => google.emulator.recorder.changes,
+  ],
+  [
+    "aws-app-runner",
+    async () => appRunner.connect(aws.target({}, "eu-north-1"), aws.tools()),
+    () => aws.cloud.recorder.changes,
+  ],
+];
+
+it.each(ELSEWHERE)(
+  "a lock in a region that %s does not have is refused before it is written",
+  async (_, connect, changes) => {
+    const before = changes();
+    const session = await connect();
+
+    const refused = session.lock!(...who("ann"));
+
+    await expect(refused).rejects.toMatchObject({
+      ...{ code: "preflight", outcome: "Nothing was changed" },
+      fix: expect.stringContaining("--region"),
+    });
+    expect(changes()).toEqual(before);
+  },
+);
 
 it("no call of a lock violates the contract of its cloud", () => {
   expect([...aws.cloud.recorder.violations, ...google.emulator.recorder.violations]).toEqual([]);

@@ -232,6 +232,19 @@ describe("svc deploy on the command line", () => {
     expect(out).toMatch(/--max-instances <number> +memory: Instances at most/);
   });
 
+  it("the plan shows a value of several lines as one", async () => {
+    const at = await stage({ predictable: true });
+    const variable = (NOTE: string) =>
+      writeAll(at.cwd, { "deploy.yaml": JSON.stringify({ variables: { NOTE } }) });
+    variable("one line");
+    await svc(at, UP);
+    variable("first\nsecond");
+
+    const { out } = await svc(at, "plan --platform memory --name hello");
+
+    expect(out).toContain('env.NOTE: one line → "first\\nsecond"');
+  });
+
   it("two concurrent runs: the second ends with 6 and names the first", async () => {
     const at = await stage();
     const held = await at.open();

@@ -66,6 +66,28 @@ describe("options of svc deploy", () => {
     expect(names.filter((name) => !up?.has(name))).toEqual([]);
   });
 
+  it("of one command of a platform are in the help of that command alone", async () => {
+    const options = await optionsOf();
+
+    const showing = [...options].flatMap(([name, shown]) => (shown.has("--remove-data") ? [name] : []));
+
+    expect(showing).toEqual(["down"]);
+  });
+
+  it("with another meaning or start value on each platform are described for each", async () => {
+    const at = await stage();
+
+    const { out } = await svc(at, "up --help", { platforms: PLATFORMS });
+
+    const [cpu = ""] = /^ +--cpu .*$/m.exec(out) ?? [];
+    for (const [platform, start] of [
+      ["cloud-run", "1"],
+      ["aws-app-runner", "1024"],
+      ["aws-ecs-express", "256"],
+    ])
+      expect(cpu).toMatch(new RegExp(`${platform}: [^;]*\\(new service: ${start}\\)`));
+  });
+
   it("of one platform are not asked for where no platform is named: the platform is", async () => {
     const at = await stage();
 

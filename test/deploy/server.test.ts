@@ -34,6 +34,7 @@ describe("svc deploy to a server over ssh", () => {
       .poll(async () => (await job().catch(() => undefined))?.status, { timeout: 30_000 })
       .toBe("awaiting");
     const deployment = await mine.open("svc deploy plan");
+    const crashed = await deployment.session.inspect();
     let open = "";
     for await (const bytes of deployment.session.openJobs!()) open += Buffer.from(bytes).toString();
     await deployment.close();
@@ -63,6 +64,7 @@ describe("svc deploy to a server over ssh", () => {
     await theirs.down({ flags: { removeData: true } });
 
     expect(first.result).toMatchObject({ success: true, service_url: at.url, health_status: "healthy" });
+    expect(crashed?.status).toMatch(/^running, restarted (once|\d+ times)$/);
     expect(idle.changed).toBe(false);
     expect(before).not.toBe(after);
     expect(sick).toMatchObject({ code: "rolled_back", exitCode: 3 });

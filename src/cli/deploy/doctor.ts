@@ -22,7 +22,7 @@ export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
       storage: flags.RELEASE_FLAGS.storage,
       ...flags.VERBOSE,
       ...flags.JSON_FLAG,
-      ...entries,
+      ...flags.forCommand(entries, "doctor"),
     }),
     examples: ["svc deploy doctor --platform cloud-run"],
     run: ({ flags: given, context }) =>
