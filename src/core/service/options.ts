@@ -2,36 +2,27 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import type { AgentDefinition } from "../agents/define-agent.ts";
-import { ACCEPTED_ENVELOPES, type AcceptedEnvelopes } from "../agents/parameters.ts";
-import {
-  isKeepTime,
-  RETENTION_RULE,
-  type RetentionOptions,
-  type RetentionPolicy,
-  toKeepTime,
-} from "../agents/retention-policy.ts";
-import { isSuspendAfter, SUSPEND_RULE, type SuspendAfter, toSuspendAfter } from "../agents/suspend-after.ts";
-import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "../base/check-options.ts";
+import type { AcceptedEnvelopes } from "../agents/parameters.ts";
+import type { RetentionOptions } from "../agents/retention-policy.ts";
+import { checkOptions, OptionsError } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
 import { describeWeakKeys } from "../base/key-strength.ts";
-import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log.ts";
-import { readNetworks } from "../base/networks.ts";
+import type { LogFormat, LogLevel } from "../base/log.ts";
 import type { StartTimer } from "../base/timer.ts";
 import { WallTimers } from "../base/wall-timers.ts";
 import type { TrustProxy } from "../http/clients.ts";
 import { type Account, AccountSchema } from "../models/account.ts";
-import { HttpUrlSchema } from "../models/scalars.ts";
 import { type LeaseTimes, leaseTimes } from "../runs/ownership/membership.ts";
 import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
 import type { StorageLike } from "../storage/open-storage.ts";
-import { DURABILITIES, type Durability } from "../store/durability.ts";
+import type { Durability } from "../store/durability.ts";
 import { isPostgresUrl } from "../store/postgres/postgres-options.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { type BackupOptions, type ResolvedBackup, resolveBackup } from "./backup-options.ts";
 import type { PluginInput } from "./plugin.ts";
 import { fingerprintOfProject } from "./project-code.ts";
-import { isRsaPrivateKey } from "./rsa-key.ts";
 import { takeVariables } from "./secret-variables.ts";
+import { PlainSettingsSchema, readPlainSettings, textOf, VARIABLES } from "./settings.ts";
 
 /** Options of `createServer`. Omitted options come from the environment variable, then from the default. */
 export interface ServerOptions {
@@ -213,57 +204,27 @@ export interface ServerOptions {
 }
 
 /** `ServerOptions` with all defaults resolved. */
-export interface ResolvedOptions {
+export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAfter">> {
   readonly id: string;
-  readonly agents: readonly AgentDefinition[];
-  readonly schedules: readonly ScheduleDefinition[];
-  readonly apiKey: string | undefined;
-  readonly previousApiKey: string | undefined;
-  readonly plugins: PluginInput;
-  readonly admin: boolean;
-  readonly host: string;
-  readonly port: number;
-  readonly dataDir: string;
-  readonly publicUrl: string | undefined;
-  readonly environment: string;
   /** What `svc deploy` made this instance from. */
   readonly release: string | undefined;
-  readonly trustProxy: TrustProxy;
-  readonly allowedOrigins: readonly string[];
-  readonly apiPrefix: string;
-  readonly rsaPrivateKey: string | undefined;
-  readonly envelopes: AcceptedEnvelopes;
+  readonly agents: readonly AgentDefinition[];
+  readonly schedules: readonly ScheduleDefinition[];
+  readonly plugins: PluginInput;
   readonly account: Account | undefined;
-  readonly logLevel: LogLevel;
-  readonly logFormat: LogFormat;
-  readonly bodyLimit: number;
-  readonly maxConcurrentJobs: number;
-  readonly maxQueuedJobs: number;
-  readonly maxStreams: number;
-  readonly shutdownGrace: number;
-  readonly stopGrace: number;
   /** Milliseconds; `undefined` keeps waiting jobs in memory. */
   readonly suspendAfter: number | undefined;
-  readonly strictSteps: boolean;
-  readonly paused: boolean;
   /** Tells processes apart that `svc start --instances` runs in one folder. */
   readonly place: string | undefined;
   /** When an instance of a shared store counts as dead; `svc torture` makes it shorter. @default after 15 s */
   readonly leaseTimes: LeaseTimes | undefined;
   /** The file that `svc` runs: isolated agents are loaded from it again. */
   readonly controller: string | undefined;
-  readonly retention: RetentionPolicy;
-  /** Milliseconds; `null` keeps it indefinitely. */
-  readonly auditRetention: number | null;
-  readonly eventRetention: number | null;
-  readonly deletedRetention: number | null;
-  readonly pluginTimeout: number;
   /** Gives the build's name. */
   readonly build: () => string;
   readonly store: StoreFactory | undefined;
   /** Where the store's journal is, if not in the data folder. */
   readonly storage: StorageLike | string | undefined;
-  readonly durability: Durability;
   /** Where the database is that has the store, if it is not the option `store`. A secret. */
   readonly databaseUrl: string | undefined;
   readonly backup: ResolvedBackup | undefined;
@@ -274,112 +235,12 @@ export interface ResolvedOptions {
   readonly logTo: ((line: string) => void) | undefined;
 }
 
+type PlainSettings = v.InferOutput<typeof PlainSettingsSchema>;
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const seconds = atLeast(0);
-
-const DAY = 24 * 3_600_000;
 /** A busy machine must not miss it all the time. */
 const SHORTEST_LEASE = 500;
-
-const keepTime = v.pipe(v.custom<Duration | "keep">(isKeepTime, RETENTION_RULE), v.transform(toKeepTime));
-
-/** Whether a time is none, with a unit or without. */
-const isNone = (value: unknown): boolean => /^0(?:\s*(?:ms|s|m|h|d))?$/.test(String(value).trim());
-
-const ApiKeySchema = v.optional(
-  v.pipe(
-    v.string(),
-    v.minLength(8, "must be at least 8 characters long"),
-    // Clients could not send other characters in a header.
-    v.regex(/^[\x21-\x7e]+$/, "must consist of visible ASCII characters, without spaces"),
-  ),
-);
-
-const TRUST_PROXY = "must be a number of proxies, or addresses and networks such as 10.0.0.0/8";
-
-const ScalarsSchema = v.object({
-  apiKey: ApiKeySchema,
-  previousApiKey: ApiKeySchema,
-  trustProxy: v.pipe(
-    v.union([v.number(), v.array(v.string())], TRUST_PROXY),
-    v.check(
-      (trust) => (typeof trust === "number" ? Number.isInteger(trust) && trust >= 0 : !!readNetworks(trust)),
-      TRUST_PROXY,
-    ),
-  ),
-  host: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address")),
-  port: v.pipe(wholeAtLeast(0), v.maxValue(65535, "must be at most 65535")),
-  dataDir: v.pipe(v.string(), v.nonEmpty("must not be empty")),
-  publicUrl: v.optional(HttpUrlSchema),
-  allowedOrigins: v.array(
-    v.pipe(v.string(), v.check(isOrigin, "must be origins such as https://app.example.com, without a path")),
-  ),
-  environment: v.pipe(v.string(), v.nonEmpty("must not be empty")),
-  apiPrefix: v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)*$/, "must be empty or like /supervaizer")),
-  rsaPrivateKey: v.optional(
-    v.pipe(v.string(), v.check(isRsaPrivateKey, "must be an RSA private key in PEM, of 2048 bits or more")),
-  ),
-  envelopes: v.picklist(ACCEPTED_ENVELOPES),
-  logLevel: v.picklist(LOG_LEVELS),
-  logFormat: v.picklist(LOG_FORMATS),
-  bodyLimit: wholeAtLeast(1),
-  maxConcurrentJobs: wholeAtLeast(1),
-  maxQueuedJobs: wholeAtLeast(1),
-  maxStreams: wholeAtLeast(1),
-  shutdownGrace: seconds,
-  stopGrace: seconds,
-  suspendAfter: v.pipe(
-    v.custom<SuspendAfter>(isSuspendAfter, SUSPEND_RULE),
-    v.transform((value) => ({ milliseconds: toSuspendAfter(value) })),
-  ),
-  pluginTimeout: seconds,
-  durability: v.picklist(DURABILITIES),
-  retention: v.strictObject(
-    { completed: keepTime, failed: keepTime, cancelled: keepTime },
-    "must have only the keys completed, failed and cancelled",
-  ),
-  auditRetention: v.pipe(
-    keepTime,
-    v.check((time) => time === null || time >= DAY, "must be at least one day"),
-  ),
-  eventRetention: keepTime,
-  deletedRetention: v.pipe(
-    v.custom<Duration | "keep">(
-      (value) => isNone(value) || isKeepTime(value),
-      'must be 0, a duration of a second or more, such as "30d", or "keep"',
-    ),
-    v.transform((value) => (isNone(value) ? 0 : toKeepTime(value))),
-  ),
-});
-
-/** Variables that options come from, for messages. */
-const VARIABLES = {
-  apiKey: "SERVICE_API_KEY",
-  previousApiKey: "SERVICE_PREVIOUS_API_KEY",
-  trustProxy: "SERVICE_TRUST_PROXY",
-  host: "SERVICE_HOST",
-  port: "SERVICE_PORT",
-  dataDir: "SERVICE_DATA_DIR",
-  publicUrl: "SERVICE_PUBLIC_URL",
-  allowedOrigins: "SERVICE_ALLOWED_ORIGINS",
-  environment: "SERVICE_ENVIRONMENT",
-  apiPrefix: "SERVICE_API_PREFIX",
-  rsaPrivateKey: "SERVICE_RSA_PRIVATE_KEY",
-  envelopes: "SERVICE_ENVELOPES",
-  logLevel: "SERVICE_LOG_LEVEL",
-  logFormat: "SERVICE_LOG_FORMAT",
-  maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
-  maxStreams: "SERVICE_MAX_STREAMS",
-  suspendAfter: "SERVICE_SUSPEND_AFTER",
-  durability: "SERVICE_DURABILITY",
-  auditRetention: "SERVICE_AUDIT_RETENTION",
-  eventRetention: "SERVICE_EVENT_RETENTION",
-  deletedRetention: "SERVICE_DELETED_RETENTION",
-  "retention.completed": "SERVICE_RETENTION_COMPLETED",
-  "retention.failed": "SERVICE_RETENTION_FAILED",
-  "retention.cancelled": "SERVICE_RETENTION_CANCELLED",
-};
 
 /**
  * Fills options from the environment and the defaults; throws `OptionsError` if one is invalid. Secrets do
@@ -394,52 +255,20 @@ export function resolveOptions(
     throw new OptionsError("Option agents is empty: pass createServer at least one agent from defineAgent");
   }
   const { clock = () => new Date() } = options;
-  const scalars = {
-    apiKey: options.apiKey ?? text(env, "SERVICE_API_KEY"),
-    previousApiKey: options.previousApiKey ?? text(env, "SERVICE_PREVIOUS_API_KEY"),
-    trustProxy: options.trustProxy ?? trust(env) ?? 0,
-    host: options.host ?? text(env, "SERVICE_HOST") ?? "127.0.0.1",
-    port: options.port ?? number(env, "SERVICE_PORT") ?? number(env, "PORT") ?? 8000,
-    dataDir: options.dataDir ?? text(env, "SERVICE_DATA_DIR") ?? "data",
-    publicUrl: (options.publicUrl ?? text(env, "SERVICE_PUBLIC_URL"))?.replace(/\/+$/, ""),
-    allowedOrigins: options.allowedOrigins ?? list(env, "SERVICE_ALLOWED_ORIGINS") ?? [],
-    environment: options.environment ?? text(env, "SERVICE_ENVIRONMENT") ?? "dev",
-    apiPrefix: options.apiPrefix ?? text(env, "SERVICE_API_PREFIX") ?? "",
-    rsaPrivateKey: options.rsaPrivateKey ?? text(env, "SERVICE_RSA_PRIVATE_KEY")?.replaceAll("\\n", "\n"),
-    envelopes: options.envelopes ?? text(env, "SERVICE_ENVELOPES") ?? "all",
-    logLevel: options.logLevel ?? text(env, "SERVICE_LOG_LEVEL") ?? "info",
-    logFormat: options.logFormat ?? text(env, "SERVICE_LOG_FORMAT") ?? (isTerminal ? "text" : "json"),
-    bodyLimit: options.bodyLimit ?? 1024 * 1024,
-    maxConcurrentJobs: options.maxConcurrentJobs ?? number(env, "SERVICE_MAX_CONCURRENT_JOBS") ?? 16,
-    maxQueuedJobs: options.maxQueuedJobs ?? 10_000,
-    maxStreams: options.maxStreams ?? number(env, "SERVICE_MAX_STREAMS") ?? 1000,
-    shutdownGrace: options.shutdownGrace ?? 5,
-    stopGrace: options.stopGrace ?? 10,
-    suspendAfter: options.suspendAfter ?? suspendAfter(env) ?? "10s",
-    pluginTimeout: options.pluginTimeout ?? 10,
-    durability: options.durability ?? text(env, "SERVICE_DURABILITY") ?? "bucket",
-    auditRetention: options.auditRetention ?? text(env, "SERVICE_AUDIT_RETENTION") ?? "keep",
-    eventRetention: options.eventRetention ?? text(env, "SERVICE_EVENT_RETENTION") ?? "30d",
-    deletedRetention: options.deletedRetention ?? text(env, "SERVICE_DELETED_RETENTION") ?? "30d",
-    retention: {
-      ...options.retention,
-      completed: options.retention?.completed ?? text(env, "SERVICE_RETENTION_COMPLETED") ?? "keep",
-      failed: options.retention?.failed ?? text(env, "SERVICE_RETENTION_FAILED") ?? "keep",
-      cancelled: options.retention?.cancelled ?? text(env, "SERVICE_RETENTION_CANCELLED") ?? "keep",
-    },
-  };
-  const storage = options.storage ?? text(env, "SERVICE_STORAGE_URL");
+  const storage = options.storage ?? textOf(env, "SERVICE_STORAGE_URL");
   if (storage !== undefined && (options.store !== undefined || readDatabaseUrl(env) !== undefined)) {
     throw new OptionsError(
       "There are two stores: use either the option storage or SERVICE_STORAGE_URL, or the option store or SERVICE_DATABASE_URL",
     );
   }
-  if (storage === undefined && scalars.durability !== "bucket") {
+  const checked = checkOptions(PlainSettingsSchema, readPlainSettings({ ...options }, env, { isTerminal }), {
+    variables: VARIABLES,
+  });
+  if (storage === undefined && checked.durability !== "bucket") {
     throw new OptionsError(
       "The option durability (SERVICE_DURABILITY) needs the option storage (SERVICE_STORAGE_URL): without it, writes are acknowledged once they are on the disk",
     );
   }
-  const checked = checkOptions(ScalarsSchema, scalars, { variables: VARIABLES });
   const [weak] = describeWeakKeys(checked);
   if (weak !== undefined && checked.environment === "prod") {
     throw new OptionsError(`${weak}. In the environment prod it is refused`);
@@ -450,28 +279,21 @@ export function resolveOptions(
     agents: [...options.agents],
     schedules: [...(options.schedules ?? [])],
     plugins: options.plugins,
-    admin: options.admin ?? true,
-    place: text(env, "SVC_PLACE"),
-    release: text(env, "SVC_RELEASE"),
-    controller: text(env, "SVC_CONTROLLER"),
+    place: textOf(env, "SVC_PLACE"),
+    release: textOf(env, "SVC_RELEASE"),
+    controller: textOf(env, "SVC_CONTROLLER"),
     leaseTimes: readLease(env),
-    paused: options.paused ?? flag(env, "SERVICE_PAUSED") ?? false,
-    strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,
     suspendAfter: checked.suspendAfter.milliseconds,
     dataDir: resolve(checked.dataDir),
-    publicUrl: checked.publicUrl,
-    apiKey: checked.apiKey,
-    previousApiKey: checked.previousApiKey,
-    rsaPrivateKey: checked.rsaPrivateKey,
     account: readAccount(options.account, env),
-    build: nameOfBuild(options.build ?? text(env, "SERVICE_BUILD")),
+    build: nameOfBuild(options.build ?? textOf(env, "SERVICE_BUILD")),
     store: options.store,
     storage,
     databaseUrl: options.store === undefined ? readDatabaseUrl(env) : undefined,
     backup: resolveBackup(options.backup, {
-      url: text(env, "SERVICE_BACKUP_URL"),
-      every: text(env, "SERVICE_BACKUP_EVERY"),
-      keep: text(env, "SERVICE_BACKUP_KEEP"),
+      url: textOf(env, "SERVICE_BACKUP_URL"),
+      every: textOf(env, "SERVICE_BACKUP_EVERY"),
+      keep: textOf(env, "SERVICE_BACKUP_KEEP"),
     }),
     clock,
     startTimer: options.startTimer ?? new WallTimers(clock).start,
@@ -481,24 +303,24 @@ export function resolveOptions(
 }
 
 function readLease(env: Environment): LeaseTimes | undefined {
-  const dead = number(env, "SVC_LEASE");
+  const dead = textOf(env, "SVC_LEASE");
   if (dead === undefined) return undefined;
-  if (dead >= SHORTEST_LEASE) return leaseTimes(dead);
+  if (Number(dead) >= SHORTEST_LEASE) return leaseTimes(Number(dead));
   throw new OptionsError(`SVC_LEASE must be at least ${SHORTEST_LEASE}, in milliseconds`);
 }
 
 /** Its value, which has a password, is in no message. */
 function readDatabaseUrl(env: Environment): string | undefined {
-  const url = text(env, "SERVICE_DATABASE_URL");
+  const url = textOf(env, "SERVICE_DATABASE_URL");
   if (url === undefined || isPostgresUrl(url)) return url;
   throw new OptionsError("SERVICE_DATABASE_URL must begin with postgres:// or postgresql://");
 }
 
 function readAccount(option: Account | undefined, env: Environment): Account | undefined {
   const account = option ?? {
-    workspace_id: text(env, "SERVICE_ACCOUNT_WORKSPACE_ID"),
-    api_key: text(env, "SERVICE_ACCOUNT_API_KEY"),
-    api_url: text(env, "SERVICE_ACCOUNT_API_URL"),
+    workspace_id: textOf(env, "SERVICE_ACCOUNT_WORKSPACE_ID"),
+    api_key: textOf(env, "SERVICE_ACCOUNT_API_KEY"),
+    api_url: textOf(env, "SERVICE_ACCOUNT_API_URL"),
   };
   if (Object.values(account).every((value) => value === undefined)) return undefined;
   const result = v.safeParse(AccountSchema, account);
@@ -516,45 +338,4 @@ function nameOfBuild(given: string | undefined): () => string {
     name ??= fingerprintOfProject(process.cwd());
     return name;
   };
-}
-
-function text(env: Environment, name: string): string | undefined {
-  const value = env[name]?.trim();
-  return value === "" ? undefined : value;
-}
-
-function trust(env: Environment): TrustProxy | undefined {
-  const value = text(env, "SERVICE_TRUST_PROXY");
-  if (value === undefined) return undefined;
-  return /^\d+$/.test(value) ? Number(value) : list(env, "SERVICE_TRUST_PROXY");
-}
-
-function list(env: Environment, name: string): string[] | undefined {
-  return text(env, name)
-    ?.split(",")
-    .map((one) => one.trim());
-}
-
-/** As a browser sends it. */
-function isOrigin(value: string): boolean {
-  return /^https?:/.test(value) && URL.canParse(value) && new URL(value).origin === value;
-}
-
-function flag(env: Environment, name: string): boolean | undefined {
-  const value = text(env, name);
-  if (value === undefined) return undefined;
-  if (value === "true" || value === "false") return value === "true";
-  throw new OptionsError(`${name} must be true or false`);
-}
-
-function suspendAfter(env: Environment): string | false | undefined {
-  const value = text(env, "SERVICE_SUSPEND_AFTER");
-  return value === "false" ? false : value;
-}
-
-function number(env: Environment, name: string): number | undefined {
-  const value = text(env, name);
-  if (value === undefined) return undefined;
-  if (/^\d+$/.test(value)) return Number(value);
-  throw new OptionsError(`${name} must be a whole number`);
 }
