@@ -23,6 +23,14 @@ describe("options", () => {
     expect(resolveOptions({ agents }, { PORT: "8080", SERVICE_PORT: "8001" }).port).toBe(8001);
   });
 
+  it("a name that is no option is refused, with the one that was meant", () => {
+    const options = { agents, maxConcurentJobs: 4 };
+
+    expect(() => resolveOptions(options, {})).toThrow(
+      "Cannot use these options: maxConcurentJobs is not known: did you mean maxConcurrentJobs?",
+    );
+  });
+
   it("does not change the caller's object", () => {
     const options = Object.freeze({ agents: Object.freeze([agent]) });
 

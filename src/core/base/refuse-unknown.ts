@@ -10,7 +10,7 @@ export function refuseUnknown(options: object, names: Readonly<Record<string, tr
 }
 
 /** The first name of options that is not known, and what may have been meant; `undefined` where all are known. */
-export function unknownOption(options: object, names: Readonly<Record<string, true>>): string | undefined {
+export function unknownOption(options: object, names: Readonly<Record<string, unknown>>): string | undefined {
   for (const name in options)
     if (!Object.hasOwn(names, name)) return `${shownName(name)} ${notKnown(name, Object.keys(names))}`;
   return undefined;

@@ -8,6 +8,7 @@ import { checkOptions, OptionsError } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
 import { describeWeakKeys } from "../base/key-strength.ts";
 import type { LogFormat, LogLevel } from "../base/log.ts";
+import { unknownOption } from "../base/refuse-unknown.ts";
 import type { StartTimer } from "../base/timer.ts";
 import { WallTimers } from "../base/wall-timers.ts";
 import type { TrustProxy } from "../http/clients.ts";
@@ -22,7 +23,7 @@ import { type BackupOptions, type ResolvedBackup, resolveBackup } from "./backup
 import type { PluginInput } from "./plugin.ts";
 import { fingerprintOfProject } from "./project-code.ts";
 import { takeVariables } from "./secret-variables.ts";
-import { PlainSettingsSchema, readPlainSettings, textOf, VARIABLES } from "./settings.ts";
+import { PlainSettingsSchema, readPlainSettings, SETTINGS, textOf, VARIABLES } from "./settings.ts";
 
 /** Options of `createServer`. Omitted options come from the environment variable, then from the default. */
 export interface ServerOptions {
@@ -254,6 +255,8 @@ export function resolveOptions(
   if (!Array.isArray(options.agents) || options.agents.length === 0) {
     throw new OptionsError("Option agents is empty: pass createServer at least one agent from defineAgent");
   }
+  const unknown = unknownOption(options, SETTINGS);
+  if (unknown !== undefined) throw new OptionsError(`Cannot use these options: ${unknown}`);
   const { clock = () => new Date() } = options;
   const storage = options.storage ?? textOf(env, "SERVICE_STORAGE_URL");
   if (storage !== undefined && (options.store !== undefined || readDatabaseUrl(env) !== undefined)) {
