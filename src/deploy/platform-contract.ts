@@ -7,6 +7,7 @@ import type {
   ReleaseSpec,
   SecretValue,
 } from "./platform.ts";
+import { unreleasedSecrets, withMark } from "./release-mark.ts";
 import type { DeployTools } from "./tools.ts";
 
 /** A place to deploy to, new for each case: nothing of the target exists yet. */
@@ -243,6 +244,37 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       assert.doesNotMatch(seen, /contract-secret-value/);
       assert.deepEqual(await session.listSecrets(), []);
     });
+
+    behaves(
+      "another value of a secret has another reference, and what runs shows which one it has",
+      async (at) => {
+        const { session } = at;
+        const spec = await withSecret(at);
+        const before = await settle(session, await session.release(withMark(spec)));
+        const known = await session.listSecrets();
+        const second = await session.putSecrets({ CONTRACT_SECRET: secretOf(NEW_SECRET) });
+        // A run that was killed here leaves no more than this to the next one.
+        const next = await at.connect({});
+        const [stored] = await next.listSecrets();
+        const between = await next.inspect();
+        const changed = { ...spec, secrets: second, secretHashes: hashes(NEW_SECRET) };
+        const after = await settle(session, await session.release(withMark(changed)));
+
+        assert.notEqual(second.CONTRACT_SECRET?.ref, spec.secrets.CONTRACT_SECRET?.ref);
+        assert.deepEqual(
+          unreleasedSecrets(before, known),
+          [],
+          "a released secret must not count as unreleased",
+        );
+        const isStoredAgain = stored?.hash === hashes(SECRET).CONTRACT_SECRET;
+        assert.ok(
+          isStoredAgain || (stored && unreleasedSecrets(between, [stored]).includes("CONTRACT_SECRET")),
+          "inspect must report in `secrets` the references that the running release has, or its variable SVC_RELEASE in `env`: a new value that is stored and not released would be forgotten",
+        );
+        assert.notEqual(after?.revision, before?.revision, "another value of a secret is another release");
+        assert.deepEqual(unreleasedSecrets(after, await session.listSecrets()), []);
+      },
+    );
 
     behaves("after a removal nothing is left, and removing again succeeds", async (at) => {
       await settle(at.session, await at.session.release(await withSecret(at)));
