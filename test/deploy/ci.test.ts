@@ -108,6 +108,47 @@ describe("svc deploy ci", () => {
     expect(passed("preview")).toEqual(["ERP_TOKEN", "PREVIEW_KEY", "PAY_LIVE"]);
   });
 
+  it.each(["github", "gitlab"])(
+    "on %s, says that prod is refused while it is not decided where jobs are stored",
+    async (provider) => {
+      const { at, ci } = await openProject("git@github.com:acme/agents.git", CLOUD_RUN);
+      const note = /The job that deploys prod is refused .* where jobs are stored; cloud-run wipes files/;
+      const undecided = await ci(provider);
+      for (const decision of ["store: file\n", "storage: create\n", "store: external\n"]) {
+        writeAll(at.cwd, { "deploy.yaml": `${CLOUD_RUN}${decision}` });
+
+        expect((await ci(provider)).out, decision).not.toMatch(note);
+      }
+      writeAll(at.cwd, { "deploy.yaml": CLOUD_RUN.replace("ERP_TOKEN", "SERVICE_DATABASE_URL") });
+      const withDatabase = await ci(provider);
+      writeAll(at.cwd, { "deploy.yaml": CLOUD_RUN });
+      const dev = await ci(`${provider} --env dev`);
+
+      expect(undecided.out).toMatch(note);
+      expect(withDatabase.out).not.toMatch(note);
+      expect(dev.out).not.toMatch(note);
+    },
+  );
+
+  it.each(["github", "gitlab"])(
+    "on %s, accepts the loss of open jobs for previews only",
+    async (provider) => {
+      const { at, ci } = await openProject("git@github.com:acme/agents.git", CLOUD_RUN);
+
+      const { out } = await ci(provider);
+
+      const file = provider === "github" ? ".github/workflows/deploy.yml" : ".gitlab-ci.yml";
+      const commands = readFileSync(join(at.cwd, file), "utf8")
+        .split("\n")
+        .filter((line) => line.includes("svc deploy "));
+      const accepting = commands.filter((line) => line.includes("--accept"));
+      expect(out).toContain(file);
+      expect(commands.some((line) => line.includes("up --env prod"))).toBe(true);
+      expect(accepting.length).toBeGreaterThan(1);
+      for (const line of accepting) expect(line).toMatch(/--env ("\$SVC_ENV"|preview-any)/);
+    },
+  );
+
   it("runs the scripts only of packages that have some by the lock file", async () => {
     const { at, ci } = await openProject("git@github.com:acme/agents.git", CLOUD_RUN);
     const packages = {

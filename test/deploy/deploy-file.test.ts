@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { editorSchema } from "../../src/deploy/file/editor-schema.ts";
@@ -226,6 +226,42 @@ describe("svc deploy init", () => {
     );
     expect(plan.service_name).toBe("hello-dev");
     expect([again.code, again.err]).toEqual([2, expect.stringMatching(/already exists/)]);
+  });
+
+  it("decides for nobody that jobs may be lost with the disk: prod is refused until a line says so", async () => {
+    const at = await stage({ predictable: true, ephemeralDisk: true });
+    const init = await svc(at, "init --platform memory --name hello --yes");
+    const text = readFileSync(join(at.cwd, FILE), "utf8");
+    const undecided = await svc(at, "plan --env prod");
+    writeAll(at.cwd, { [FILE]: text.replace("# store: file ", "store: file ") });
+
+    const decided = await svc(at, "up --env prod --yes");
+    rmSync(join(at.cwd, FILE));
+    const given = await svc(at, "init --platform memory --name hello --storage s3://jobs/prod --yes");
+
+    expect(init.out).toContain("Not decided yet: where jobs are stored; memory wipes files");
+    expect(text).toMatch(/^# storage: create/m);
+    expect(undecided).toMatchObject({
+      code: 5,
+      err: expect.stringContaining('"store: file" in deploy.yaml'),
+    });
+    expect(decided.code, decided.err).toBe(0);
+    expect(given.out).not.toContain("Not decided");
+    expect(readFileSync(join(at.cwd, FILE), "utf8")).toMatch(/^storage: s3:\/\/jobs\/prod$/m);
+  });
+
+  it("has nothing to decide where the disk lasts, or the earlier file says it", async () => {
+    const lasting = await stage({ predictable: true });
+    const moving = await stage({ predictable: true, ephemeralDisk: true });
+    writeAll(moving.cwd, { ".deployment/config.yaml": "store: external\n" });
+
+    for (const at of [lasting, moving]) {
+      const { code, out } = await svc(at, "init --platform memory --name hello --json --yes");
+
+      expect(code).toBe(0);
+      expect(JSON.parse(out)).toMatchObject({ undecided: [] });
+      expect(readFileSync(join(at.cwd, FILE), "utf8")).not.toContain("# store: file");
+    }
   });
 
   it("moves config.yaml, comments included, and the values of its secrets stay out of it", async () => {

@@ -26,6 +26,7 @@ export function initCommand(entries: PlatformFlags["entries"]): Command {
       projectId: flags.TARGET_FLAGS.projectId,
       publicUrl: flags.RELEASE_FLAGS.publicUrl,
       port: flags.RELEASE_FLAGS.port,
+      storage: flags.RELEASE_FLAGS.storage,
       ...flags.forCommand(v.partial(v.object(entries)).entries, "init"),
       ...flags.YES,
       ...flags.JSON_FLAG,
@@ -83,6 +84,7 @@ export function initCommand(entries: PlatformFlags["entries"]): Command {
         );
         put("port", given.port);
         put("publicUrl", given.publicUrl);
+        put("storage", given.storage);
         for (const { key, description } of own) {
           const isRequired = !v.safeParse(v.object({ [key]: platform.flags.entries[key]! }), {}).success;
           if (isGiven(context.argv, own.find((one) => one.key === key)!.name)) put(key, given[key]);
@@ -93,12 +95,14 @@ export function initCommand(entries: PlatformFlags["entries"]): Command {
         put("generateApiKey", true);
         put("generateRsa", true);
 
-        const { moved } = await initFile(context.cwd, first);
+        const { moved, undecided } = await initFile(context.cwd, first, platform);
         shell.progress.clear();
-        if (shell.json) shell.document({ success: true, file: DEPLOY_FILE, settings: first, moved });
+        if (shell.json)
+          shell.document({ success: true, file: DEPLOY_FILE, settings: first, moved, undecided });
         else {
           shell.print(`Wrote ${DEPLOY_FILE}. Commit it.`);
           for (const one of moved) shell.print(`  Moved from .deployment/config.yaml: ${one}`);
+          for (const one of undecided) shell.print(`  Not decided yet: ${one}`);
           shell.print("Next: svc deploy plan");
         }
         return EXIT.done;

@@ -1,6 +1,8 @@
 import { join } from "node:path";
+import { DATABASE_URL } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { DEPLOY_FILE, type DeployFile, openDeployFile } from "../file/deploy-file.ts";
+import { undecidedStore } from "../file/init-file.ts";
 import { type FileOutcome, writeGenerated } from "../files.ts";
 import { parseFlags } from "../flags.ts";
 import { resolveName } from "../name.ts";
@@ -59,7 +61,11 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
 
   const jobOf = async (right: PipelineRight): Promise<PipelineJob> => {
     const of = right === "preview" ? PREVIEW : environment;
-    const { request, platform, secrets, removalSecrets, files } = await requestOf(file, options, of);
+    const { request, platform, secrets, removalSecrets, files, decided } = await requestOf(file, options, of);
+    if (environment === "prod" && of === environment && platform.ephemeralDisk && !decided)
+      notes.add(
+        `The job that deploys prod is refused as long as ${DEPLOY_FILE} does not say, and the running service does not show, ${undecidedStore(platform.name)}`,
+      );
     for (const name of files)
       notes.add(
         `Secret ${name} comes from a file, which a pipeline does not have: it keeps its stored value`,
@@ -162,6 +168,11 @@ async function requestOf(file: DeployFile, options: CiOptions, environment: stri
     request,
     platform,
     expires: settings.expires !== undefined,
+    // Where jobs are stored; what only the running service shows is not known here.
+    decided:
+      settings.storage !== undefined ||
+      config.store !== undefined ||
+      given.some(({ name }) => name === DATABASE_URL),
     secrets: given.filter(isVariable).map(({ source }) => source),
     // A removal asks the service for its open jobs, and releases nothing.
     removalSecrets: given

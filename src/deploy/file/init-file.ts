@@ -3,9 +3,10 @@ import { join } from "node:path";
 import type { Pair, YAMLMap } from "yaml";
 import { isMap, isScalar, isSeq, parseDocument, Scalar, stringify } from "yaml";
 import { readIfThere, writeAtomic } from "../atomic-file.ts";
-import { OLD_CONFIG, parseConfig } from "../config.ts";
+import { DATABASE_URL, OLD_CONFIG, parseConfig } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { ignoreFolder, refuseLinks } from "../files.ts";
+import type { Platform } from "../platform.ts";
 import { DEPLOY_FILE } from "./deploy-file.ts";
 
 /** Folder of the secret values that a migration found in `config.yaml`. */
@@ -17,6 +18,8 @@ export type FirstSettings = Readonly<Record<string, string | number | boolean>>;
 export interface InitOutcome {
   /** What was moved from `.deployment/config.yaml`, as text. */
   readonly moved: readonly string[];
+  /** What people have to decide before a deployment to prod, as text. */
+  readonly undecided: readonly string[];
 }
 
 const HEAD = `# yaml-language-server: $schema=./node_modules/agent-control-service/dist/deploy.schema.json
@@ -40,6 +43,14 @@ const SECRETS = `
 #   SIGNING_KEY: { file: ../signing.pem }     # a file outside of the project, or in .deployment/
 `;
 
+/** Nobody's consent is written for them: it is a comment, and a deployment to prod demands one of its lines. */
+const STORE = (platform: string) => `
+# Where jobs are stored. ${platform} wipes a container's files at each deployment, restart and scale-down: without one of
+# these lines jobs are lost then, and "--env prod" is refused. Or list the secret SERVICE_DATABASE_URL, of a Postgres database.
+# storage: create                             # a bucket, if the platform creates some; or the URL of one
+# store: file                                 # files: the loss of jobs is accepted
+`;
+
 const ENVIRONMENTS = `
 # What differs between environments (--env). A name may be a pattern, such as preview-*.
 # environments:
@@ -56,7 +67,11 @@ const OLD_LINES =
  * Writes `deploy.yaml`, with what `.deployment/config.yaml` sets. Values of secrets move to files in
  * `.deployment/values`. `config.yaml` is removed last: a killed run leaves it, and loses nothing.
  */
-export async function initFile(cwd: string, first: FirstSettings): Promise<InitOutcome> {
+export async function initFile(
+  cwd: string,
+  first: FirstSettings,
+  platform: Pick<Platform, "name" | "ephemeralDisk">,
+): Promise<InitOutcome> {
   const path = join(cwd, DEPLOY_FILE);
   if ((await readIfThere(path)) !== undefined)
     throw new DeployError("usage", `${DEPLOY_FILE} already exists`, {
@@ -74,9 +89,12 @@ export async function initFile(cwd: string, first: FirstSettings): Promise<InitO
   }
   const settings = Object.keys(first).length === 0 ? "" : `\n${stringify(first)}`;
   const has = (key: string) => migrated?.keys.includes(key);
+  const isUndecided =
+    platform.ephemeralDisk === true && first.storage === undefined && !has("store") && !has("storage");
   const parts = [
     HEAD,
     settings,
+    isUndecided ? STORE(platform.name) : "",
     has("variables") ? "" : VARIABLES,
     has("secrets") ? "" : SECRETS,
     migrated ? `\n${migrated.text}` : "",
@@ -85,7 +103,13 @@ export async function initFile(cwd: string, first: FirstSettings): Promise<InitO
   await ignoreFolder(cwd);
   await writeAtomic(path, parts.join(""), 0o644);
   if (old !== undefined) await rm(join(cwd, OLD_CONFIG), { force: true });
-  return { moved: migrated?.moved ?? [] };
+  const undecided = isUndecided ? [undecidedStore(platform.name)] : [];
+  return { moved: migrated?.moved ?? [], undecided };
+}
+
+/** What `deploy.yaml` does not say yet, for a platform whose disk does not last. */
+export function undecidedStore(platform: string): string {
+  return `where jobs are stored; ${platform} wipes files, so "svc deploy up --env prod" is refused. In ${DEPLOY_FILE}: "storage" (a bucket), the secret ${DATABASE_URL}, or "store: file", which accepts the loss`;
 }
 
 interface Migrated {
