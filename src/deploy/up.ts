@@ -195,6 +195,12 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   }
 }
 
+/** Those that may serve again, with processes that are older than this run; none where they cannot be listed. */
+async function existingRevisions({ session }: Deployment): Promise<(string | undefined)[]> {
+  const earlier = (await session.history?.().catch(() => [])) ?? [];
+  return earlier.map(({ revision }) => revision);
+}
+
 interface Replacement {
   readonly prepared: Prepared;
   readonly spec: ReleaseSpec;
@@ -215,6 +221,8 @@ async function replace(deployment: Deployment, next: Replacement): Promise<Done>
     guard(deployment, prepared, await liveWork(deployment, now, prepared.place));
   const open = await jobsBefore(deployment, prepared.live, prepared.place);
   await journal.record({ step: "release" }, async () => undefined);
+  const mark = prepared.live?.env?.[RELEASE];
+  const existing = mark === spec.env[RELEASE] ? await existingRevisions(deployment) : [];
   const recovery = { previous, prepared, image, endedBefore: journal.ended };
   let release: Release;
   try {
@@ -222,8 +230,9 @@ async function replace(deployment: Deployment, next: Replacement): Promise<Done>
   } catch (error) {
     return recover(deployment, error, recovery);
   }
-  const isNew = release.revision === undefined || release.revision !== prepared.live?.revision;
-  const replaced = isNew ? { mark: prepared.live?.env?.[RELEASE], startedAt } : undefined;
+  const isNew =
+    release.revision === undefined || ![prepared.live?.revision, ...existing].includes(release.revision);
+  const replaced = isNew ? { mark, startedAt } : undefined;
   const remaining = Math.max(1, (until - tools.now().getTime()) / 1000);
   const health = await step(emit, "health", async ({ note }) => {
     const result = await releaseHealth(deployment, release, replaced, remaining);

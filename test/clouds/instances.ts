@@ -22,6 +22,8 @@ export interface ImageRunner {
 
 /** Images by reference, each run as a small server that answers as the service's health check does. */
 export class StandInImages implements ImageRunner {
+  /** Seconds for which every process says that it runs. */
+  age = 1;
   readonly #images = new Map<string, Behaviour>();
   readonly #running = new Set<RunningServer>();
 
@@ -55,7 +57,7 @@ export class StandInImages implements ImageRunner {
         status: behaviour,
         timestamp: new Date().toISOString(),
         version: image,
-        uptime: 1,
+        uptime: this.age,
         release: env.SVC_RELEASE,
         ...probe,
       };

@@ -21,9 +21,14 @@ export class PushedImages implements ImageRunner {
   readonly #sick = new StandInImages();
   readonly #close = new Set<() => Promise<void>>();
 
-  constructor(folder: string, options: { readonly real: boolean }) {
+  constructor(folder: string, options: { readonly real: boolean; readonly age?: number }) {
     this.#folder = folder;
     this.#real = options.real;
+    this.#sick.age = options.age ?? this.#sick.age;
+  }
+
+  set age(seconds: number) {
+    this.#sick.age = seconds;
   }
 
   has(image: string): boolean {
