@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { bundleChild } from "../_bundle.ts";
-import { shareOf } from "../_share.ts";
+import { limitOf, shareOf } from "../_share.ts";
 import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
@@ -26,6 +26,7 @@ const FEW = 4;
 const RELEASE = /^ecr DeleteRepository|^secretmanager DELETE .*svc-lock/;
 /** Services that live at the same time. */
 const WIDTH = 3;
+const SHARES = 12;
 
 /** Whether the call of a killed run reached the provider, and then whether all it began ended before the next run. */
 type Moment = "before" | "after" | "long after";
@@ -243,7 +244,7 @@ describe.each(FLOWS)("a service on $name whose commands are killed at any of the
     async (name) => {
       const life = LIVES[name]!;
       const undisturbed = await liveUndisturbed(flow, life);
-      const lives = [...shareOf(planKills(undisturbed, life), 12)];
+      const lives = [...shareOf(planKills(undisturbed, life), SHARES)];
 
       const failures: string[] = [];
       const work = async () => {
@@ -256,6 +257,6 @@ describe.each(FLOWS)("a service on $name whose commands are killed at any of the
 
       expect(failures).toEqual([]);
     },
-    600_000,
+    limitOf(600_000, SHARES),
   );
 });
