@@ -169,3 +169,28 @@ it("lists tasks as the protocol says: the newest first, in pages, without artifa
   for (const task of (await rest("includeArtifacts=false")).tasks)
     expect(task).not.toHaveProperty("artifacts");
 });
+
+it.each([
+  [[{ text: "what is this?" }, { raw: "iVBORw0KGgo=", mediaType: "image/png" }]],
+  [[{ url: "https://example.com/a.pdf" }]],
+])(
+  "a file that the agent cannot take is refused by name, over both bindings, and starts nothing: %j",
+  async (parts) => {
+    await using server = await testServer(options);
+    const message = { messageId: "m-file", role: "ROLE_USER", parts };
+
+    const rest = await server.request("/a2a/refunds/message:send", {
+      json: { message },
+      headers: { "A2A-Version": "1.0" },
+    });
+    const rpc = await server.request("/a2a/refunds/", {
+      json: { jsonrpc: "2.0", id: 1, method: "SendMessage", params: { message } },
+      headers: { "A2A-Version": "1.0" },
+    });
+
+    expect(JSON.stringify(await rest.json())).toContain("CONTENT_TYPE_NOT_SUPPORTED");
+    expect(await rpc.json()).toMatchObject({ error: { code: -32005 } });
+    const { total } = (await (await server.request("/admin/api/jobs")).json()) as { total?: number };
+    expect(total ?? 0).toBe(0);
+  },
+);

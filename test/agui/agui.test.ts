@@ -146,3 +146,20 @@ it("what a step emits are text messages while it runs; another attempt writes an
   for (const { delta } of others) expect("On cats. ").toContain(delta);
   expect(events.at(-1)).toMatchObject({ type: "RUN_FINISHED", result: "On cats." });
 });
+
+it("a picture that the agent cannot take is refused, and starts nothing", async () => {
+  await using server = await testServer(options);
+  const content = [
+    { type: "text", text: "what is this?" },
+    { type: "image", source: { type: "data", value: "iVBORw0KGgo=", mimeType: "image/png" } },
+  ];
+  const messages = [{ ...message, content }];
+
+  const refused = await server.request("/ag-ui/writer", {
+    json: { threadId: "pictures", runId: "r1", messages, tools: [], context: [], state: {} },
+  });
+
+  expect(refused.status).toBe(415);
+  expect(await refused.json()).toMatchObject({ error: 'The agent does not accept content of type "image"' });
+  expect((await server.request("/jobs/pictures")).status).toBe(404);
+});

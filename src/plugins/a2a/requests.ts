@@ -177,6 +177,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     if (!message?.messageId) throw new RequestMalformedError("The message has no messageId");
     const json = this.#sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
     const given = json.parts ?? [];
+    this.#refuseMedia(given);
     const push = configuration?.taskPushNotificationConfig;
     if (push?.url) assertUsable(push);
     // What happens from now on is sent: the answer below, too.
@@ -185,6 +186,17 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const job = await this.#start(message, given);
     if (push?.url) await this.#setPush(job.id, push);
     return job;
+  }
+
+  /** An agent takes values: a job that starts without the picture that it is about would have a wrong result. */
+  #refuseMedia(parts: readonly { readonly mediaType?: string; readonly filename?: string }[]): void {
+    const at = parts.findIndex((part) => !("text" in part) && !("data" in part));
+    const part = parts[at];
+    if (!part) return;
+    const what = part.mediaType || part.filename || "a file";
+    throw new this.#sdk.errors.ContentTypeNotSupportedError(
+      `Part ${at + 1} of the message is ${what}: agent "${this.#agent.slug}" accepts text and data only`,
+    );
   }
 
   #start({ messageId, contextId }: Sdk.Message, given: readonly object[]): Promise<StoredJob> {

@@ -115,9 +115,15 @@ function toJobId(slug: string, threadId: string): string {
 function readInput({ messages, forwardedProps }: Input, list: Parameters<typeof readValues>[1]) {
   const data = (forwardedProps as { fields?: unknown } | null | undefined)?.fields;
   const content = messages.findLast(({ role }) => role === "user")?.content;
-  const texts = Array.isArray(content)
-    ? content.flatMap((part: { type?: unknown; text?: unknown }) => (part.type === "text" ? [part] : []))
-    : [{ text: content }];
+  const texts: readonly { readonly type?: unknown; readonly text?: unknown }[] = Array.isArray(content)
+    ? content
+    : [{ type: "text", text: content }];
+  const media = texts.find(({ type }) => type !== "text");
+  if (media)
+    throw new ServiceError("invalid_request", `The agent does not accept content of type "${media.type}"`, {
+      detail: "Send the text of the message, and other values as forwardedProps.fields.",
+      status: 415,
+    });
   try {
     return readValues([{ data }, ...texts], list);
   } catch (error) {
