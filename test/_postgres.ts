@@ -105,8 +105,8 @@ export class Cluster {
   }
 
   /** Statements of a user who can do everything. */
-  async query<T = Record<string, unknown>>(text: string): Promise<T[]> {
-    const client = new Client({ connectionString: this.url });
+  async query<T = Record<string, unknown>>(text: string, url = this.url): Promise<T[]> {
+    const client = new Client({ connectionString: url });
     await client.connect();
     try {
       return (await client.query(text)).rows as T[];

@@ -1,7 +1,15 @@
 import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { storageError } from "../storage-error.ts";
 import type { Attempt } from "./attempt.ts";
-import { type Connections, explain, isRefusal, isTransient } from "./connection.ts";
+import {
+  type Connections,
+  explain,
+  isRefusal,
+  isServerRefusal,
+  isTransient,
+  type Result,
+} from "./connection.ts";
+import type { DatabaseHealth } from "./database-health.ts";
 import { type Statement, statementOf, type Unit, unitsOf } from "./group.ts";
 import { identifier } from "./sql-text.ts";
 
@@ -19,6 +27,21 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
+/** The row of this writer, and the number of its last group. */
+interface Registered {
+  readonly id: string;
+  turn: number;
+}
+
+/** What the function that writes a group gets. */
+interface Group {
+  readonly writer: string;
+  readonly turn: number;
+  readonly version: string;
+  readonly statement: Statement;
+  readonly units: number;
+}
+
 /**
  * Sends attempts to the database: all that wait become one group, which is one statement and one commit. One group is
  * under way at a time, on a connection of its own.
@@ -34,13 +57,12 @@ export class Committer {
   readonly #function: string;
   readonly #lockTimeout: number;
   readonly #onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
-  readonly #onDown: (error: unknown) => void;
-  readonly #onUp: () => void;
+  readonly #health: DatabaseHealth;
   #waiting: Waiting[] = [];
   #isBusy = false;
   #isClosed = false;
   #whenIdle: (() => void)[] = [];
-  #writer: { id: string; turn: number } | undefined;
+  #writer: Registered | undefined;
   groups = 0;
 
   constructor(options: {
@@ -51,18 +73,15 @@ export class Committer {
     lockTimeout: number;
     /** Called for each attempt before its promise settles. */
     onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
-    /** Called when the database does not answer. */
-    onDown: (error: unknown) => void;
-    /** Called when it answers again. */
-    onUp: () => void;
+    /** Hears whether the database answers and accepts writes. */
+    health: DatabaseHealth;
   }) {
     this.#connections = options.connections;
     this.#schema = identifier(options.schema);
     this.#function = `${this.#schema}.${identifier(options.commit)}`;
     this.#lockTimeout = options.lockTimeout;
     this.#onSettled = options.onSettled;
-    this.#onDown = options.onDown;
-    this.#onUp = options.onUp;
+    this.#health = options.health;
   }
 
   /** Resolves once it is known what became of the attempt; rejects if it is not stored for another reason. */
@@ -118,7 +137,8 @@ export class Committer {
         for (const unit of units) await this.#commitUnits([unit], group);
         return;
       }
-      if (!isRefusal(error)) this.#onDown(error);
+      if (!isRefusal(error)) this.#health.goDown(error);
+      else if (isServerRefusal(error)) this.#health.refused(error, () => this.#rehearse(units[0]!));
       const refused = new Set(units.flatMap(({ attempts }) => attempts));
       for (const each of group) if (refused.has(each.attempt)) this.#refuse(each, explain(error));
       this.#giveUpDependents();
@@ -162,21 +182,22 @@ export class Committer {
     for (let tries = 1; ; tries++) {
       if (this.#writer === undefined) await this.register();
       const writer = this.#writer!;
-      const turn = writer.turn + 1;
-      const version = (BigInt(writer.id) * 2n ** 40n + BigInt(turn)).toString();
-      const statement = statementOf(units, version);
+      const group = this.#next(writer, units);
+      const { turn } = group;
       let isSent = false;
       try {
-        const result = await this.#write(writer.id, { turn, version, statement, units: units.length }, () => {
-          isSent = true;
-        });
+        const result = await this.#write(group, (text, values) =>
+          this.#connections.write(text, values, () => {
+            isSent = true;
+          }),
+        );
         writer.turn = turn;
         this.groups++;
         return readResult(result);
       } catch (error) {
         if (!isSent) throw error;
         if (!isRefusal(error)) {
-          this.#onDown(error);
+          this.#health.goDown(error);
           const result = await this.#findOut(writer, turn);
           if (result !== undefined) return readResult(result);
           return units.map(() => "conflict");
@@ -193,24 +214,42 @@ export class Committer {
   }
 
   async #write(
-    writer: string,
-    group: { turn: number; version: string; statement: Statement; units: number },
-    onSend: () => void,
+    { writer, turn, version, statement, units }: Group,
+    send: (text: string, values: readonly unknown[]) => Promise<Result["rows"]>,
   ): Promise<string> {
-    const { locks, modes, work, puts, entries } = group.statement;
-    const rows = await this.#connections.write(
-      `select ${this.#function}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as result`,
-      [
-        ...[writer, group.turn, group.version, `${this.#lockTimeout}`, group.units, locks, modes],
-        ...[work, puts, entries],
-      ],
-      onSend,
-    );
+    const { locks, modes, work, puts, entries } = statement;
+    const rows = await send(`select ${this.#function}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as result`, [
+      ...[writer, turn, version, `${this.#lockTimeout}`, units, locks, modes],
+      ...[work, puts, entries],
+    ]);
     return rows[0]!.result as string;
   }
 
+  /** Rejects while the server refuses this unit, of which it keeps nothing. */
+  async #rehearse(unit: Unit): Promise<void> {
+    if (this.#writer !== undefined) {
+      try {
+        await this.#write(this.#next(this.#writer, [unit]), (text, values) =>
+          this.#connections.rehearse(text, values),
+        );
+        return;
+      } catch (error) {
+        if (!isRefusal(error) || error.code !== "SV001") throw error;
+      }
+    }
+    // The next group needs it in any case.
+    await this.register();
+  }
+
+  /** The next group of a writer. */
+  #next({ id, turn: last }: Registered, units: readonly Unit[]): Group {
+    const turn = last + 1;
+    const version = (BigInt(id) * 2n ** 40n + BigInt(turn)).toString();
+    return { writer: id, turn, version, statement: statementOf(units, version), units: units.length };
+  }
+
   /** What became of a group whose answer was lost: its result, or nothing if it is not written and never will be. */
-  async #findOut(writer: { id: string; turn: number }, turn: number): Promise<string | undefined> {
+  async #findOut(writer: Registered, turn: number): Promise<string | undefined> {
     for (let pause = 50; ; pause = Math.min(pause * 2, 1000)) {
       try {
         const rows = await this.#connections.write(`select ${this.#schema}._settle($1, $2, $3) as result`, [
@@ -220,7 +259,7 @@ export class Committer {
         ]);
         const result = rows[0]!.result as string | null;
         writer.turn = turn;
-        this.#onUp();
+        this.#health.decided();
         // Without its row it is another database, or an older copy of it: the group is not in there.
         if (result === null) this.#writer = undefined;
         return result === null || result === "void" ? undefined : result;
@@ -231,7 +270,8 @@ export class Committer {
             "The next start reads what is stored.",
           );
         }
-        if (!isRefusal(error)) this.#onDown(error);
+        if (!isRefusal(error)) this.#health.goDown(error);
+        else if (isServerRefusal(error)) this.#health.undecided(error);
         await delay(pause);
       }
     }

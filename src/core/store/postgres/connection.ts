@@ -92,6 +92,19 @@ export class Connections {
     });
   }
 
+  /** Runs a statement that writes, and takes back what it has written. */
+  async rehearse(text: string, values: readonly unknown[]): Promise<Result["rows"]> {
+    this.#writers ??= this.#open(1);
+    return use(this.#writers, async (client) => {
+      await client.query("begin");
+      try {
+        return await this.query(client, text, values);
+      } finally {
+        await client.query("rollback");
+      }
+    });
+  }
+
   async query(client: Client, text: string, values: readonly unknown[]): Promise<Result["rows"]> {
     const isNamed = this.#options.prepared && !this.isPooled;
     return (await client.query({ text, values, ...(isNamed && { name: this.#nameOf(text) }) })).rows;
@@ -145,7 +158,8 @@ async function use<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise
     client.release();
     return result;
   } catch (error) {
-    client.release(!isRefusal(error));
+    // A session keeps the settings and the server that it began with, which may be the reason.
+    client.release(!isRefusal(error) || isServerRefusal(error));
     throw error;
   }
 }
@@ -175,6 +189,22 @@ export function isTransient(error: unknown): boolean {
   return isRefusal(error) && ["40001", "40P01", "55P03", "57014"].includes(error.code ?? "");
 }
 
+/** Errors of values, constraints, limits of a value, and what a trigger raises, by the first characters of their code. */
+const CONTENT = ["21", "22", "23", "44", "54", "P0"];
+
+/** Whether the server has refused a statement for a reason of its own, which lasts, and not for what is in it. */
+export function isServerRefusal(error: unknown): boolean {
+  return isRefusal(error) && !isTransient(error) && !CONTENT.includes(error.code?.slice(0, 2) ?? "");
+}
+
+/** What to do about a refusal, where its code says so. */
+const REPAIRS: Readonly<Record<string, string>> = {
+  "25006":
+    "The database is read-only: it is a standby, or default_transaction_read_only is on. Connect to the primary, or turn the setting off.",
+  "42501": "The user of the service lacks a right: grant it, or make the user the owner of the schema.",
+  "53100": "The disk of the database is full: make room there.",
+};
+
 /** The error for callers. What `pg` says has no password in it; its causes are not passed on, as they may. */
 export function explain(error: unknown): ServiceError {
   if (isServiceError(error)) return error;
@@ -189,9 +219,7 @@ export function explain(error: unknown): ServiceError {
     }
     return storageError(
       `The database refuses: ${message} (${code})`,
-      code === "53100"
-        ? "The disk of the database is full: make room there."
-        : "See the log of the database.",
+      REPAIRS[code ?? ""] ?? "See the log of the database.",
     );
   }
   return storageError(

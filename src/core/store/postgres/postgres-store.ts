@@ -32,6 +32,7 @@ import { CommitFunction } from "./commit-sql.ts";
 import { Committer, type Outcome } from "./committer.ts";
 import { type Client, Connections, explain, isRefusal, loadPg } from "./connection.ts";
 import { takeSnapshot } from "./database-content.ts";
+import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { Line } from "./line.ts";
@@ -58,8 +59,6 @@ const KEPT = { count: 50_000, size: 64 * 1024 * 1024 };
 const PATIENCE = 30_000;
 /** Number of conflicts with others from which on the patience counts. */
 const CONFLICTS = 20;
-/** Milliseconds between two looks whether the database answers again. */
-const PROBE = 500;
 /** Entities that are indexed again at a time. */
 const BATCH = 200;
 /** Entities that a search finds first, and a query then by their ids: with more, it walks through all in order. */
@@ -134,8 +133,7 @@ class PostgresStore implements Store, Source {
   #changes = 0;
   /** Changes up to this number are forgotten. */
   #forgotten = 0;
-  #failure: unknown;
-  #probe: NodeJS.Timeout | undefined;
+  readonly #health: DatabaseHealth;
   readonly #recheckAfter: number;
   #recheck: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
@@ -168,13 +166,13 @@ class PostgresStore implements Store, Source {
       logs: this.#logHeads,
       logTable: `${this.#schema}._log`,
     });
+    this.#health = new DatabaseHealth({ log, read: () => connections.read("select 1") });
     this.#committer = new Committer({
       connections,
       ...{ schema: options.schema, lockTimeout: options.lockTimeout },
       commit: new CommitFunction(this.#schema, layouts.values()).name,
       onSettled: (attempt, outcome) => this.#settle(attempt, outcome),
-      onDown: (error) => this.#goDown(error),
-      onUp: () => this.#answered(),
+      health: this.#health,
     });
     this.hints = new PostgresHints(connections, { schema: options.schema, sender: randomUUID() });
   }
@@ -254,9 +252,7 @@ class PostgresStore implements Store, Source {
 
   health(): StoreHealth {
     if (this.#closed !== undefined) return { writable: false, error: "The store is closed" };
-    if (this.#failure === undefined) return { writable: true };
-    const { message, detail } = explain(this.#failure);
-    return { writable: false, error: `${message}. ${detail}` };
+    return this.#health.describe();
   }
 
   async stats(): Promise<StoreStats> {
@@ -297,7 +293,7 @@ class PostgresStore implements Store, Source {
     await this.#line.empty();
     await this.#committer.close();
     this.#isEnded = true;
-    clearTimeout(this.#probe);
+    this.#health.close();
     clearTimeout(this.#recheck);
     await this.hints.close();
     await this.#connections.close();
@@ -376,7 +372,8 @@ class PostgresStore implements Store, Source {
     const deadline = performance.now() + PATIENCE;
     for (let conflicts = 0; ; conflicts++) {
       this.#open();
-      this.#refuseFailure();
+      const { obstacle } = this.#health;
+      if (obstacle !== undefined) throw obstacle;
       const place = this.#line.enter();
       let result: Result<T>;
       let end: Promise<Outcome>;
@@ -427,7 +424,7 @@ class PostgresStore implements Store, Source {
     try {
       return { value: await Promise.race([work(attempt), limit]) };
     } catch (error) {
-      if (this.#failure !== undefined && isConnectionLoss(error)) throw explain(error);
+      if (this.#health.outage !== undefined && isConnectionLoss(error)) throw explain(error);
       return { error };
     } finally {
       clearTimeout(timer);
@@ -506,7 +503,7 @@ class PostgresStore implements Store, Source {
     this.#ends.delete(attempt);
     if (outcome === "stored") {
       this.#loader.stored++;
-      this.#answered();
+      this.#health.answered();
     }
     for (const head of attempt.puts.values()) {
       if (outcome === "stored") this.#heads.settle(head);
@@ -696,13 +693,14 @@ class PostgresStore implements Store, Source {
 
   async #query(text: string, values: readonly unknown[]): Promise<Record<string, unknown>[]> {
     if (this.#isEnded) throw closedError();
-    this.#refuseFailure();
+    const { outage } = this.#health;
+    if (outage !== undefined) throw outage;
     try {
       const rows = await this.#connections.read(text, values);
-      this.#answered();
+      this.#health.answered();
       return rows;
     } catch (error) {
-      if (!isRefusal(error)) this.#goDown(error);
+      if (!isRefusal(error)) this.#health.goDown(error);
       throw explain(error);
     }
   }
@@ -711,32 +709,6 @@ class PostgresStore implements Store, Source {
 
   #open(): void {
     if (this.#closed !== undefined) throw closedError();
-  }
-
-  /** Refuses while the database does not answer: nobody waits for a time limit then. */
-  #refuseFailure(): void {
-    if (this.#failure !== undefined) throw explain(this.#failure);
-  }
-
-  #goDown(error: unknown): void {
-    if (this.#failure === undefined) {
-      this.#log.error("the database does not answer", { reason: explain(error).message });
-    }
-    this.#failure = error;
-    if (this.#probe !== undefined || this.#isEnded) return;
-    this.#probe = setTimeout(() => {
-      this.#probe = undefined;
-      this.#connections.read("select 1").then(
-        () => this.#answered(),
-        (reason: unknown) => this.#goDown(reason),
-      );
-    }, PROBE).unref();
-  }
-
-  #answered(): void {
-    if (this.#failure === undefined) return;
-    this.#failure = undefined;
-    this.#log.info("the database answers again");
   }
 }
 
