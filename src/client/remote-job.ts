@@ -95,14 +95,19 @@ export class RemoteJob<Result = unknown> {
     return this.#http.json(`${this.#path}/cases?${query}`, { signal });
   }
 
-  /** Answers the open question of a case; the first answer wins, a later one rejects with `invalid_transition`. */
+  /**
+   * Answers the open question of a case; the first answer wins, a later one rejects with `invalid_transition`. Where the
+   * response is lost, the request is sent again under the same key, which answers nothing else.
+   */
   async answer(
     caseId: string,
     answer: Readonly<Record<string, unknown>>,
     { message, signal }: AnswerOptions = {},
   ): Promise<void> {
     const path = `${this.#path}/cases/${encodeURIComponent(caseId)}/update`;
-    await this.#http.send(path, { method: "POST", json: { answer, message: message ?? null }, signal });
+    const headers = { "idempotency-key": newId("answer") };
+    const json = { answer, message: message ?? null };
+    await this.#http.send(path, { method: "POST", repeatable: true, headers, json, signal });
   }
 
   /** Sends a message to a job that is a thread of a chat; the same id again adds nothing. Resolves with the message's id. */

@@ -211,6 +211,7 @@ describe("pages of other origins", () => {
     expect(asked.status).toBe(204);
     expect(asked.headers.get("access-control-allow-origin")).toBe(page);
     expect(asked.headers.get("access-control-allow-headers")).not.toContain("x-api-key");
+    expect(asked.headers.get("access-control-allow-headers")).toContain("idempotency-key");
     expect(asked.headers.get("access-control-allow-credentials")).toBeNull();
     expect([refused.status, refused.headers.get("access-control-allow-origin")]).toEqual([401, page]);
     for (const { headers } of [elsewhere, minted, other])
