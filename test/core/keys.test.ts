@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, defineAgent } from "agent-control-service";
@@ -17,13 +17,13 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-function load(dataDir: string) {
+function load(dataDir: string, write: (line: string) => void = () => {}) {
   const log = createLogger({
-    level: "error",
+    level: "warn",
     format: "text",
     redactor: new Redactor(),
     clock: () => new Date(),
-    write: () => {},
+    write,
   });
   return loadKeys(resolveOptions({ agents, dataDir }, {}), log);
 }
@@ -69,4 +69,23 @@ it("a damaged key is reported with its file", async () => {
   await writeFile(join(folder, "rsa-private-key.pem"), "-----BEGIN PRIVATE KEY-----\nAAAA\n");
 
   await expect(load(folder)).rejects.toThrow(/rsa-private-key\.pem .*RSA private key/);
+});
+
+it("files with keys that others can read or change are made private, with a warning", async () => {
+  const keys = await load(folder);
+  const files = ["api-key", "rsa-private-key.pem"].map((name) => join(folder, name));
+  await chmod(files[0]!, 0o644);
+  await chmod(files[1]!, 0o620);
+  const lines: string[] = [];
+
+  const again = await load(folder, (line) => void lines.push(line));
+
+  expect(again).toEqual(keys);
+  for (const file of files) expect((await stat(file)).mode & 0o777).toBe(0o600);
+  const warnings = lines.filter((line) => line.includes("other users of this machine"));
+  expect(warnings).toEqual([expect.stringContaining("0644"), expect.stringContaining("0620")]);
+  expect(lines.join("")).not.toContain(keys.apiKey);
+  lines.length = 0;
+  await load(folder, (line) => void lines.push(line));
+  expect(lines.join("")).not.toContain("other users");
 });

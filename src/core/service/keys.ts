@@ -1,5 +1,5 @@
 import { generateKeyPair, randomBytes } from "node:crypto";
-import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { type FileHandle, mkdir, open, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { OptionsError } from "../base/check-options.ts";
@@ -35,7 +35,7 @@ export async function loadKeys(
   return {
     apiKey: options.apiKey ?? (await readApiKey(join(dataDir, "api-key"), log)),
     previousApiKey,
-    rsaPrivateKey: options.rsaPrivateKey ?? (await readRsaKey(join(dataDir, "rsa-private-key.pem"))),
+    rsaPrivateKey: options.rsaPrivateKey ?? (await readRsaKey(join(dataDir, "rsa-private-key.pem"), log)),
     apiKeyGenerated: options.apiKey === undefined,
   };
 }
@@ -63,14 +63,14 @@ function makeApiKey(): string {
 }
 
 async function readApiKey(file: string, log: Logger): Promise<string> {
-  const { value, made } = await readOrMake(file, async () => makeApiKey());
+  const { value, made } = await readOrMake(file, log, async () => makeApiKey());
   const which = made ? "a new one was generated" : "the generated one is used";
   log.warn(`No API key is set: ${which}. Read it from the file, or set SERVICE_API_KEY`, { file });
   return value;
 }
 
-async function readRsaKey(file: string): Promise<string> {
-  const { value } = await readOrMake(file, makeRsaKey);
+async function readRsaKey(file: string, log: Logger): Promise<string> {
+  const { value } = await readOrMake(file, log, makeRsaKey);
   if (isRsaPrivateKey(value)) return value;
   throw new OptionsError(
     `${file} does not contain an RSA private key in PEM: restore the original file. Without it, parameters that were encrypted for this service cannot be read; if there are none, remove the file and a new key is generated`,
@@ -88,21 +88,51 @@ async function makeRsaKey(): Promise<string> {
 
 async function readOrMake(
   file: string,
+  log: Logger,
   make: () => Promise<string>,
 ): Promise<{ readonly value: string; readonly made: boolean }> {
-  const kept = await readKept(file);
+  const kept = await readKept(file, log);
   if (kept !== "") return { value: kept, made: false };
   const value = (await make()).trim();
   await writePrivately(file, `${value}\n`);
   return { value, made: true };
 }
 
-async function readKept(file: string): Promise<string> {
+async function readKept(file: string, log: Logger): Promise<string> {
   try {
-    return (await readFile(file, "utf8")).trim();
+    const handle = await open(file, "r");
+    try {
+      await closeToOthers(file, handle, log);
+      return (await handle.readFile("utf8")).trim();
+    } finally {
+      await handle.close();
+    }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
     throw error;
+  }
+}
+
+/**
+ * Takes the rights of other users of this machine away. The service starts also where it cannot: a secret that an
+ * orchestrator mounts is another user's file.
+ */
+async function closeToOthers(file: string, handle: FileHandle, log: Logger): Promise<void> {
+  const { mode } = await handle.stat();
+  // Windows has rights of another kind.
+  if ((mode & 0o077) === 0 || process.platform === "win32") return;
+  const was = (mode & 0o777).toString(8).padStart(4, "0");
+  try {
+    await handle.chmod(mode & 0o700);
+    log.warn(
+      "A file with a key could be read or changed by other users of this machine; now only by this one. Replace the key if somebody may have read it",
+      { file, was },
+    );
+  } catch (error) {
+    log.warn(
+      "A file with a key can be read or changed by other users of this machine, which this one cannot change: make it private (mode 0600)",
+      { file, mode: was, error },
+    );
   }
 }
 
