@@ -1,5 +1,5 @@
 import { defineAgent } from "agent-control-service";
-import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
+import { AUDIT, CASES, JOBS, RUNNER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -288,4 +288,24 @@ it("a right link works beside any number of wrong ones, which are refused for a 
   await until(server.service, id, ["completed"]);
   expect([again.status, Number(again.headers.get("retry-after")) > 0]).toEqual([429, true]);
   expect(await wrong()).toBe(404);
+});
+
+it("the audit log tells an answer by link from one by browser token", async () => {
+  const byLink = await ask();
+  await answer(byLink.link);
+  const { id, item } = await ask();
+  const made = await server.request(`/jobs/${id}/tokens`, { json: { name: "Mira", scopes: ["answer"] } });
+  const { token } = (await made.json()) as { token: string };
+  const answered = await fetch(`${server.url}/jobs/${id}/cases/${item}/update`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify({ answer: { approved: true, reason: "late" } }),
+  });
+
+  const { items } = await server.service.get(AUDIT).list({ action: "case.answer" });
+
+  expect(answered.status).toBe(200);
+  const kindOf = (target: string) => items.find((line) => line.target?.id === target)?.who;
+  expect(kindOf(byLink.item)).toEqual({ kind: "link", name: "Mira" });
+  expect(kindOf(item)).toEqual({ kind: "token", name: "Mira" });
 });

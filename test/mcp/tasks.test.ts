@@ -1,3 +1,4 @@
+import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { mcp } from "../../src/mcp.ts";
@@ -15,7 +16,7 @@ it("a task is started, polled, answered twice and cancelled by the official clie
 
   expect(tasks).toMatchObject(WALKED);
   const [[key, request]] = requestsOf(tasks[0]!) as [[string, { params: object }]];
-  expect(key).toMatch(/^refund\.\d+$/);
+  expect(key).toMatch(/^refund\.\d+\.[0-9a-z]+$/);
   expect(request).toEqual({
     method: "elicitation/create",
     params: {
@@ -124,4 +125,55 @@ it("a task that does not exist, and one of a hidden agent, are unknown", async (
     await expect(client.cancel(unknown)).rejects.toMatchObject({ code: -32602 });
   }
   expect((await client.client.listTools()).tools.map(({ name }) => name)).not.toContain("refunds");
+});
+
+it("the key of a job of a hidden agent names no job", async () => {
+  const hidden = defineAgent({ name: "Hidden", version: "1", methods: { job_start: { run: () => null } } });
+  await using server = await testServer({
+    agents: [refunds, hidden],
+    plugins: [mcp({ agents: ["refunds"] })],
+  });
+  const started = await server.request("/agents/hidden/jobs", {
+    json: { job_fields: {} },
+    headers: { "idempotency-key": "once" },
+  });
+  const { id } = (await started.json()) as { id: string };
+  const client = await connect(server);
+  const start = () =>
+    client.client.callTool({
+      name: "job_start",
+      arguments: { agent: "refunds", fields: { order: "A1" }, idempotency_key: "once" },
+    });
+
+  const answer = await start().then(
+    (result) => JSON.stringify(result),
+    (error: Error) => error.message,
+  );
+
+  expect(answer).toContain("The idempotency key is in use");
+  expect(answer).not.toContain(id);
+});
+
+it("an answer to what a job asked before it started over is not for what it asks since", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server);
+  const id = await client.start("refunds", { order: "A1" });
+  const keysOf = async () => {
+    const task = (await client.settled(id)) as { inputRequests?: object };
+    return Object.keys(task.inputRequests ?? {});
+  };
+  const [before] = await keysOf();
+  await server.request(`/admin/api/jobs/${id}/status`, { json: { status: "failed" } });
+  await server.request(`/admin/api/jobs/${id}/retry`, { json: { from: "start" } });
+  await expect.poll(async () => (await client.get(id)).status).toBe("input_required");
+
+  await client.update(id, { [before!]: { action: "accept", content: { approved: true } } });
+
+  const [after] = await keysOf();
+  expect(after).not.toBe(before);
+  expect(after!.split(".").slice(0, 2)).toEqual(before!.split(".").slice(0, 2));
+  const job = await (await server.request(`/jobs/${id}/result`)).json();
+  expect(job).toMatchObject({ status: "awaiting" });
+  await client.update(id, { [after!]: { action: "accept", content: { approved: true } } });
+  await expect.poll(async () => (await keysOf())[0]).not.toBe(after);
 });

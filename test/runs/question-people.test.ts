@@ -127,11 +127,15 @@ describe("a question that two people must answer alike", () => {
     await using server = await asking(twice);
 
     await expect(answer(server, undefined)).rejects.toThrow("an answer needs a name");
-    const session = { kind: "session", session: "s1" } as const;
-    const nameless = server.service
-      .get(RUNNER)
-      .answer("j", "c", { answer: { approved: true }, message: null }, session);
-    await expect(nameless).rejects.toThrow("an answer needs a name");
+    for (const caller of [
+      { kind: "session", session: "s1" },
+      { kind: "token", job: "j" },
+    ] as const) {
+      const nameless = server.service
+        .get(RUNNER)
+        .answer("j", "c", { answer: { approved: true }, message: null }, caller);
+      await expect(nameless).rejects.toThrow("an answer needs a name");
+    }
 
     expect((await item(server)).question?.approvals).toBeUndefined();
   });

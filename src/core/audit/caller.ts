@@ -1,8 +1,10 @@
+import type { AuditEntry } from "../models/audit-entry.ts";
+
 /**
- * How a caller is identified: the API key, a token of one job, a session of the admin interface, the service itself, or
- * nothing.
+ * How a caller is identified: the API key, a token of one job, a link that answers one question, a session of the admin
+ * interface, the service itself, or nothing.
  */
-export type CallerKind = "key" | "token" | "session" | "system" | "nobody";
+export type CallerKind = AuditEntry["who"]["kind"];
 
 /** The caller of a change. */
 export interface Caller {

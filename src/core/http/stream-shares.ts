@@ -66,6 +66,6 @@ export class StreamShares {
 }
 
 function kindOf(caller: Caller | undefined): Kind {
-  if (caller?.kind === "token" || caller?.kind === "nobody") return "guests";
+  if (caller?.kind === "token" || caller?.kind === "link" || caller?.kind === "nobody") return "guests";
   return caller?.kind === "session" ? "people" : "programs";
 }

@@ -55,7 +55,7 @@ export const AuditEntrySchema = v.object({
   n: v.number(),
   at: TimestampSchema,
   who: v.object({
-    kind: v.picklist(["key", "token", "session", "system", "nobody"]),
+    kind: v.picklist(["key", "token", "link", "session", "system", "nobody"]),
     /** Beginning of the session's id. */
     session: v.optional(v.string()),
     /** A name that the identity provider vouches for. */

@@ -43,7 +43,7 @@ function personOf(item: StoredCase, actor: Actor | undefined): string {
 }
 
 function nameless(actor: Exclude<Actor, string>): string | undefined {
-  return actor.kind === "session" || actor.kind === "nobody" ? undefined : nameOf(actor);
+  return actor.kind === "key" || actor.kind === "system" ? nameOf(actor) : undefined;
 }
 
 /** The same for the same values, in whatever order they are. */

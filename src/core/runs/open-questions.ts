@@ -17,9 +17,12 @@ export async function openQuestions(cases: Cases, job: StoredJob): Promise<Askin
   return items.filter((item): item is AskingCase => item.question !== null);
 }
 
-/** Names a question among all that a job ever asks. */
+/**
+ * Names a question among all that a job ever asks: one that starts over asks with the same ids, at another time, and an
+ * answer to what it asked before is not for it.
+ */
 export function keyOf({ id, question }: AskingCase): string {
-  return `${id}.${question.id}`;
+  return `${id}.${question.id}.${Date.parse(question.asked_at).toString(36)}`;
 }
 
 /** What a person reads: the question, and why it is asked again. */
@@ -42,7 +45,8 @@ export async function answerByKey(
   if (!asking) return undefined;
   const answer = readFlat(asking.question.fields, given.values);
   try {
-    const request = { answer, message: given.message ?? null, question_id: asking.question.id };
+    const { id: question_id, asked_at } = asking.question;
+    const request = { answer, message: given.message ?? null, question_id, asked_at };
     return await runner.answer(job.id, asking.id, request, by);
   } catch (error) {
     // Somebody else was faster, or its time is over.

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
 import type { Actor } from "../../core/audit/caller.ts";
-import { ServiceError } from "../../core/base/errors.ts";
+import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { check } from "../../core/http/check.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
@@ -162,10 +162,23 @@ export async function startJob(
   if (!shownAgents(parts).some((agent) => agent.slug === slug)) {
     throw new ServiceError("agent_not_found", `Unknown agent "${slug}"`);
   }
-  return parts.runner.start(slug, {
+  const started = parts.runner.start(slug, {
     job_context: { started_by: "mcp" },
     job_fields: fields,
     ...(key !== undefined && { idempotencyKey: key }),
+  });
+  return key === undefined || parts.shown === undefined
+    ? started
+    : started.catch((error: unknown) => hideOther(parts, key, error));
+}
+
+/** Throws the error; without the job that has the key, if clients do not see its agent. */
+async function hideOther({ jobs, shown }: McpParts, key: string, error: unknown): Promise<never> {
+  if (!isServiceError(error) || error.type !== "job_already_exists") throw error;
+  const { items } = await jobs.list({ where: { idempotency_key: key }, limit: 1 });
+  if (items.every(({ agent_name }) => shown?.has(agent_name))) throw error;
+  throw new ServiceError("job_already_exists", "The idempotency key is in use", {
+    detail: "Use a new one for this job.",
   });
 }
 

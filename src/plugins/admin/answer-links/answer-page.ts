@@ -68,7 +68,7 @@ async function answer(parts: AdminParts, misses: Attempts, event: HttpEvent): Pr
     return showQuestion(parts, event, { ...view, problems: verdict.problems });
   }
   const message = (typed.get("message") ?? "").slice(0, 2000) || null;
-  const by = { kind: "token", name: link.name, address: parts.clients.address(event) } as const;
+  const by = { kind: "link", name: link.name, address: parts.clients.address(event) } as const;
   let recorded = "Your answer was recorded.";
   try {
     const request = { answer: given, message, question_id, asked_at };
