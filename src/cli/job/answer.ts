@@ -31,15 +31,15 @@ export const answer = defineCommand({
     const client = await connect(flags, context);
     const cases = await listCases(client, jobId, 0);
     const { item, question } = findQuestion(cases, jobId, caseId);
-    if (flags.field.length === 0 && !context.interactive) {
+    const isOpen = flags.field.length === 0 && question.fields.length > 0;
+    if (isOpen && !context.interactive) {
       const names = question.fields.map((field) => field.name).join(", ");
       throw new UsageError(
         `"${question.question}" needs an answer`,
         `Set its fields with --field name=value. Fields: ${names}.`,
       );
     }
-    const given =
-      flags.field.length > 0 ? readFields(flags.field, question.fields) : await promptAtTerminal(question);
+    const given = isOpen ? await promptAtTerminal(question) : readFields(flags.field, question.fields);
     const result = await client.post<{ message: string }>(answerPath(item), {
       answer: given,
       message: flags.message ?? null,

@@ -310,7 +310,7 @@ export class IsolatedRun {
           return opened.id;
         });
       case "sleep":
-        return handle.sleep(call.duration as never, { ...(call.key !== undefined && { key: call.key }) });
+        return handle.sleep(call.duration as never, call.options);
       case "start":
         return handle.start(call.agent, call.fields, call.options).then((child) => {
           this.#children.set(child.id, child);
@@ -333,7 +333,7 @@ export class IsolatedRun {
       case "readCase":
         return item!.read();
       case "update":
-        return item!.update(call.update, { ...(call.key !== undefined && { key: call.key }) });
+        return item!.update(call.update, call.options);
       case "ask":
         return this.#ask(item!, id, call);
       case "close":

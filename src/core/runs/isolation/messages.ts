@@ -1,4 +1,4 @@
-import type { StartOptions, WaitOptions } from "../../agents/run-context.ts";
+import type { CallOptions, StartOptions, WaitOptions } from "../../agents/run-context.ts";
 import type { StepReport } from "../../agents/step-report.ts";
 import type { Duration } from "../../base/duration.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
@@ -8,7 +8,7 @@ import type { WireError } from "./wire-error.ts";
 export type RemoteCall =
   | { readonly op: "step"; readonly name: string; readonly options: Readonly<Record<string, unknown>> }
   | { readonly op: "openCase"; readonly input: { id: string; name: string; description?: string } }
-  | { readonly op: "sleep"; readonly duration: string | number; readonly key?: string }
+  | { readonly op: "sleep"; readonly duration: string | number; readonly options: CallOptions }
   | {
       readonly op: "start";
       readonly agent: string;
@@ -29,7 +29,7 @@ export type RemoteCall =
     }
   | { readonly op: "readJob" }
   | { readonly op: "readCase" }
-  | { readonly op: "update"; readonly update: CaseNodeUpdateInput; readonly key?: string }
+  | { readonly op: "update"; readonly update: CaseNodeUpdateInput; readonly options: CallOptions }
   | {
       readonly op: "ask";
       readonly name?: string;

@@ -5,9 +5,11 @@ import { describeProblems, type Fields, fieldsOf, readFields } from "../../agent
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
+import { assertStepOptions } from "../../agents/known-options.ts";
 import { toRecordedInput } from "../../agents/recorded-input.ts";
 import type {
   AskOptions,
+  CallOptions,
   CaseHandle,
   ChildHandle,
   JobHandle,
@@ -150,6 +152,12 @@ export class RemoteHandler {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions, caseId?: string): Promise<T> {
+    try {
+      // A step that may begin here runs before the service sees its options.
+      assertStepOptions(name, options);
+    } catch (error) {
+      return mayBeLeft(Promise.reject(error));
+    }
     const { retryIf, input, ...plain } = options;
     const told = {
       ...plain,
@@ -480,8 +488,8 @@ class RemoteJob implements JobHandle {
     return this.#handler.changed(name);
   }
 
-  sleep(duration: string | number, { key }: { key?: string } = {}): Promise<void> {
-    return this.#handler.call({ op: "sleep", duration, ...(key !== undefined && { key }) });
+  sleep(duration: string | number, options: CallOptions = {}): Promise<void> {
+    return this.#handler.call({ op: "sleep", duration, options });
   }
 
   start(
@@ -571,8 +579,8 @@ class RemoteCase implements CaseHandle {
     return callModel(this.step.bind(this), name, request, call, options);
   }
 
-  update(update: Parameters<CaseHandle["update"]>[0], { key }: { key?: string } = {}): Promise<void> {
-    return this.#call({ op: "update", update, ...(key !== undefined && { key }) }, () =>
+  update(update: Parameters<CaseHandle["update"]>[0], options: CallOptions = {}): Promise<void> {
+    return this.#call({ op: "update", update, options }, () =>
       toJsonValue(update, `The update "${update.name ?? "update"}"`),
     );
   }

@@ -2,6 +2,7 @@ import { callModel } from "../../agents/call-model.ts";
 import { type CheckedFields, describeProblems, type Fields, readFields } from "../../agents/fields.ts";
 import type { FieldsInput, FieldValues } from "../../agents/fields-input.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
+import { assertKnown } from "../../agents/known-options.ts";
 import type {
   AskOptions,
   CallOptions,
@@ -94,9 +95,7 @@ export class RunCase implements CaseHandle {
     delivery?: Record<string, unknown>,
     options: { readonly cost?: number; readonly name?: string } = {},
   ): Promise<void> {
-    return mayBeLeft(
-      this.#end("completed", { delivery, cost: options.cost, name: options.name }).then(() => {}),
-    );
+    return mayBeLeft(this.#close(delivery, options));
   }
 
   fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
@@ -108,8 +107,17 @@ export class RunCase implements CaseHandle {
     return this.#facts.readCase(this.id);
   }
 
-  async #update(update: CaseNodeUpdateInput, { key }: CallOptions): Promise<void> {
+  async #close(
+    delivery: Record<string, unknown> | undefined,
+    options: { readonly cost?: number; readonly name?: string },
+  ): Promise<void> {
+    assertKnown("close", options, `the end of case "${this.ref}"`);
+    await this.#end("completed", { delivery, cost: options.cost, name: options.name });
+  }
+
+  async #update(update: CaseNodeUpdateInput, options: CallOptions): Promise<void> {
     const name = update.name ?? "update";
+    assertKnown("update", options, `the update "${name}"`);
     const run = this.#run;
     const given = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
     for (const part of ["name", "error"] as const) {
@@ -120,7 +128,7 @@ export class RunCase implements CaseHandle {
       ? { ...given, error: shorten(run.parts.redact(given.error), LONGEST_MESSAGE) }
       : given;
     const cost = readCost(stored.cost, `The update "${name}"`);
-    const call = this.#scope.take("update", name, key);
+    const call = this.#scope.take("update", name, options.key);
     if (!call.isDue) {
       await run.enter(call);
       const charge = cost > 0 ? { cost } : {};
@@ -141,6 +149,7 @@ export class RunCase implements CaseHandle {
   async #ask<F extends FieldsInput>(options: AskOptions<F>, name?: string): Promise<FieldValues<F>> {
     const run = this.#run;
     if (name === "") throw new TypeError("ask was called with an empty name");
+    assertKnown("ask", options, `ask("${name ?? options.question}")`);
     const fields = readFields(options.fields);
     checkPeople(options);
     const fallback = readDefault(fields, options);

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
+import { assertKnown } from "../../agents/known-options.ts";
 import type { ChildHandle, StartableAgent, StartOptions } from "../../agents/run-context.ts";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import { createJob, type NewJob } from "../../entities/jobs.ts";
@@ -62,6 +63,7 @@ export async function startChild(
   const { run } = scope;
   const { options } = given;
   const agent = typeof given.agent === "string" ? given.agent : toSlug(given.agent.name);
+  assertKnown("start", options, `start("${agent}")`);
   const fields = readStartFields(agent, given.fields);
   const call = scope.take("start", agent, options.key);
   let entry: Ended | undefined = call.takeEntry();

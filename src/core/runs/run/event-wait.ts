@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { toJsonValue } from "../../agents/json-value.ts";
+import { assertKnown } from "../../agents/known-options.ts";
 import type { ReceivedEvent, WaitOptions } from "../../agents/run-context.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -40,6 +41,7 @@ export function readWait({ name, options }: GivenWait): {
 } {
   const checked = v.safeParse(EventNameSchema, name);
   if (!checked.success) throw new TypeError(`waitFor was given a name that ${checked.issues[0].message}`);
+  assertKnown("waitFor", options, `waitFor("${name}")`);
   const what = `The "where" of waitFor("${name}")`;
   const where = toJsonValue(options.where ?? {}, what);
   if (typeof where !== "object" || where === null || Array.isArray(where))

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { callModel } from "../../agents/call-model.ts";
+import { assertKnown } from "../../agents/known-options.ts";
 import type {
   CallOptions,
   CaseHandle,
@@ -104,11 +105,12 @@ export class RunJob implements JobHandle {
     return this.#facts.readJob();
   }
 
-  async #sleep(duration: Duration, { key }: CallOptions): Promise<void> {
+  async #sleep(duration: Duration, options: CallOptions): Promise<void> {
     const run = this.#run;
+    assertKnown("sleep", options, "sleep");
     const milliseconds = toMilliseconds(duration);
     // How long it is may be reckoned from the time of day, and differ when the run is resumed.
-    const call = this.#scope.take("sleep", "sleep", key);
+    const call = this.#scope.take("sleep", "sleep", options.key);
     if (!call.isDue) {
       await run.enter(call);
       const { until, at } = call.begun ?? (await this.#beginSleep(call, milliseconds));

@@ -1,4 +1,5 @@
 import { toJsonValue } from "../../agents/json-value.ts";
+import { assertStepOptions } from "../../agents/known-options.ts";
 import { toRecordedInput } from "../../agents/recorded-input.ts";
 import type { StepFunction, StepInfo, StepOptions } from "../../agents/run-context.ts";
 import { addReport } from "../../agents/step-report.ts";
@@ -41,6 +42,7 @@ export interface StepCall<T> {
 export function runStep<T>(step: StepCall<T>): Promise<T> {
   const { scope, name, options } = step;
   try {
+    assertStepOptions(name, options);
     const cost = readCost(options.cost, `Step "${name}"`);
     assertKind(options.kind, name);
     const call = scope.take("step", name, options.key);

@@ -1,0 +1,78 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { AgentDefinition } from "agent-control-service";
+import { RUNNER } from "agent-control-service/plugin";
+import { testServer } from "agent-control-service/testing";
+import { expect, onTestFinished, test } from "vitest";
+import { jobContext, until } from "./_jobs.ts";
+
+/** Makes each call with an option that it does not know; returns what was said, and which functions ran. */
+const MODULE = `
+const ran = [];
+export const worker = {
+  name: "Apart",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job }) {
+        const item = await job.openCase({ id: "case", name: "Case" });
+        const request = { model: "small" };
+        const calls = [
+          () => job.step("pay", () => ran.push("pay"), { retrys: 3 }),
+          () => item.step("pay", async ({ attempt }) => ran.push(attempt), { backoff: { initail: "1s" } }),
+          () => job.model("ask", request, () => ran.push("model"), { max_tokens: 5 }),
+          () => job.sleep(1, { kee: "a" }),
+          () => job.start("apart", {}, { detach: true }),
+          () => job.waitFor("paid", { were: { order: 1 }, deadline: "1ms" }),
+          () => item.update({ name: "note" }, { kee: "a" }),
+          () => item.ask({ name: "approve", question: "Pay it?", fields: [] }),
+          () => item.ask("approve", { question: "Pay it?", fields: [], deadlin: "1d" }),
+          () => item.close({}, { costs: 1 }),
+        ];
+        const said = [];
+        for (const call of calls) said.push(await call().then(() => "accepted", (error) => error.name + ": " + error.message));
+        // An option that is not set is none.
+        await job.step("fine", () => 1, { retries: 0, nothing: undefined });
+        return { said, ran };
+      },
+    },
+  },
+};
+`;
+
+test("an option that a call does not know is refused before anything is done, in an isolated agent too", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "unknown-options-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const module = join(folder, "agent.mjs");
+  await writeFile(module, MODULE);
+  const { worker } = (await import(module)) as { worker: AgentDefinition };
+  const agents = [
+    { ...worker, name: "Here" },
+    { ...worker, isolate: { module } },
+  ];
+  await using server = await testServer({ agents });
+
+  for (const agent of ["here", "apart"]) {
+    await server.service.get(RUNNER).start(agent, { job_context: jobContext(agent), job_fields: {} });
+    const job = await until(server.service, agent);
+
+    expect(job.result, agent).toEqual({
+      said: [
+        'TypeError: Option retrys of step "pay" is not known: did you mean retries?',
+        'TypeError: Option initail of the backoff of step "pay" is not known: did you mean initial?',
+        expect.stringMatching(/^TypeError: Option max_tokens of step "ask" is not known/),
+        "TypeError: Option kee of sleep is not known: did you mean key?",
+        'TypeError: Option detach of start("apart") is not known: did you mean detached?',
+        'TypeError: Option were of waitFor("paid") is not known: did you mean where?',
+        'TypeError: Option kee of the update "note" is not known: did you mean key?',
+        'TypeError: Option name of ask("Pay it?") is not known: the name comes first, as in ask("approve", { … })',
+        'TypeError: Option deadlin of ask("approve") is not known: did you mean deadline?',
+        expect.stringMatching(
+          /^TypeError: Option costs of the end of case "case" is not known: did you mean cost\?/,
+        ),
+      ],
+      ran: [],
+    });
+  }
+});
