@@ -42,6 +42,21 @@ describe("the lock file", () => {
     expect(missing).toEqual([]);
     expect(text).not.toMatch(/"resolved": "https?:/);
   });
+
+  it("has no package whose install script would run, download, or report something", async () => {
+    const text = await readFile(join(REPOSITORY, "package-lock.json"), "utf8");
+    const own = JSON.parse(await readFile(join(REPOSITORY, "package.json"), "utf8"));
+    const { packages } = JSON.parse(text) as {
+      packages: Record<string, { hasInstallScript?: boolean; optional?: boolean }>;
+    };
+
+    const withScripts = Object.entries(packages)
+      .filter(([, { hasInstallScript }]) => hasInstallScript)
+      .map(([place]) => place.split("node_modules/").at(-1)!);
+
+    expect(withScripts.filter((name) => own.allowScripts[name] !== false)).toEqual([]);
+    expect(own.scarfSettings).toEqual({ enabled: false });
+  });
 });
 
 describe("the published package", () => {

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { readAgentHealth } from "../../../core/agents/agent-health.ts";
 import { toAgentResponse } from "../../../core/agents/agent-response.ts";
+import type { AgentInstructions } from "../../../core/agents/instructions.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethod } from "../../../core/models/agent-method.ts";
@@ -13,7 +14,7 @@ import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { formatCount, formatDuration } from "../views/format.ts";
+import { countOf, formatCount, formatDuration } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readForecast } from "./forecast.ts";
@@ -181,9 +182,25 @@ function toAbout(agent: AgentData, { definition, id, code }: HostedAgent, versio
     ["Tags", agent.tags?.join(", ")],
     ["After a restart", INTERRUPTIONS[definition.onInterruption ?? "resume"]],
     ["Concurrent jobs", definition.maxConcurrentJobs ? `${definition.maxConcurrentJobs} jobs` : undefined],
+    ["Limits of a job", limitsText(definition.instructions)],
     ["Onboarding", agent.server_agent_onboarding_status],
   ];
   return facts.flatMap(([name, value]) => (value ? [{ name, value }] : []));
+}
+
+/** The agent's own limits; a start request may have lower ones. */
+function limitsText(own: AgentInstructions | undefined): string | undefined {
+  if (!own) return undefined;
+  const { max_cost, max_duration, max_cases, stop_on_error, stop_on_warning } = own;
+  return [
+    ...(max_cost === undefined ? [] : [`cost ${max_cost}`]),
+    ...(max_duration === undefined ? [] : [`duration ${formatDuration(max_duration * 1000)}`]),
+    ...(max_cases === undefined ? [] : [countOf(max_cases, "case")]),
+    ...(stop_on_error === undefined
+      ? []
+      : [stop_on_error ? "ends when a case fails" : "continues when a case fails"]),
+    ...(stop_on_warning ? ["ends at the first warning"] : []),
+  ].join(", ");
 }
 
 const SOURCES = { stored: "stored", environment: "from the environment", declared: "default" } as const;

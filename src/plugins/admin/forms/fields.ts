@@ -23,7 +23,11 @@ export function renderFields(fields: readonly AgentMethodField[], state: FormSta
 function renderField(field: AgentMethodField, id: string, state: FormState): Html {
   const problem = state.problems?.[field.name];
   const label = toLabel(field.name);
-  const notes = [field.description ?? "", HINTS[field.field_type] ?? ""].filter((note) => note !== "");
+  const hint = HINTS[field.field_type] ?? "";
+  const about = field.description ?? "";
+  const notes = [hint === "" ? about : about.replace(/(?<=[\p{L}\p{N})])$/u, "."), hint].filter(
+    (note) => note !== "",
+  );
   const described = [notes.length > 0 ? `${id}-note` : "", problem ? `${id}-problem` : ""].filter(
     (one) => one !== "",
   );

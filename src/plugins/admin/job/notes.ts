@@ -69,7 +69,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   crash_loop:
     "Held because the process ended each time that it ran. Fix what ends the process, then retry the job, or stop it.",
   unreadable_parameters:
-    "Held because its parameters cannot be read with the present RSA key. Start the service with the former key: the job then continues by itself. Or stop it, and start another one.",
+    "Start the service with the RSA key that it had before: the job then resumes by itself. Or stop this job, and start another one.",
   max_cases: "Ended because it reached its limit of cases. Its results so far are kept.",
   max_cost: "Ended because it reached its limit of cost. Its results so far are kept.",
   max_duration: "Ended because it reached its time limit. Its results so far are kept.",

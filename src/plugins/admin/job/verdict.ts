@@ -1,3 +1,4 @@
+import { messageEvent } from "../../../core/agents/define-chat.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { isIn } from "../../../core/models/job-state.ts";
@@ -88,6 +89,7 @@ function titleOf(job: StoredJob, call: Call | undefined, { caseNames, now }: Ver
       if (isIn(job, "held", "pulled")) return reason ?? "Held until a person decides";
       return job.open_questions > 0 ? `Waiting for ${countOf(job.open_questions, "answer")}` : "Waiting";
     case "in_progress":
+      if (call?.call === "event" && call.name === messageEvent(job.id)) return "Waiting for a message";
       return call ? `${call.call === "step" ? "Running" : (DOES[call.call] ?? "In")} ${where}` : "Running";
   }
 }
