@@ -20,6 +20,7 @@ export const GROUPS: readonly Group[] = [
     doc("models", "Models"),
     doc("chat", "Chat"),
     doc("isolate", "Isolate"),
+    doc("limits", "Limits"),
     doc("durability", "Durability"),
     doc("schedules", "Schedules"),
     doc("testing", "Testing agents"),
