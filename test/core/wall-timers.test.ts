@@ -107,3 +107,32 @@ test("what is cancelled does not end, and nothing is checked where nothing waits
   expect(over).not.toHaveBeenCalled();
   expect(vi.getTimerCount()).toBe(0);
 });
+
+test("nothing is checked after the last wait has ended, and the next wait is checked again", async () => {
+  const { timers, pass, set } = machine();
+  const [one, other] = [vi.fn(), vi.fn()];
+  timers.start(60_000, one);
+  await pass(60_000 + 5000);
+  expect(one).toHaveBeenCalledTimes(1);
+  expect(vi.getTimerCount()).toBe(0);
+
+  timers.start(20 * 60_000, other);
+  set(HOUR);
+  await pass(5000);
+
+  expect(other).toHaveBeenCalledTimes(1);
+});
+
+test("a clock that is set back, and forward again by less, makes no wait longer", async () => {
+  const { timers, pass, set } = machine();
+  const over = vi.fn();
+  timers.start(20 * 60_000, over);
+  await pass(10 * 60_000);
+
+  set(-HOUR);
+  timers.start(2 * HOUR, () => {});
+  set(HOUR / 2);
+  await pass(10 * 60_000 + 5000);
+
+  expect(over).toHaveBeenCalledTimes(1);
+});
