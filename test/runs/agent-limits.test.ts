@@ -104,7 +104,7 @@ it("the form that starts a job in the admin interface begins with the limits of 
 });
 
 it.each([
-  [{ max_cots: 5 }, "instructions has an unknown key max_cots: it has max_cases, max_duration, max_cost"],
+  [{ max_cots: 5 }, "instructions.max_cots is not known: did you mean max_cost?"],
   [{ max_cost: -1 }, "instructions must have a number of at least 0 as max_cost"],
   [{ max_cases: 1.5 }, "instructions must have a whole number of at least 0 as max_cases"],
   [{ stop_on_error: "no" }, "instructions must have true or false as stop_on_error"],

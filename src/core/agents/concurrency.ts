@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { type Duration, isDuration, toMilliseconds } from "../base/duration.ts";
+import type { NamesOf } from "../base/refuse-unknown.ts";
 
 /** The name of a field of `job_start`, or a function of its fields; jobs for which it gives nothing have no key. */
 export type JobKey<Fields = Record<string, unknown>> =
@@ -28,6 +29,11 @@ export interface RateLimit<Fields = Record<string, unknown>> {
   readonly key?: JobKey<Fields>;
 }
 
+/** The names of options of concurrency. */
+export const CONCURRENCY_NAMES: NamesOf<ConcurrencyOptions> = { limit: true, key: true, scope: true };
+/** The names of a rate limit's options. */
+export const RATE_NAMES: NamesOf<RateLimit> = { limit: true, period: true, key: true };
+
 /** Longer keys are stored as a hash. */
 const LONGEST = 200;
 
@@ -46,24 +52,22 @@ export function readJobKey(
 
 /** What is wrong with options of concurrency; `undefined` where nothing is. */
 export function problemOfConcurrency(
-  { limit, key, scope, ...more }: ConcurrencyOptions,
+  { limit, key, scope }: ConcurrencyOptions,
   fieldNames: readonly string[],
 ): string | undefined {
   if (!(Number.isInteger(limit) && limit > 0)) return "limit must be a whole number, at least 1";
   if (scope !== undefined && scope !== "run" && scope !== "job") return 'scope must be "run" or "job"';
-  const [unknown] = Object.keys(more);
-  return unknown === undefined ? problemOfKey(key, fieldNames) : `${unknown} is not known`;
+  return problemOfKey(key, fieldNames);
 }
 
 /** What is wrong with a rate limit; `undefined` where nothing is. */
 export function problemOfRate(
-  { limit, period, key, ...more }: RateLimit,
+  { limit, period, key }: RateLimit,
   fieldNames: readonly string[],
 ): string | undefined {
   if (!(Number.isInteger(limit) && limit > 0)) return "limit must be a whole number, at least 1";
   if (!isDuration(period) || toMilliseconds(period) <= 0) return 'period must be a duration such as "1m"';
-  const [unknown] = Object.keys(more);
-  return unknown === undefined ? problemOfKey(key, fieldNames) : `${unknown} is not known`;
+  return problemOfKey(key, fieldNames);
 }
 
 function problemOfKey(key: JobKey | undefined, fieldNames: readonly string[]): string | undefined {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import * as v from "valibot";
 import type { Duration } from "../base/duration.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
+import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import type { ParameterInput } from "../models/parameter.ts";
 import { type AgentDefinition, defineAgent, type ParameterValues } from "./define-agent.ts";
 import type {
@@ -12,6 +13,7 @@ import type {
   ParameterMap,
   StartableAgent,
 } from "./run-context.ts";
+import { AGENT_NAMES, AgentError } from "./validate-agent.ts";
 
 /** One message of a thread. */
 export const ChatMessageSchema = v.object({
@@ -59,6 +61,15 @@ export interface TurnDelivery {
 
 const LONGEST_NAME = 80;
 
+const {
+  methods: _methods,
+  concurrency: _concurrency,
+  rateLimit: _rate,
+  chats: _chats,
+  ...SHARED
+} = AGENT_NAMES;
+const CHAT_NAMES: NamesOf<ChatDefinition<readonly ParameterInput[]>> = { ...SHARED, idle: true, reply: true };
+
 /**
  * Defines an agent whose jobs are threads of a chat: each message is a case, with the steps and questions of its answer.
  *
@@ -69,11 +80,12 @@ const LONGEST_NAME = 80;
  *   reply: ({ messages, turn }) => turn.step("model", ({ emit, signal }) => askModel(messages, { emit, signal })),
  * });
  */
-export function defineChat<const P extends readonly ParameterInput[] = readonly []>({
-  idle = "30d",
-  reply,
-  ...agent
-}: ChatDefinition<P>): AgentDefinition & StartableAgent<ChatFields, TurnDelivery | undefined> {
+export function defineChat<const P extends readonly ParameterInput[] = readonly []>(
+  chat: ChatDefinition<P>,
+): AgentDefinition & StartableAgent<ChatFields, TurnDelivery | undefined> {
+  const unknown = unknownOption(chat, CHAT_NAMES);
+  if (unknown !== undefined) throw new AgentError(String(chat.name), unknown);
+  const { idle = "30d", reply, ...agent } = chat;
   const definition = defineAgent({
     ...(agent as Omit<AgentDefinition, "methods" | "concurrency" | "rateLimit">),
     // One failed answer does not end a thread, wherever that was started.

@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { describeIssue, describeProblem, listProblems, MOST_TOLD } from "../base/describe-issue.ts";
 import { describeStandardIssue } from "../base/describe-standard-issue.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import { unknownMembers } from "../base/unknown-members.ts";
 import {
   type AgentMethodField,
   type AgentMethodFieldInput,
@@ -67,6 +68,16 @@ export function readFields(input: FieldsInput | undefined): Fields {
   }
   const list = readList(input as readonly AgentMethodFieldInput[]);
   return fieldsFrom(list, schemaOfFields(list));
+}
+
+/** The first name that a list of fields has and no field knows: `readFields` ignores it, as records may have it. */
+export function unknownInFields(input: FieldsInput | undefined): string | undefined {
+  if (!Array.isArray(input)) return undefined;
+  for (const [at, one] of input.entries()) {
+    const [unknown] = unknownMembers(AgentMethodFieldSchema, one);
+    if (unknown) return `[${at}]${unknown.path === "" ? "" : `.${unknown.path}`} ${unknown.problem}`;
+  }
+  return undefined;
 }
 
 /**

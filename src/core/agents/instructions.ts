@@ -1,6 +1,10 @@
 import * as v from "valibot";
+import { describeIssue } from "../base/describe-issue.ts";
+import type { NamesOf } from "../base/refuse-unknown.ts";
+import { unknownMembers } from "../base/unknown-members.ts";
 import {
   type GivenInstructions,
+  GivenInstructionsSchema,
   type JobInstructions,
   JobInstructionsSchema,
 } from "../models/job-instructions.ts";
@@ -21,14 +25,29 @@ export interface AgentInstructions {
 
 const NUMBERS = ["max_cases", "max_duration", "max_cost"] as const;
 const SWITCHES = ["stop_on_error", "stop_on_warning"] as const;
+/** The names of an agent's limits. */
+export const INSTRUCTION_NAMES: NamesOf<AgentInstructions> = {
+  max_cases: true,
+  max_duration: true,
+  max_cost: true,
+  stop_on_error: true,
+  stop_on_warning: true,
+};
+
+/** The limits that a handler gives a job; throws a `TypeError` that names the first mistake: none is ignored. */
+export function readInstructions(given: unknown): GivenInstructions {
+  const [unknown] = unknownMembers(GivenInstructionsSchema, given);
+  if (unknown) throw new TypeError(`instructions: ${`${unknown.path} ${unknown.problem}`.trim()}`);
+  const result = v.safeParse(GivenInstructionsSchema, given);
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  throw new TypeError(`instructions: ${`${v.getDotPath(issue) ?? ""} ${describeIssue(issue)}`.trim()}`);
+}
 
 /** What is wrong with an agent's limits; `undefined` if they are valid. */
 export function problemOfInstructions(own: unknown): string | undefined {
   if (typeof own !== "object" || own === null || Array.isArray(own))
     return "must be an object such as { stop_on_error: false, max_cost: 5 }";
-  const names: readonly string[] = [...NUMBERS, ...SWITCHES];
-  const unknown = Object.keys(own).find((name) => !names.includes(name));
-  if (unknown !== undefined) return `has an unknown key ${unknown}: it has ${names.join(", ")}`;
   const [issue] = v.safeParse(JobInstructionsSchema, withoutUndefined(own)).issues ?? [];
   if (!issue) return undefined;
   const name = String(issue.path?.[0]?.key);

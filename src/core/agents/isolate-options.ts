@@ -1,4 +1,5 @@
 import { type Duration, toMilliseconds } from "../base/duration.ts";
+import type { NamesOf } from "../base/refuse-unknown.ts";
 
 /** How an agent's process is limited. */
 export interface IsolateOptions {
@@ -23,6 +24,14 @@ export interface Isolation {
   readonly module: string | URL | undefined;
 }
 
+/** The names of an agent process's limits. */
+export const ISOLATE_NAMES: NamesOf<IsolateOptions> = {
+  memory: true,
+  timeout: true,
+  env: true,
+  module: true,
+};
+
 const MEGABYTE = 1024 * 1024;
 const UNITS: Readonly<Record<string, number>> = { mb: MEGABYTE, gb: 1024 * MEGABYTE };
 const LEAST = 64 * MEGABYTE;
@@ -32,10 +41,7 @@ export function readIsolation(given: boolean | IsolateOptions | undefined): Isol
   if (given === undefined || given === false) return undefined;
   if (given !== true && (typeof given !== "object" || given === null))
     throw new TypeError('isolate must be true, or limits such as { memory: "512mb" }');
-  const { memory = "512mb", timeout = "10s", env = [], module, ...rest } = given === true ? {} : given;
-  const [unknown] = Object.keys(rest);
-  if (unknown !== undefined)
-    throw new TypeError(`isolate.${unknown} is not known: use memory, timeout, env or module`);
+  const { memory = "512mb", timeout = "10s", env = [], module } = given === true ? {} : given;
   const match = typeof memory === "string" ? /^(\d+(?:\.\d+)?)\s*(mb|gb)$/i.exec(memory.trim()) : null;
   const bytes = match ? Number(match[1]) * UNITS[match[2]!.toLowerCase()]! : 0;
   if (bytes < LEAST)

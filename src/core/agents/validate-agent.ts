@@ -1,18 +1,42 @@
 import * as v from "valibot";
+import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
+import { unknownMembers } from "../base/unknown-members.ts";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
-import { problemOfBudget } from "./budget.ts";
-import { problemOfConcurrency, problemOfRate } from "./concurrency.ts";
+import { BUDGET_NAMES, problemOfBudget } from "./budget.ts";
+import { CONCURRENCY_NAMES, problemOfConcurrency, problemOfRate, RATE_NAMES } from "./concurrency.ts";
 import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
-import { fieldsOf } from "./fields.ts";
+import { fieldsOf, unknownInFields } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
-import { problemOfInstructions } from "./instructions.ts";
-import { readIsolation } from "./isolate-options.ts";
-import { problemOf } from "./retention-policy.ts";
+import { INSTRUCTION_NAMES, problemOfInstructions } from "./instructions.ts";
+import { ISOLATE_NAMES, readIsolation } from "./isolate-options.ts";
+import { problemOf, RETENTION_NAMES } from "./retention-policy.ts";
 import { isSuspendAfter, SUSPEND_RULE } from "./suspend-after.ts";
 
 const POLICIES = ["resume", "restart", "fail"];
-const METHODS = ["job_start", "job_stop", "job_status", "human_answer", "chat", "custom"];
+
+/** The names of an agent's options. */
+export const AGENT_NAMES: NamesOf<AgentDefinition> = {
+  ...{ name: true, version: true, description: true, author: true, developer: true, maintainer: true },
+  ...{ editor: true, tags: true, parameters: true, onInterruption: true, maxConcurrentJobs: true },
+  ...{ concurrency: true, rateLimit: true, budget: true, instructions: true, isolate: true },
+  ...{ suspendAfter: true, chats: true, retention: true, methods: true },
+};
+/** Options of an agent that are objects, with the names that each has. */
+const PART_NAMES = {
+  concurrency: CONCURRENCY_NAMES,
+  rateLimit: RATE_NAMES,
+  budget: BUDGET_NAMES,
+  instructions: INSTRUCTION_NAMES,
+  isolate: ISOLATE_NAMES,
+  retention: RETENTION_NAMES,
+} as const;
+const METHODS: NamesOf<AgentDefinition["methods"]> = {
+  ...{ job_start: true, job_stop: true, job_status: true, human_answer: true, chat: true, custom: true },
+};
+const METHOD_NAMES: NamesOf<MethodDefinition<FieldsInput, unknown, unknown>> = {
+  ...{ name: true, description: true, fields: true, params: true, nodes: true, timeout: true, run: true },
+};
 
 /** Throws an `AgentError` that names the first mistake in an agent's definition. */
 export function validateAgent(agent: AgentDefinition): void {
@@ -23,6 +47,7 @@ export function validateAgent(agent: AgentDefinition): void {
   const refuse = (problem: string): never => {
     throw new AgentError(name, problem);
   };
+  checkNames(agent, refuse);
   if (typeof agent.version !== "string" || agent.version === "")
     refuse('version must be text such as "1.0.0"');
   const policy = agent.onInterruption;
@@ -58,9 +83,22 @@ export function validateAgent(agent: AgentDefinition): void {
 
 type Refuse = (problem: string) => never;
 
+function checkNames(agent: AgentDefinition, refuse: Refuse): void {
+  const unknown = unknownOption(agent, AGENT_NAMES);
+  if (unknown !== undefined) refuse(unknown);
+  for (const [part, names] of Object.entries(PART_NAMES)) {
+    const given: unknown = agent[part as keyof typeof PART_NAMES];
+    if (typeof given !== "object" || given === null || Array.isArray(given)) continue;
+    const inPart = unknownOption(given, names);
+    if (inPart !== undefined) refuse(`${part}.${inPart}`);
+  }
+}
+
 function checkParameters(agent: AgentDefinition, refuse: Refuse): void {
   const seen = new Set<string>();
   for (const [at, parameter] of (agent.parameters ?? []).entries()) {
+    const [unknown] = unknownMembers(ParameterSchema, parameter);
+    if (unknown) refuse(`parameters[${at}].${unknown.path} ${unknown.problem}`);
     const places = v
       .safeParse(ParameterSchema, parameter)
       .issues?.map((issue) => v.getDotPath(issue) ?? "it");
@@ -74,10 +112,10 @@ function checkMethods({ methods }: AgentDefinition, refuse: Refuse): void {
   if (typeof methods?.job_start?.run !== "function") {
     refuse("methods.job_start needs a run function");
   }
+  const unknown = unknownOption(methods, METHODS);
+  if (unknown !== undefined)
+    refuse(`methods.${unknown}${unknown.endsWith("?") ? " Put" : "; put"} other methods in methods.custom`);
   for (const [name, method] of Object.entries(methods)) {
-    if (!METHODS.includes(name)) {
-      refuse(`methods.${name} is unknown: use ${METHODS.join(", ")}; put other methods in methods.custom`);
-    }
     if (name !== "custom" && method !== undefined) {
       checkMethod(`methods.${name}`, method as unknown as Method, refuse);
     }
@@ -94,13 +132,19 @@ type Method = MethodDefinition<FieldsInput, unknown, unknown>;
 
 function checkMethod(path: string, method: Method, refuse: Refuse): void {
   if (typeof method?.run !== "function") refuse(`${path} needs a run function`);
+  const unknown = unknownOption(method, METHOD_NAMES);
+  if (unknown !== undefined) refuse(`${path}.${unknown}`);
   const { timeout } = method;
   if (timeout !== undefined && !(Number.isFinite(timeout) && timeout > 0)) {
     refuse(`${path}.timeout must be a number of seconds above 0`);
   }
   for (const [at, node] of (method.nodes ?? []).entries()) {
+    const [member] = unknownMembers(CaseNodeSchema, node);
+    if (member) refuse(`${path}.nodes[${at}].${member.path} ${member.problem}`);
     if (!v.is(CaseNodeSchema, node)) refuse(`${path}.nodes[${at}] needs a name and a known type`);
   }
+  const inFields = unknownInFields(method.fields);
+  if (inFields !== undefined) refuse(`${path}.fields${inFields}`);
   try {
     fieldsOf(method);
   } catch (error) {

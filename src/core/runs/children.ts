@@ -1,4 +1,4 @@
-import * as v from "valibot";
+import { readInstructions } from "../agents/instructions.ts";
 import { refuseUndeclared } from "../agents/parameters.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
 import { isServiceError } from "../base/errors.ts";
@@ -6,7 +6,6 @@ import type { Redactor } from "../base/redactor.ts";
 import type { Jobs, NewJob } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
-import { GivenInstructionsSchema } from "../models/job-instructions.ts";
 import { isIn } from "../models/job-state.ts";
 import { checkRequired, type HandlerParts, openParameters, openSent } from "./handler-context.ts";
 import type { JobEnds } from "./job-ends.ts";
@@ -61,7 +60,7 @@ async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrde
       ...{ workspace_id, started_by, mission_id, mission_context },
       job_id: order.id,
       mission_name: options.name ?? agent.definition.name,
-      job_instructions: options.instructions ? v.parse(GivenInstructionsSchema, options.instructions) : null,
+      job_instructions: options.instructions ? readInstructions(options.instructions) : null,
     },
     job_fields: order.fields,
     encrypted_agent_parameters: encrypted,

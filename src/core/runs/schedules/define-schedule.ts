@@ -6,6 +6,7 @@ import type { AgentRegistry } from "../../agents/registry.ts";
 import { OptionsError } from "../../base/check-options.ts";
 import { describeIssue } from "../../base/describe-issue.ts";
 import { type Duration, isDuration, toMilliseconds } from "../../base/duration.ts";
+import { unknownMembers } from "../../base/unknown-members.ts";
 import {
   type GivenInstructions,
   GivenInstructionsSchema,
@@ -124,6 +125,9 @@ export async function resolveSchedules(
 }
 
 function resolve(definition: ScheduleDefinition, at: number): ResolvedSchedule {
+  const [unknown] = unknownMembers(DefinitionSchema, definition);
+  if (unknown)
+    throw new OptionsError(`Cannot use option schedules: [${at}].${unknown.path} ${unknown.problem}`);
   const result = v.safeParse(DefinitionSchema, definition);
   if (!result.success) {
     const [issue] = result.issues;
