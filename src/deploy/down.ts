@@ -91,8 +91,15 @@ async function confirmGone({ session, target }: Deployment): Promise<void> {
   });
 }
 
+/** What is left where the service ran, as text: a machine without a registry has the images too. */
+function whatStays({ push, keepsFiles }: Deployment["session"]): string {
+  if (!push) return "; its images stay";
+  if (keepsFiles === undefined) return "";
+  return keepsFiles ? "; its data and images stay" : ", with its data and images";
+}
+
 function toPlan(
-  { platform, target }: Deployment,
+  { platform, target, session }: Deployment,
   live: Release | undefined,
   secrets: readonly StoredSecret[],
 ): DeploymentPlan {
@@ -117,9 +124,9 @@ function toPlan(
     project_id: target.projectId ?? null,
     actions: [
       ...(live
-        ? [remove("service", target.serviceName, "scaled to zero, then deleted; its images stay")]
+        ? [remove("service", target.serviceName, `scaled to zero, then deleted${whatStays(session)}`)]
         : []),
-      ...secrets.map((secret) => remove("secret", secret.name, "deleted from the platform's vault")),
+      ...secrets.map((secret) => remove("secret", secret.name, "deleted")),
       ...(storage === undefined
         ? []
         : [

@@ -61,7 +61,11 @@ describe("svc deploy to a server over ssh", () => {
 
     const volumes = docker("volume", "ls", "--quiet", "--filter", `name=${at.serviceName}.SERVICE_API_KEY`);
     const inspected = docker("inspect", ...at.running(), ...volumes.split("\n"));
-    await theirs.down({ flags: { removeData: true } });
+    const plans: string[] = [];
+    await theirs.down({
+      flags: { removeData: true },
+      onEvent: (event) => event.type === "plan" && plans.push(event.plan.actions[0]!.description),
+    });
 
     expect(first.result).toMatchObject({ success: true, service_url: at.url, health_status: "healthy" });
     expect(crashed?.status).toMatch(/^running, restarted (once|\d+ times)$/);
@@ -71,6 +75,7 @@ describe("svc deploy to a server over ssh", () => {
     expect(sick).toMatchObject({ log: expect.arrayContaining(["cannot find the controller"]) });
     expect(back.release.env).toMatchObject({ STEP: "two" });
     expect(removed).toEqual([`service ${at.serviceName}`, "secret SERVICE_API_KEY"]);
+    expect(plans).toEqual([expect.stringContaining("with its data and images")]);
     expect(inspected).not.toContain(KEY);
     expect(JSON.parse(inspected)[0].HostConfig).toMatchObject({
       ReadonlyRootfs: true,
