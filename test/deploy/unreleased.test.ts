@@ -157,8 +157,8 @@ describe("a release of an earlier version, which has no mark", () => {
 describe("the API key of a service whose jobs are in files", () => {
   const rotate = { env: { SERVICE_API_KEY: SECOND } };
 
-  it("can be changed while nobody works", async () => {
-    const at = await deployed({ ephemeralDisk: true });
+  it.each(KINDS)("can be changed while nobody works, on a platform %s", async (_, options) => {
+    const at = await deployed({ ephemeralDisk: true, ...options });
 
     await run(at, rotate);
 
