@@ -234,3 +234,22 @@ test("a job whose agent no living instance hosts says so, and resumes when one j
   const d = await join(store, agent(false));
   expect(await ended(d)).toMatchObject({ status: "completed", result: "done" });
 });
+
+test("a job that was held as its parameters could not be read resumes at an instance that can read them", async () => {
+  const store = await emptyStore();
+  const a = await join(
+    store,
+    agentOf(() => new Promise(() => {})),
+  );
+  await a.start();
+  await expect.poll(async () => (await a.jobs.get(JOB)).status).toBe("in_progress");
+  a.die();
+  await change(store, JOB, { status: "awaiting", stop_reason: "unreadable_parameters" });
+
+  const b = await join(
+    store,
+    agentOf(async () => "done"),
+  );
+
+  expect(await ended(b)).toMatchObject({ status: "completed", stop_reason: null, result: "done" });
+});

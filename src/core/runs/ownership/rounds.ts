@@ -1,8 +1,10 @@
+import { releaseJob } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
-import { ACTIVE_JOBS, type HoldReason } from "../../models/job-state.ts";
+import { ACTIVE_JOBS, type HoldReason, holdOf } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import { parentEndOf } from "../children.ts";
 import { isSteered } from "../crashes/count-crashes.ts";
+import { whyUnreadable } from "../handler-context.ts";
 import type { QuestionNotices } from "../question-notices.ts";
 import { claimJobs, tryLater } from "../reconcile.ts";
 import type { RequestParts } from "../runner-parts.ts";
@@ -46,6 +48,7 @@ export class Rounds {
     // Those of a question that a dead instance has asked.
     await this.#notices.look();
     await this.#tryHeld();
+    await this.#releaseReadable();
     await this.#markHomeless(living);
   }
 
@@ -93,6 +96,27 @@ export class Rounds {
       if (!job.held || this.#tried.get(job.id) === job.held.at || !runs.mayRun(job)) continue;
       this.#tried.set(job.id, job.held.at);
       void tryLater(this.#parts, job);
+    }
+  }
+
+  /** The RSA key that is here may read parameters that another one, or an earlier one, could not. */
+  async #releaseReadable(): Promise<void> {
+    const { agents, jobs, ledger } = this.#parts;
+    const agent_name = agents.list().map(({ slug }) => slug);
+    const where = {
+      agent_name,
+      status: "awaiting",
+      stop_reason: "unreadable_parameters" satisfies HoldReason,
+    };
+    const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
+    for (const { id } of items) {
+      const job = await jobs.find(id);
+      const agent = job && agents.of(job);
+      if (!agent || (await whyUnreadable(this.#parts, agent, job)) !== undefined) continue;
+      await ledger.write(async (unit) => {
+        const now = await unit.tx.get("Job", id);
+        if (now && holdOf(now) === "unreadable_parameters") await releaseJob(unit, id, { by: "service" });
+      });
     }
   }
 
