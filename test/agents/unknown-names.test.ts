@@ -117,7 +117,7 @@ it.each([
   [{ instructions: { max_cots: 1 } }, "instructions.max_cots is not known: did you mean max_cost?"],
   [{ overlp: "skip" }, "overlp is not known: did you mean overlap?"],
 ])("a schedule with %j is refused", async (extra, problem) => {
-  const schedule = { cron: "0 * * * *", agent: "limited", ...extra };
+  const schedule = { cron: "0 * * * *", agent: "limited", ...(extra as object) };
 
   await expect(testServer({ agents: [limited], schedules: [schedule] })).rejects.toThrow(
     `Cannot use option schedules: [0].${problem}`,

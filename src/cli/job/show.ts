@@ -11,7 +11,7 @@ import { readJob } from "./follow-job.ts";
 import { listCases, readPages } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
 
-/** A person reads no more cases at once. */
+/** More cases than that are not read by a person. */
 const MOST_CASES = 40;
 /** Nor a longer result. */
 const LONGEST_RESULT = 4000;
