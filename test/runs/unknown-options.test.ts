@@ -5,6 +5,8 @@ import type { AgentDefinition } from "agent-control-service";
 import { RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, onTestFinished, test } from "vitest";
+import { agentOf } from "./_agent.ts";
+import { Deploys } from "./_deploys.ts";
 import { jobContext, until } from "./_jobs.ts";
 
 /** Makes each call with an option that it does not know; returns what was said, and which functions ran. */
@@ -75,4 +77,21 @@ test("an option that a call does not know is refused before anything is done, in
       ran: [],
     });
   }
+});
+
+test("a job whose record was made with such an option resumes: only a new call is refused", async () => {
+  const version = (options: object) =>
+    agentOf(async ({ job }) => {
+      const paid = await job.step("pay", () => "paid", options);
+      const item = await job.openCase({ id: "a", name: "a" });
+      await item.ask({ question: "Go on?", fields: [{ name: "go", required: true }] });
+      return paid;
+    });
+  const deploys = await Deploys.start(version({}));
+  await deploys.question("a");
+
+  await deploys.deploy(version({ retrys: 3 }));
+  await deploys.answer("a", { go: "yes" });
+
+  expect(await deploys.ended()).toMatchObject({ status: "completed", result: "paid" });
 });

@@ -5,7 +5,7 @@ import { describeProblems, type Fields, fieldsOf, readFields } from "../../agent
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
-import { assertStepOptions } from "../../agents/known-options.ts";
+import { assertKnown, assertStepOptions } from "../../agents/known-options.ts";
 import { toRecordedInput } from "../../agents/recorded-input.ts";
 import type {
   AskOptions,
@@ -512,6 +512,7 @@ class RemoteJob implements JobHandle {
   waitFor(name: string, options: WaitOptions = {}): Promise<ReceivedEvent<never>> {
     try {
       readWait({ name, options });
+      assertKnown("waitFor", options, `waitFor("${name}")`);
     } catch (error) {
       return mayBeLeft(Promise.reject(error));
     }

@@ -111,14 +111,14 @@ export class RunCase implements CaseHandle {
     delivery: Record<string, unknown> | undefined,
     options: { readonly cost?: number; readonly name?: string },
   ): Promise<void> {
-    assertKnown("close", options, `the end of case "${this.ref}"`);
+    if (this.#run.deliveries.isLive) assertKnown("close", options, `the end of case "${this.ref}"`);
     await this.#end("completed", { delivery, cost: options.cost, name: options.name });
   }
 
   async #update(update: CaseNodeUpdateInput, options: CallOptions): Promise<void> {
     const name = update.name ?? "update";
-    assertKnown("update", options, `the update "${name}"`);
     const run = this.#run;
+    if (run.deliveries.isLive) assertKnown("update", options, `the update "${name}"`);
     const given = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
     for (const part of ["name", "error"] as const) {
       if (typeof (given[part] ?? "") !== "string")
@@ -149,7 +149,7 @@ export class RunCase implements CaseHandle {
   async #ask<F extends FieldsInput>(options: AskOptions<F>, name?: string): Promise<FieldValues<F>> {
     const run = this.#run;
     if (name === "") throw new TypeError("ask was called with an empty name");
-    assertKnown("ask", options, `ask("${name ?? options.question}")`);
+    if (run.deliveries.isLive) assertKnown("ask", options, `ask("${name ?? options.question}")`);
     const fields = readFields(options.fields);
     checkPeople(options);
     const fallback = readDefault(fields, options);

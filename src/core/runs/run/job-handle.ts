@@ -107,7 +107,7 @@ export class RunJob implements JobHandle {
 
   async #sleep(duration: Duration, options: CallOptions): Promise<void> {
     const run = this.#run;
-    assertKnown("sleep", options, "sleep");
+    if (run.deliveries.isLive) assertKnown("sleep", options, "sleep");
     const milliseconds = toMilliseconds(duration);
     // How long it is may be reckoned from the time of day, and differ when the run is resumed.
     const call = this.#scope.take("sleep", "sleep", options.key);
