@@ -68,6 +68,10 @@ if (members.length > 0 || !read(top).workspaces) {
   for (const modules of places) prune(modules);
 }
 for (const modules of places) if (fs.existsSync(modules)) sweep(modules);
+// What people read beside the framework: no service needs it.
+const own = find("agent-control-service", top);
+for (const name of own === undefined ? [] : ["docs", "examples", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
+  fs.rmSync(path.join(own, name), { recursive: true, force: true });
 
 /** The packages that are left, as a bill of materials: CycloneDX 1.6. */
 const packages = new Map();
