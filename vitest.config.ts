@@ -23,6 +23,7 @@ const LONG = [
   "clouds/killed",
   "package",
   "docs/site",
+  "docs/commands",
   "on-postgres",
   "store/kill",
   "deploy/resume",
@@ -98,7 +99,7 @@ const IN_TURN = [
   `deploy/server-engine deploy/docker deploy/ssh-docker admin/every-page cli/instances admin/weight
    gate/flood cli/move store/move deploy/resume`,
   `deploy/local clouds/pipeline admin/open-page cli/init cli/pull clouds/given-image clouds/app-runner
-   testing/crash-test deploy/real-local storage/buckets cli/check deploy/build-cache clouds/exports`,
+   testing/crash-test deploy/real-local storage/buckets cli/check deploy/build-cache clouds/exports docs/commands`,
   `gate/gate docs/site deploy/server deploy/server-killed admin/desk events/outage cli/job
    runs/isolated-rehearsals clouds/flow clouds/open-jobs store/postgres clouds/checkouts`,
 ].map((part) => part.split(/\s+/));

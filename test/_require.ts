@@ -31,6 +31,10 @@ const CHECKS = {
   postgres: () => (findPostgres() === undefined ? "no Postgres server (initdb, postgres) found" : undefined),
   pgbouncer: () =>
     succeeds("sh", ["-c", "command -v pgbouncer"]) ? undefined : "no pgbouncer command found",
+  namespaces: () =>
+    process.getuid?.() === 0 && hasNamespaces()
+      ? undefined
+      : "no network and processes of one's own (root, unshare, nsenter, ip, script)",
   sshd: () => (findSshd() === undefined ? "no sshd found, or not root" : undefined),
   caddy: () => (findCaddy() === undefined ? "no caddy command found" : undefined),
   faketime: () => (findFaketime() === undefined ? "no libfaketime found" : undefined),
@@ -146,4 +150,11 @@ function hasLoop(): boolean {
   const script =
     'f=$(mktemp) && truncate -s 8M "$f" && mkfs.ext4 -q "$f" && d=$(mktemp -d) && mount -o loop "$f" "$d" && umount "$d"; s=$?; rm -rf "$f" "$d"; exit $s';
   return succeeds("sh", ["-c", script]);
+}
+
+function hasNamespaces(): boolean {
+  const args = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c"];
+  const script =
+    "ip link set lo up && mount -t tmpfs tmpfs /srv && command -v nsenter && command -v script && command -v openssl";
+  return succeeds("unshare", [...args, script]);
 }
