@@ -160,6 +160,16 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "npx svc deploy local",
   ),
   ...sameAs(
+    ["test/deploy/export.test.ts", "writes what up would release, without a secret, and changes nothing"],
+    CLOUD,
+    "npx svc deploy export compose --to ../compose.yaml",
+  ),
+  ...sameAs(
+    ["test/deploy/deploy-file.test.ts", "writes a file that every later command reads, and that is valid"],
+    "it asks for the platform and what that needs",
+    "npx svc deploy init",
+  ),
+  ...sameAs(
     ["test/clouds/exports.test.ts", "describes what up releases, without a secret, and changes nothing"],
     CLOUD,
     "npx svc deploy export cloud-run --to ../service.yaml",
@@ -195,6 +205,12 @@ export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "SVC_GOOGLE_PROVIDER__HELLO__PROD",
     "SVC_AWS_ACCOUNT__HELLO__PREVIEW",
   ),
+  ...sameAs(
+    undefined,
+    "it names the code, which only the answers of the API and the pages show",
+    "SERVICE_BUILD",
+  ),
+  ...sameAs(undefined, "svc sets it on a release", "SVC_RELEASE"),
   ...sameAs(undefined, "svc sets it on an app of App Platform, and reads it", "SVC_DEPLOYMENT"),
   ...sameAs(["test/store/kill.test.ts", "SVC_KILL_ROUNDS"], "the long tests read it", "SVC_KILL_ROUNDS"),
   ...sameAs(["test/store/simulation.test.ts", "SVC_SIM_SEEDS"], "the long tests read it", "SVC_SIM_SEEDS"),

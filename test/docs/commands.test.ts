@@ -451,7 +451,7 @@ scenario(
     expect(await done(at, "npx svc job start payer --id kept --wait")).toContain("completed");
     await done(at, run.credentials);
     await done(at, run.backup);
-    expect(await done(at, run.list)).toContain("production");
+    expect(await done(at, run.list)).toMatch(/\d{8}T\d+Z-/);
     expect(await done(at, run.dryRun)).toMatch(/Job/);
     await first.interrupt();
     await done(first, run.credentials);
@@ -480,17 +480,15 @@ scenario(
     const at = await machine.terminal("tough");
     at.start(run.torture);
     // A hundred rounds take minutes: test/runs/torture.test.ts runs to an end.
-    await at.sees(/round 2\b|2\/100|2 of 100/i);
+    await at.sees(/\d+ of 100 rounds/);
     await at.interrupt();
   },
 );
 
 scenario(
-  "a deployment is described in a file, and exported for other tools",
+  "a service trusts the proxies that a variable names",
   ["namespaces"],
   {
-    init: "npx svc deploy init",
-    compose: "npx svc deploy export compose --to ../compose.yaml",
     one: "SERVICE_TRUST_PROXY=1",
     two: "SERVICE_TRUST_PROXY=2",
     networks: "SERVICE_TRUST_PROXY=10.0.0.0/8,192.0.2.7",
@@ -499,21 +497,16 @@ scenario(
   async (run) => {
     projectAt("ship", { "src/controller.ts": PAYER });
     const at = await machine.terminal("ship", { CI: "1" });
-    await done(at, "npm pkg set name=ship");
-    await done(at, `${run.init} --yes --platform server`);
-    expect(await done(at, "cat deploy.yaml")).toContain("platform");
-    await done(at, run.compose);
-    expect(await done(at, "cat ../compose.yaml")).toContain("image");
     // As a file of variables has them, which a process manager reads.
     await done(at, "set -a");
     for (const [line, said] of [
-      [run.one, "1"],
-      [run.two, "2"],
+      [run.one, "the nearest one"],
+      [run.two, "the nearest 2"],
       [run.networks, "10.0.0.0/8"],
     ] as const) {
       await done(at, line);
       at.start(run.serve);
-      await at.sees(new RegExp(`proxies +.*${said}`));
+      await at.sees(new RegExp(`proxies +[^\\n]*(?:${said})`));
       await at.interrupt();
     }
   },
@@ -561,7 +554,6 @@ scenario(
     const first = await machine.terminal("settings", {
       ...Object.fromEntries(values),
       SERVICE_PREVIOUS_API_KEY: "a-former-key-of-the-docs",
-      SERVICE_BUILD: "build-7",
       SERVICE_SECRETS_DIR: machine.at("secrets"),
     });
     await done(first, "mkdir ../secrets && echo a-key-that-is-mounted-0123 > ../secrets/SERVICE_API_KEY");
@@ -580,14 +572,10 @@ scenario(
         `>${name
           .replace("SERVICE_", "")
           .toLowerCase()
-          .replace(/_(\\w)/g, (_, c) => c.toUpperCase())}<[\\s\\S]{0,300}?(?:${SETTINGS[name]![1]})<`,
+          .replace(/_(\w)/g, (_, c) => c.toUpperCase())}<[\\s\\S]{0,300}?(?:${SETTINGS[name]![1]})<`,
         "i",
       );
     expect(Object.keys(SETTINGS).filter((name) => !shown(name).test(page))).toEqual([]);
-    await done(at, "SERVICE_API_KEY=a-former-key-of-the-docs npx svc job start payer --id one");
-    expect(await done(at, "SERVICE_API_KEY=a-former-key-of-the-docs npx svc job show one --json")).toContain(
-      "build-7",
-    );
     await first.interrupt();
 
     for (const name of REFUSED) {
