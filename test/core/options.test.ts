@@ -75,6 +75,10 @@ describe("options", () => {
   });
 
   it.each([
+    [
+      { SERVICE_ALLOWED_ORIGINS: "nowhere" },
+      /allowedOrigins\.0 must be origins .*\(SERVICE_ALLOWED_ORIGINS\)/,
+    ],
     [{ SERVICE_PORT: "80a" }, /SERVICE_PORT must be a whole number/],
     [{ SERVICE_PORT: "70000" }, /port/],
     [{ SERVICE_PUBLIC_URL: "ftp://x" }, /publicUrl must start with http/],

@@ -195,7 +195,7 @@ export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "OTEL_SERVICE_NAME",
     "OTEL_TRACES_EXPORTER",
   ),
-  ...sameAs(["test/clouds/checkouts.test.ts", "SVC_CONTEXT"], "svc sets it on a release", "SVC_CONTEXT"),
+  ...sameAs(["test/clouds/image-tags.test.ts", "SVC_CONTEXT"], "svc sets it on a release", "SVC_CONTEXT"),
   ...sameAs(["test/deploy/expiry.test.ts", "SVC_EXPIRES"], "svc sets it on a release", "SVC_EXPIRES"),
   ...sameAs(["test/deploy/ci.test.ts", "SVC_COMMENT_TOKEN"], "a pipeline sets it", "SVC_COMMENT_TOKEN"),
   ...sameAs(["test/cli/start.test.ts", "SVC_DEV_WORKER"], "svc dev sets it", "SVC_DEV_WORKER"),

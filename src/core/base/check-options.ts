@@ -23,7 +23,9 @@ export function checkOptions<S extends v.GenericSchema>(
   if (result.success) return result.output;
   const problems = result.issues.map((issue) => {
     const path = v.getDotPath(issue) ?? "";
-    const variable = variables[path] === undefined ? "" : ` (${variables[path]})`;
+    // An item of a list comes from the variable of the list.
+    const name = variables[path] ?? variables[path.replace(/\.\d+$/, "")];
+    const variable = name === undefined ? "" : ` (${name})`;
     return `${path} ${describeIssue(issue)}${variable}`;
   });
   throw new OptionsError(`Cannot use these options${of && ` ${of}`}: ${problems.join("; ")}`);
