@@ -71,8 +71,8 @@ describe("plugins", () => {
 
     expect(methods(server.service.get(JOBS))).toEqual(
       [
-        ...["constructor", "countBy", "damaged", "deleted", "find", "get", "ids", "list", "log", "logEnds"],
-        ...["openChildren", "peek", "show"],
+        ...["constructor", "costsNow", "countBy", "damaged", "deleted", "find", "get", "ids", "list", "log"],
+        ...["logEnds", "openChildren", "peek", "show"],
       ].sort(),
     );
     expect(methods(server.service.get(CASES))).toEqual(
@@ -83,6 +83,7 @@ describe("plugins", () => {
           "deleted",
           "find",
           "get",
+          "ids",
           "list",
           "listWithUpdates",
           "ofJob",

@@ -179,7 +179,7 @@ it("svc store prune lists what it would remove from a folder or a running servic
     const again = await svc(server, "store", "prune", "--completed", "30d", "--json", "--data-dir", ".");
     const recorded = await svc(server, "audit", "export", "--data-dir", ".");
 
-    expect(running).toEqual({ code: 0, out: "0 jobs would be removed" });
+    expect(running).toEqual({ code: 0, out: "0 jobs would be removed", notes: "" });
     expect([refused.code, unsaid.code]).toEqual([2, 2]);
     expect(kept.out).toBe("0 jobs would be removed");
     expect(dry.out).toMatch(

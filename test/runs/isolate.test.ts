@@ -108,7 +108,7 @@ test(
     await service.until("job-1", ["awaiting"]);
 
     const answered = await service.send("/jobs/job-1/cases/job-1-case/update", { answer: { text: "this" } });
-    const chat = await (await service.send("/agents/asker/chat", { text: "hello" })).text();
+    const chat = await (await service.send("/agents/asker/chat", { params: { text: "hello" } })).text();
     const asked = await service.until("job-1", ["completed", "failed"]);
     await expect.poll(() => service.did()).toContain("long");
     await service.send("/agents/patient/stop", { job_context: { job_id: "job-2" } });

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { cp, readFile, rm } from "node:fs/promises";
+import { cp, readFile, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { requirement } from "../_require.ts";
@@ -14,6 +14,9 @@ const MANY = 50;
 test("svc torture: the examples neither lose nor repeat anything, however often they are killed", async () => {
   const cwd = await project();
   await cp(join(REPOSITORY, "examples"), join(cwd, "examples"), { recursive: true });
+  // What the examples import besides the package.
+  for (const name of ["ai", "@ai-sdk"])
+    await symlink(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
   const args = ["--rounds", ROUNDS, "--field", "deadline=1h", "--json"];
 
   const { code, stdout, stderr } = await svc(["torture", "examples/controller.ts", ...args], { cwd });

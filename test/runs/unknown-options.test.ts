@@ -84,7 +84,7 @@ test("a job whose record was made with such an option resumes: only a new call i
     agentOf(async ({ job }) => {
       const paid = await job.step("pay", () => "paid", options);
       const item = await job.openCase({ id: "a", name: "a" });
-      await item.ask({ question: "Go on?", fields: [{ name: "go", required: true }] });
+      await item.ask({ question: "Continue?", fields: [{ name: "go", required: true }] });
       return paid;
     });
   const deploys = await Deploys.start(version({}));
