@@ -21,3 +21,4 @@ export type {
   TypedJob,
 } from "./client/remote-job.ts";
 export type { TokenScope } from "./core/http/job-tokens.ts";
+export type { ListedJob } from "./core/models/listed-job.ts";

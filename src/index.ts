@@ -10,7 +10,7 @@ export type { Account } from "./core/models/account.ts";
 export type { LeaseTimes } from "./core/runs/ownership/membership.ts";
 export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
 export type { BackupOptions, ResolvedBackup } from "./core/service/backup-options.ts";
-export type { ResolvedOptions, ServerOptions } from "./core/service/options.ts";
+export type { PlainSettings, ResolvedOptions, ServerOptions } from "./core/service/options.ts";
 export type { ListenOptions, Service } from "./core/service/service.ts";
 export type { Durability } from "./core/store/durability.ts";
 export { createServer } from "./server.ts";

@@ -27,9 +27,13 @@ export type UnknownToolOption<Tools> = {
   [Name in keyof Tools]: Tools[Name] extends infer Tool ? UnknownToolName<Tool> : never;
 }[keyof Tools];
 /** The same, of one tool. */
-export type UnknownToolName<Tool> = Tool extends unknown
-  ? Exclude<keyof Tool & string, ToolName | UnlistedToolName | keyof DurableToolOptions>
-  : never;
+export type UnknownToolName<Tool> =
+  // Nothing is known of a tool of a package without types.
+  0 extends 1 & Tool
+    ? never
+    : Tool extends unknown
+      ? Exclude<keyof Tool & string, ToolName | UnlistedToolName | keyof DurableToolOptions>
+      : never;
 
 /** Refuses a call whose tools have unknown options: there is nothing to pass. */
 export type NoUnknownOptions<Unknown extends string> = [Unknown] extends [never]
@@ -37,9 +41,13 @@ export type NoUnknownOptions<Unknown extends string> = [Unknown] extends [never]
   : [refused: `${Unknown} is not an option of durableTools`];
 
 /** The same, for a list of tools of the OpenAI Agents SDK; those that it hosts have options of their own. */
-export type UnknownFunctionOption<Tool> = Tool extends { readonly type: "function" }
-  ? Exclude<keyof Tool & string, FunctionToolName | UnlistedToolName | keyof DurableToolOptions>
-  : never;
+export type UnknownFunctionOption<Tool> =
+  // Nothing is known of a tool of a package without types.
+  0 extends 1 & Tool
+    ? never
+    : Tool extends { readonly type: "function" }
+      ? Exclude<keyof Tool & string, FunctionToolName | UnlistedToolName | keyof DurableToolOptions>
+      : never;
 
 /** What tools of the AI SDK 5, 6 and 7 have. */
 const TOOL_NAMES = [

@@ -44,6 +44,8 @@ async function startAll() {
       json: { job_context: { job_id: id }, job_fields: { costs, stays } },
     });
   const costs = async () => (await jobs.list()).items.map(({ total_cost }) => total_cost);
+  // All of it on one day.
+  if (new Date().getUTCHours() >= 21) await server.advance("4h");
   await start("runaway", [0.7, 0.73], true);
   await start("modest", [0.01], true);
   await start("dear", [2], false);

@@ -1,17 +1,13 @@
 import { readFileSync } from "node:fs";
 import { html } from "agent-control-service/plugin";
 import { expect, it } from "vitest";
+import { formatRelative } from "../../src/core/base/relative-time.ts";
 import type { AgentMethodField } from "../../src/core/models/agent-method-field.ts";
 import { readFields, renderFields } from "../../src/plugins/admin/forms/fields.ts";
 import { negotiate } from "../../src/plugins/admin/negotiate.ts";
 import { toTimeSetting, withTimes, writeTimes } from "../../src/plugins/admin/times.ts";
 import { niceTop, renderChart } from "../../src/plugins/admin/views/chart.ts";
-import {
-  formatBytes,
-  formatCost,
-  formatDuration,
-  formatRelative,
-} from "../../src/plugins/admin/views/format.ts";
+import { formatBytes, formatCost, formatDuration } from "../../src/plugins/admin/views/format.ts";
 import { renderJson } from "../../src/plugins/admin/views/json-tree.ts";
 
 it.each([

@@ -1,4 +1,4 @@
-import { messageEvent } from "../../core/agents/define-chat.ts";
+import { messageEvent } from "../../core/agents/message-event.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { BegunEntry, RunEntry } from "../../core/models/run-entry.ts";
 

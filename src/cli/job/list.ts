@@ -1,8 +1,8 @@
 import * as v from "valibot";
+import { formatRelative } from "../../core/base/relative-time.ts";
 import { EntityStatusSchema } from "../../core/models/entity-status.ts";
 import { StopReasonSchema } from "../../core/models/job.ts";
 import type { ListedJob } from "../../core/models/listed-job.ts";
-import { formatRelative } from "../../plugins/admin/views/format.ts";
 import { defineCommand } from "../command.ts";
 import { renderTable } from "../table.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";

@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
 import * as v from "valibot";
 import type { Duration } from "../base/duration.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import type { ParameterInput } from "../models/parameter.ts";
 import { type AgentDefinition, defineAgent, type ParameterValues } from "./define-agent.ts";
+import { messageEvent } from "./message-event.ts";
 import type {
   CaseHandle,
   HandlerContext,
@@ -99,11 +99,6 @@ export function defineChat<const P extends readonly ParameterInput[] = readonly 
   });
   return { ...definition, chats: true } as AgentDefinition &
     StartableAgent<ChatFields, TurnDelivery | undefined>;
-}
-
-/** Name of the event that brings a message into a thread. */
-export function messageEvent(jobId: string): string {
-  return `chat.${jobId.length <= 90 ? jobId : createHash("sha256").update(jobId).digest("hex")}`;
 }
 
 async function runThread(

@@ -23,6 +23,8 @@ export interface AgentInstructions {
   readonly stop_on_warning?: boolean;
 }
 
+/** What counts where nobody says anything. */
+const DEFAULTS = v.parse(JobInstructionsSchema, {});
 const NUMBERS = ["max_cases", "max_duration", "max_cost"] as const;
 const SWITCHES = ["stop_on_error", "stop_on_warning"] as const;
 /** The names of an agent's limits. */
@@ -69,7 +71,7 @@ export function limitsOf(
     const both = [own?.[name], given?.[name]].filter((one) => typeof one === "number");
     if (both.length > 0) merged[name] = Math.min(...both);
   }
-  return v.parse(JobInstructionsSchema, merged);
+  return { ...DEFAULTS, ...merged };
 }
 
 function withoutUndefined(values: object): Record<string, unknown> {

@@ -1,4 +1,4 @@
-import { messageEvent } from "../agents/define-chat.ts";
+import { messageEvent } from "../agents/message-event.ts";
 import { ServiceError } from "../base/errors.ts";
 import { jobNotFound } from "../entities/jobs.ts";
 import { keepRequest, keptRequest } from "../entities/keyed-requests.ts";

@@ -236,7 +236,8 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly logTo: ((line: string) => void) | undefined;
 }
 
-type PlainSettings = v.InferOutput<typeof PlainSettingsSchema>;
+/** The options that the table of settings reads and checks by itself. */
+export type PlainSettings = v.InferOutput<typeof PlainSettingsSchema>;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
-import { type ChatFields, type ChatMessage, messageEvent } from "../../agents/define-chat.ts";
+import type { ChatFields, ChatMessage } from "../../agents/define-chat.ts";
+import { messageEvent } from "../../agents/message-event.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
 import type { Actor } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";

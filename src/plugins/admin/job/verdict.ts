@@ -1,4 +1,4 @@
-import { messageEvent } from "../../../core/agents/define-chat.ts";
+import { messageEvent } from "../../../core/agents/message-event.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { isIn } from "../../../core/models/job-state.ts";
