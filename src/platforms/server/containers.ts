@@ -74,7 +74,7 @@ export function servingOf(containers: readonly Container[]): Container | undefin
 
 export function toRelease(
   { target }: Context,
-  { state, restarts, text, record }: Container,
+  { name, state, restarts, text, record }: Container,
   address: string,
 ): Release {
   return {
@@ -88,6 +88,6 @@ export function toRelease(
     secretNames: Object.keys(record.secrets),
     secrets: record.secrets,
     resources: { cpu: record.cpus ?? "no limit", memory: record.memory ?? "no limit", instances: "1" },
-    data: { record: text },
+    data: { record: text, ...(name.endsWith(CANDIDATE) ? { unfinished: true } : {}) },
   };
 }

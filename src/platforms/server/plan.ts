@@ -21,6 +21,9 @@ export async function planRelease(
     live === undefined || live.status.startsWith("running")
       ? []
       : [{ field: "status", from: live.status, to: "running" }];
+  // A run was killed after it had started the container: nobody knows yet whether it becomes healthy, and no rollback would keep it.
+  const unfinished =
+    live?.data?.unfinished === true ? [{ field: "container", from: "started", to: "checked and kept" }] : [];
   if (settings.domain === undefined && before?.port !== spec.port) {
     const [taken] = await portFindings(context, spec.port, settings.bind);
     if (taken !== undefined)
@@ -56,7 +59,7 @@ export async function planRelease(
       serviceName,
       spec,
       live,
-      changes: [...settingChanges(settings, before), ...stopped],
+      changes: [...settingChanges(settings, before), ...stopped, ...unfinished],
     }),
   ];
 }
