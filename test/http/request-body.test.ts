@@ -43,6 +43,17 @@ const bodies: Plugin = {
         handler: async ({ event }) => ({ text: await event.req.text() }),
       }),
     );
+    router.add(
+      defineRoute({
+        ...common,
+        method: "POST",
+        path: "/large",
+        bodyLimit: 500_000,
+        rawBody: true,
+        responses,
+        handler: async ({ event }) => ({ text: (await event.req.text()).length }),
+      }),
+    );
     app.post("/raw", async (event) => ({ text: (await event.req.text()).length }));
   },
 };
@@ -72,6 +83,18 @@ describeServer("a request's body", ({ start }) => {
 
     expect([streamed.status, known.status]).toEqual([413, 413]);
     expect(await streamed.json()).toMatchObject({ error_type: "payload_too_large" });
+  });
+
+  it("is small on a route that everybody may call, unless the route says otherwise", async () => {
+    await using server = await start({ plugins: [bodies] });
+    const send = async (path: string, headers: Record<string, string>, body: string) =>
+      (await server.request(path, { method: "POST", key: null, headers, body })).status;
+    const text = "x".repeat(200_000);
+
+    expect(await send("/answer", form, `token=wrong&message=${text}`)).toBe(413);
+    expect(await send("/parsed", json, JSON.stringify({ text }))).toBe(413);
+    expect(await send("/large", {}, text)).toBe(200);
+    expect(await send("/answer", form, `token=wrong&message=${text.slice(0, 90_000)}`)).toBe(404);
   });
 
   it("is available to a handler that reads it itself", async () => {

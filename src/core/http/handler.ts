@@ -22,6 +22,9 @@ export interface HandlerParts {
   readonly redactor: Redactor;
 }
 
+/** Bytes that anybody may send to a route without a key, which are held in memory, unless the route has a limit of its own. */
+const OPEN_BODY = 100_000;
+
 /**
  * Fuses a route's key check, body, validation, handler and response into one function: each separate
  * middleware would cost as much as the whole route. The order is the same for every route, and no route can
@@ -36,7 +39,8 @@ export function createHandler(
   const query = route.query ?? (isOpen ? undefined : NO_QUERY);
   const body = route.body;
   const refusesBody = !body && !isOpen && !route.rawBody;
-  const limit = Math.min(route.bodyLimit ?? bodyLimit, bodyLimit);
+  const own = route.bodyLimit ?? (route.auth === "none" ? OPEN_BODY : bodyLimit);
+  const limit = Math.min(own, bodyLimit);
   const bodyRequired = body !== undefined && !v.is(body, undefined);
   const toAnswer = createAnswerer(route, redactor);
 

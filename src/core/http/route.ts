@@ -76,7 +76,7 @@ export interface RouteDefinition<
   readonly body?: B;
   /** The handler reads the body itself, from `event.req`; without this and without `body`, a body is refused. @default false */
   readonly rawBody?: boolean;
-  /** Largest body in bytes, where it is smaller than the service's `bodyLimit`. */
+  /** Largest body in bytes; never more than the service's. @default the service's `bodyLimit`; 100,000 with auth `none` */
   readonly bodyLimit?: number;
   /** Responses by status; error responses that every route can return are added. */
   readonly responses: Readonly<Record<number, RouteResponse>>;
