@@ -1,8 +1,12 @@
-import type { TestServer } from "agent-control-service/testing";
+/** What a person needs to reach a service. */
+interface Address {
+  readonly url: string;
+  readonly key: string;
+}
 
 /** Signs in by the form; gives the cookie header of the session. */
 export async function signIn(
-  server: TestServer,
+  server: Address,
   name = "",
   headers: Readonly<Record<string, string>> = {},
 ): Promise<string> {
@@ -13,7 +17,7 @@ export async function signIn(
 
 /** Sends a form as a page of the service does. */
 export function postForm(
-  server: TestServer,
+  server: Address,
   path: string,
   fields: Readonly<Record<string, string>> | URLSearchParams,
   headers: Readonly<Record<string, string>> = {},

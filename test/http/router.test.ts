@@ -54,6 +54,7 @@ const routes: RouteDefinition[] = [
   defineRoute({
     method: "POST",
     path: "/numbers",
+    bodyLimit: 1_000_000,
     auth: "none",
     summary: "Takes numbers",
     tag: "Things",

@@ -200,7 +200,7 @@ export const SETTINGS = {
   bodyLimit: {
     schema: wholeAtLeast(1),
     default: 1024 * 1024,
-    docs: ["1 MiB", "Largest request body, bytes"],
+    docs: ["1 MiB", "Largest request body, bytes; 100,000 on routes that need no key"],
   },
   stopGrace: {
     schema: seconds,
