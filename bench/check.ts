@@ -1,7 +1,7 @@
 import { AgentRegistry } from "../src/core/agents/registry.ts";
 import type { StoredJob } from "../src/core/models/job.ts";
 import type { RunEntry } from "../src/core/models/run-entry.ts";
-import { checkJob, type OpenJob } from "../src/core/runs/check-job.ts";
+import { checkJob, type OpenJob } from "../src/core/runs/check/check-job.ts";
 import { makeJob } from "../src/core/store/contract/fixtures.ts";
 import { defineAgent } from "../src/index.ts";
 import type { BenchRow } from "./row.ts";

@@ -7,7 +7,7 @@ export type { StartTimer, TimerPurpose } from "./core/base/timer.ts";
 export type { TrustProxy } from "./core/http/clients.ts";
 export type { FetchHandler, HttpServer, Serve, ServeOptions } from "./core/http/serve.ts";
 export type { Account } from "./core/models/account.ts";
-export type { LeaseTimes } from "./core/runs/ownership/membership.ts";
+export type { LeaseTimes } from "./core/runs/cluster/membership.ts";
 export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
 export type { BackupOptions, ResolvedBackup } from "./core/service/backup-options.ts";
 export type { PlainSettings, ResolvedOptions, ServerOptions } from "./core/service/options.ts";
@@ -58,7 +58,7 @@ export {
   type RunEnd,
   RunEndedError,
   StepFailedError,
-} from "./core/runs/run/run-errors.ts";
+} from "./core/runs/replay/run-errors.ts";
 
 // Jobs and cases
 

@@ -67,9 +67,9 @@ export type { BudgetUse } from "./core/models/spending.ts";
 export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";
 export type { Retention } from "./core/retention/retention.ts";
-export type { Budgets } from "./core/runs/budgets.ts";
-export type { EmittedChunks, EmittingStep } from "./core/runs/emissions.ts";
+export type { EmittedChunks, EmittingStep } from "./core/runs/emissions/emissions.ts";
 export type { NamedCall } from "./core/runs/fork/call-names.ts";
+export type { Budgets } from "./core/runs/queue/budgets.ts";
 export type {
   AnswerRequest,
   Deletion,

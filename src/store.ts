@@ -15,7 +15,7 @@ export type {
 export type { EventName, EventWait, StoredEvent } from "./core/models/received-event.ts";
 export type { ScheduleState } from "./core/models/schedule.ts";
 export type { BudgetNotice, Spending } from "./core/models/spending.ts";
-export type { StoreSnapshot } from "./core/store/snapshot.ts";
+export type { StoreSnapshot } from "./core/store/engine/snapshot.ts";
 export type * from "./core/store/store.ts";
 export { FencedError, StoreConflictError, StoreMissingError } from "./core/store/store.ts";
 export type { StoreDriver, StoreDriverOptions } from "./core/store/unstorage-driver.ts";

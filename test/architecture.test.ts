@@ -28,9 +28,9 @@ const FOLDERS = [
   "src/core/http",
   "src/deploy",
   "src/core/service",
-  "src/platforms/cloud",
-  "src/platforms/aws",
-  "src/platforms",
+  "src/plugins/platforms/cloud",
+  "src/plugins/platforms/aws",
+  "src/plugins/platforms",
   "src/plugins",
   "src/client",
   "src/cli",
@@ -45,11 +45,11 @@ function rankOf(path: string): number {
 
 /** `src/plugins/admin/pages/jobs.ts` belongs to `src/plugins/admin`. */
 function memberOf(path: string): string | undefined {
-  return /^src\/(?:plugins|platforms)\/[^/]+/.exec(path)?.[0];
+  return /^src\/plugins\/(?:platforms\/)?[^/]+/.exec(path)?.[0];
 }
 
 /** What the clouds have in common, and what those of one provider have. */
-const SHARED_BY_PLATFORMS = ["src/platforms/cloud", "src/platforms/aws"];
+const SHARED_BY_PLATFORMS = ["src/plugins/platforms/cloud", "src/plugins/platforms/aws"];
 
 /** Arrows that a rule forbids, as text that names both ends. */
 function arrows(forbidden: (file: SourceFile, one: SourceImport) => boolean): string[] {
@@ -100,13 +100,18 @@ describe("the sources", () => {
   });
 
   it("include imports of types when cycles are searched for", () => {
-    const found = sources.find(({ path }) => path === "src/core/runs/run/questions.ts")!;
-    const back = { target: "src/core/runs/run/run.ts", specifier: "./run.ts", typeOnly: true, lazy: false };
+    const found = sources.find(({ path }) => path === "src/core/runs/replay/questions.ts")!;
+    const back = {
+      target: "src/core/runs/replay/run.ts",
+      specifier: "./run.ts",
+      typeOnly: true,
+      lazy: false,
+    };
     const mutant = sources.map((file) =>
       file === found ? { ...file, imports: [...file.imports, back] } : file,
     );
 
-    expect(cyclesOf(mutant)).toContain("src/core/runs/run/questions.ts → src/core/runs/run/run.ts");
+    expect(cyclesOf(mutant)).toContain("src/core/runs/replay/questions.ts → src/core/runs/replay/run.ts");
   });
 
   it("keep plugins apart from each other, and platforms except for what they share", () => {
@@ -132,7 +137,7 @@ describe("the sources", () => {
     const uses =
       /process\s*\.env\b|process\[|\benv\b[^;{]*\}?\s*from "node:process"|\{[^}]*\benv\b[^}]*\} = process\b/;
     const isUse = ({ path, text }: SourceFile) =>
-      /^src\/(cli|deploy|platforms)\//.test(path) && uses.test(text.replace(/^\s*(\/\/|\/?\*).*$/gm, ""));
+      /^src\/(cli|deploy|plugins\/platforms)\//.test(path) && uses.test(text.replace(/^\s*(\/\/|\/?\*).*$/gm, ""));
 
     expect(sources.filter(isUse).map(({ path }) => path)).toEqual([
       // For the code of the controller.
@@ -142,9 +147,9 @@ describe("the sources", () => {
       // For the code of the controller.
       "src/cli/check/load-code.ts",
       // For a library.
-      "src/platforms/aws/aws.ts",
+      "src/plugins/platforms/aws/aws.ts",
       // In a container of the service.
-      "src/platforms/server/data.ts",
+      "src/plugins/platforms/server/data.ts",
     ]);
   });
 

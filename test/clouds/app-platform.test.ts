@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { DeployTarget } from "../../src/deploy/platform.ts";
 import { platformContract } from "../../src/deploy/platform-contract.ts";
-import type { AppPlatformFlags } from "../../src/platforms/do-app-platform/flags.ts";
-import appPlatform from "../../src/platforms/do-app-platform/platform.ts";
+import type { AppPlatformFlags } from "../../src/plugins/platforms/do-app-platform/flags.ts";
+import appPlatform from "../../src/plugins/platforms/do-app-platform/platform.ts";
 import type { DigitalOceanEmulator } from "./digitalocean/emulator.ts";
 import { startDigitalOcean } from "./digitalocean/emulator.ts";
 import { serveLog } from "./digitalocean/live-log.ts";

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { platformContract } from "../../src/deploy/platform-contract.ts";
-import type { AppRunnerFlags } from "../../src/platforms/app-runner/flags.ts";
-import appRunnerPlatform from "../../src/platforms/app-runner/platform.ts";
+import type { AppRunnerFlags } from "../../src/plugins/platforms/app-runner/flags.ts";
+import appRunnerPlatform from "../../src/plugins/platforms/app-runner/platform.ts";
 import type { AwsHarness } from "./aws/harness.ts";
 import { awsHarness, BROKEN, ONE, TWO } from "./aws/harness.ts";
 import { deploy, secret, specOf } from "./google/harness.ts";

@@ -7,7 +7,7 @@ import { checkLabels } from "../../src/deploy/labels.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
 import { status } from "../../src/deploy/status.ts";
 import { up } from "../../src/deploy/up.ts";
-import server from "../../src/platforms/server/platform.ts";
+import server from "../../src/plugins/platforms/server/platform.ts";
 import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";

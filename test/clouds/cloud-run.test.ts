@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { platformContract } from "../../src/deploy/platform-contract.ts";
-import type { CloudRunFlags } from "../../src/platforms/cloud-run/flags.ts";
-import cloudRunPlatform from "../../src/platforms/cloud-run/platform.ts";
-import type { Template } from "../../src/platforms/cloud-run/service-types.ts";
+import type { CloudRunFlags } from "../../src/plugins/platforms/cloud-run/flags.ts";
+import cloudRunPlatform from "../../src/plugins/platforms/cloud-run/platform.ts";
+import type { Template } from "../../src/plugins/platforms/cloud-run/service-types.ts";
 import { checkGoogle } from "./contract/google.ts";
 import type { CloudRunHarness } from "./google/harness.ts";
 import { BROKEN, cloudRunHarness, deploy, ONE, secret, specOf, TWO } from "./google/harness.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { PlatformSession } from "../../src/deploy/platform.ts";
-import appRunnerPlatform from "../../src/platforms/app-runner/platform.ts";
+import appRunnerPlatform from "../../src/plugins/platforms/app-runner/platform.ts";
 import type { AwsHarness } from "./aws/harness.ts";
 import { ONE as AWS_ONE, awsHarness } from "./aws/harness.ts";
 import type { CloudRunHarness } from "./google/harness.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { platformContract } from "../../src/deploy/platform-contract.ts";
-import type { EcsExpressFlags } from "../../src/platforms/aws-ecs-express/flags.ts";
-import ecsExpressPlatform from "../../src/platforms/aws-ecs-express/platform.ts";
+import type { EcsExpressFlags } from "../../src/plugins/platforms/aws-ecs-express/flags.ts";
+import ecsExpressPlatform from "../../src/plugins/platforms/aws-ecs-express/platform.ts";
 import type { AwsHarness } from "./aws/harness.ts";
 import { awsHarness, BROKEN, ONE, TWO } from "./aws/harness.ts";
 import { deploy, secret, specOf } from "./google/harness.ts";

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
 import { exportRelease } from "../../src/deploy/export/export.ts";
 import { up } from "../../src/deploy/up.ts";
-import { hcl } from "../../src/platforms/cloud/hcl.ts";
+import { hcl } from "../../src/plugins/platforms/cloud/hcl.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import { openSite } from "./flow/site.ts";
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { PlatformSession } from "../../src/deploy/platform.ts";
-import ecsExpress from "../../src/platforms/aws-ecs-express/platform.ts";
-import { bucketName } from "../../src/platforms/cloud/job-bucket.ts";
-import cloudRun from "../../src/platforms/cloud-run/platform.ts";
+import ecsExpress from "../../src/plugins/platforms/aws-ecs-express/platform.ts";
+import { bucketName } from "../../src/plugins/platforms/cloud/job-bucket.ts";
+import cloudRun from "../../src/plugins/platforms/cloud-run/platform.ts";
 import type { AwsHarness } from "./aws/harness.ts";
 import { ONE as AWS_ONE, awsHarness } from "./aws/harness.ts";
 import type { CloudRunHarness } from "./google/harness.ts";

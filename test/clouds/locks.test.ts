@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { PlatformSession } from "../../src/deploy/platform.ts";
-import appRunner from "../../src/platforms/app-runner/platform.ts";
-import ecsExpress from "../../src/platforms/aws-ecs-express/platform.ts";
-import cloudRun from "../../src/platforms/cloud-run/platform.ts";
+import appRunner from "../../src/plugins/platforms/app-runner/platform.ts";
+import ecsExpress from "../../src/plugins/platforms/aws-ecs-express/platform.ts";
+import cloudRun from "../../src/plugins/platforms/cloud-run/platform.ts";
 import { type AwsHarness, awsHarness } from "./aws/harness.ts";
 import { type CloudRunHarness, cloudRunHarness } from "./google/harness.ts";
 

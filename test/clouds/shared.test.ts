@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { CloudError } from "../../src/platforms/cloud/cloud-error.ts";
-import { checkEndpoint } from "../../src/platforms/cloud/endpoint.ts";
-import { retrying } from "../../src/platforms/cloud/retry.ts";
-import { crc32c } from "../../src/platforms/cloud-run/crc32c.ts";
+import { CloudError } from "../../src/plugins/platforms/cloud/cloud-error.ts";
+import { checkEndpoint } from "../../src/plugins/platforms/cloud/endpoint.ts";
+import { retrying } from "../../src/plugins/platforms/cloud/retry.ts";
+import { crc32c } from "../../src/plugins/platforms/cloud-run/crc32c.ts";
 
 const tools = { sleep: async () => undefined, report: () => undefined };
 

@@ -12,12 +12,12 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "deploy/deployment.ts": "passes the tool on",
   "deploy/health.ts": "a service that does not respond is a result",
   "deploy/service-client.ts": "a service that does not respond is a result",
-  "platforms/cloud/rest.ts": "becomes a CloudError, which is retried and then explained",
-  "platforms/aws/s3.ts": "becomes a CloudError, which is retried and then explained",
-  "platforms/cloud-run/id-token.ts": "a token that cannot be had is a result",
-  "platforms/server/session.ts": "an address that does not respond is a result",
-  "platforms/server/check-inside.ts": "runs in the container",
-  "platforms/server/data.ts": "runs in the container",
+  "plugins/platforms/cloud/rest.ts": "becomes a CloudError, which is retried and then explained",
+  "plugins/platforms/aws/s3.ts": "becomes a CloudError, which is retried and then explained",
+  "plugins/platforms/cloud-run/id-token.ts": "a token that cannot be had is a result",
+  "plugins/platforms/server/session.ts": "an address that does not respond is a result",
+  "plugins/platforms/server/check-inside.ts": "runs in the container",
+  "plugins/platforms/server/data.ts": "runs in the container",
 };
 
 it("a host that a deployment cannot reach is named wherever it is asked", () => {

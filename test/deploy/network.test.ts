@@ -3,10 +3,10 @@ import { createDeployTools } from "../../src/deploy/create-tools.ts";
 import { pushImage } from "../../src/deploy/docker.ts";
 import { proxyFor } from "../../src/deploy/proxy.ts";
 import type { DeployTools } from "../../src/deploy/tools.ts";
-import { Aws } from "../../src/platforms/aws/aws.ts";
-import { findIdentity } from "../../src/platforms/cloud-run/credentials.ts";
-import { Google } from "../../src/platforms/cloud-run/google.ts";
-import { DigitalOcean } from "../../src/platforms/do-app-platform/digitalocean.ts";
+import { Aws } from "../../src/plugins/platforms/aws/aws.ts";
+import { findIdentity } from "../../src/plugins/platforms/cloud-run/credentials.ts";
+import { Google } from "../../src/plugins/platforms/cloud-run/google.ts";
+import { DigitalOcean } from "../../src/plugins/platforms/do-app-platform/digitalocean.ts";
 import { serveHttp } from "../clouds/http-server.ts";
 import { testHttps, testProxy } from "./_tunnel.ts";
 

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
-import server from "../../src/platforms/server/platform.ts";
+import server from "../../src/plugins/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";

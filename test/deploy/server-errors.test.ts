@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createDeployTools } from "agent-control-service/testing";
 import { afterAll, beforeAll, expect } from "vitest";
 import { isDeployError } from "../../src/deploy/errors.ts";
-import platform from "../../src/platforms/server/platform.ts";
+import platform from "../../src/plugins/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { freePort } from "./_local-project.ts";

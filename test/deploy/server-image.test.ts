@@ -6,7 +6,7 @@ import { gunzipSync } from "node:zlib";
 import { createDeployTools } from "agent-control-service/testing";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { toTar } from "../../src/deploy/tar.ts";
-import platform from "../../src/platforms/server/platform.ts";
+import platform from "../../src/plugins/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { textFile } from "./_context.ts";

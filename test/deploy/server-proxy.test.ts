@@ -4,7 +4,7 @@ import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
-import { serverPlatform } from "../../src/platforms/server/platform.ts";
+import { serverPlatform } from "../../src/plugins/platforms/server/platform.ts";
 import { findCaddy, requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { docker, freePort } from "./_local-project.ts";

@@ -10,7 +10,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
-import server from "../../src/platforms/server/platform.ts";
+import server from "../../src/plugins/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { svc } from "./_cli.ts";

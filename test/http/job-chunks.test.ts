@@ -3,7 +3,7 @@ import { JOB_FEED, STREAMS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Redactor } from "../../src/core/base/redactor.ts";
-import { Emissions } from "../../src/core/runs/emissions.ts";
+import { Emissions } from "../../src/core/runs/emissions/emissions.ts";
 import { EventReader, type ReadEvent } from "./_event-reader.ts";
 
 /*

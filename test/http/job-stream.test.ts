@@ -15,7 +15,7 @@ import { describe, expect, it } from "vitest";
 import { moveJob, overrideJob, removeJob } from "../../src/core/entities/jobs.ts";
 import { JobFeed } from "../../src/core/http/job-feed.ts";
 import { LiveStreams } from "../../src/core/http/live-streams.ts";
-import { Emissions } from "../../src/core/runs/emissions.ts";
+import { Emissions } from "../../src/core/runs/emissions/emissions.ts";
 import { describeServer, greeter } from "../_setup.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { EventReader } from "./_event-reader.ts";

@@ -3,7 +3,7 @@ import { defineAgent } from "agent-control-service";
 import * as v from "valibot";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
-import type { LeaseTimes } from "../../src/core/runs/ownership/membership.ts";
+import type { LeaseTimes } from "../../src/core/runs/cluster/membership.ts";
 import { createMemoryStore } from "../../src/core/store/memory-store.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";

@@ -6,8 +6,8 @@ import { JOBS, RUNNER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterEach, expect, test } from "vitest";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
-import { countCrashes } from "../../src/core/runs/crashes/count-crashes.ts";
-import { openUnderWay } from "../../src/core/runs/crashes/under-way.ts";
+import { countCrashes } from "../../src/core/runs/cluster/count-crashes.ts";
+import { openUnderWay } from "../../src/core/runs/cluster/under-way.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { AgentRegistry } from "../../src/core/agents/registry.ts";
-import { type OpenJob, rehearseOpen } from "../../src/core/runs/check-job.ts";
+import { type OpenJob, rehearseOpen } from "../../src/core/runs/check/check-job.ts";
 import { AgentProcesses } from "../../src/core/runs/isolation/agent-processes.ts";
 import { shareOf } from "../_share.ts";
 import { PROCESS_TIME, project, svc } from "../cli/_svc.ts";

@@ -4,7 +4,7 @@ import { createMemoryStore, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";
 import { startTimer } from "../../src/core/base/timer.ts";
-import { StartRates } from "../../src/core/runs/start-rates.ts";
+import { StartRates } from "../../src/core/runs/queue/start-rates.ts";
 import { SimRandom } from "../store/sim-random.ts";
 import { agentOf } from "./_agent.ts";
 import { jobContext } from "./_jobs.ts";

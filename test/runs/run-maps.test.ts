@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { IsolatedRun } from "../../src/core/runs/isolation/isolated-run.ts";
 import type { Deed, FromAgent } from "../../src/core/runs/isolation/messages.ts";
 import { RemoteHandler } from "../../src/core/runs/isolation/remote-handler.ts";
-import { Run } from "../../src/core/runs/run/run.ts";
+import { Run } from "../../src/core/runs/replay/run.ts";
 
 /** Sizes of the maps and sets of an object and of its parts, private ones too, by their paths. */
 function sizesOf(object: object): Record<string, number> {

@@ -1,7 +1,7 @@
 import { describe } from "vitest";
 import { failFirstCommits } from "../../src/core/store/contract/fail-first-commits.ts";
+import { TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
 import type { Store } from "../../src/core/store/store.ts";
-import { TransactionalStore } from "../../src/core/store/transactional-store.ts";
 import { shareOf } from "../_share.ts";
 
 /*

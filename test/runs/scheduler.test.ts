@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { startTimer } from "../../src/core/base/timer.ts";
-import { type Applicant, type Place, Scheduler } from "../../src/core/runs/scheduler.ts";
-import { type Waiting, WaitingLine } from "../../src/core/runs/waiting-line.ts";
+import { type Applicant, type Place, Scheduler } from "../../src/core/runs/queue/scheduler.ts";
+import { type Waiting, WaitingLine } from "../../src/core/runs/queue/waiting-line.ts";
 import { SimRandom } from "../store/sim-random.ts";
 
 /** A waiting job of the model, and what it may have. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { ActiveRuns } from "../../src/core/runs/active-runs.ts";
-import { Starts } from "../../src/core/runs/start.ts";
-import { stopJob } from "../../src/core/runs/steer.ts";
+import { stopJob } from "../../src/core/runs/operate/steer.ts";
+import { ActiveRuns } from "../../src/core/runs/queue/active-runs.ts";
+import { Starts } from "../../src/core/runs/queue/start.ts";
 import { agentOf } from "./_agent.ts";
 import { jobContext } from "./_jobs.ts";
 import { emptyStore, JOB, Life } from "./_lives.ts";

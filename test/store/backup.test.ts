@@ -13,6 +13,7 @@ import { testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { main } from "../../src/cli/main.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { sendSnapshot } from "../../src/core/store/engine/snapshot.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { splitJson } from "../../src/core/store/json/split-json.ts";
 import {
@@ -23,7 +24,6 @@ import {
   saveBackup,
   verifyStore,
 } from "../../src/core/store/maintenance.ts";
-import { sendSnapshot } from "../../src/core/store/snapshot.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { greeter } from "../_setup.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Body } from "../../src/core/store/body.ts";
+import { Body } from "../../src/core/store/engine/body.ts";
 import { BodyCache } from "../../src/core/store/json/body-cache.ts";
 
 describe("a cache of bodies", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Body } from "../../src/core/store/body.ts";
+import { Body } from "../../src/core/store/engine/body.ts";
 import { SimRandom } from "./sim-random.ts";
 
 type Value = Record<string, unknown> & { id: string };

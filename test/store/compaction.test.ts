@@ -5,11 +5,11 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { StoreIo } from "../../src/core/storage/file-io.ts";
 import { nodeIo } from "../../src/core/storage/node-io.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { createStoreTables, TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
 import { openBackend } from "../../src/core/store/json/json-backend.ts";
 import { nodeTimers } from "../../src/core/store/json/timers.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
-import { createStoreTables, TransactionalStore } from "../../src/core/store/transactional-store.ts";
 
 let dataDir: string;
 let warnings: { message: string; error: unknown }[];

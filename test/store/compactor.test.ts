@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { nodeIo } from "../../src/core/storage/node-io.ts";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { createStoreTables } from "../../src/core/store/engine/transactional-store.ts";
 import { Compactor } from "../../src/core/store/json/compactor.ts";
 import { Contents } from "../../src/core/store/json/contents.ts";
 import { FileSet } from "../../src/core/store/json/file-set.ts";
@@ -14,7 +15,6 @@ import { readManifest } from "../../src/core/store/json/manifest.ts";
 import { Reserve } from "../../src/core/store/json/reserve.ts";
 import { nodeTimers } from "../../src/core/store/json/timers.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
-import { createStoreTables } from "../../src/core/store/transactional-store.ts";
 
 let dataDir: string;
 let warnings: string[];

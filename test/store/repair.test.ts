@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import type { TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
 import { openJsonStore } from "../../src/core/store/json/json-store.ts";
 import { repairStore, verifyStore } from "../../src/core/store/maintenance.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
-import type { TransactionalStore } from "../../src/core/store/transactional-store.ts";
 
 let root: string;
 let dataDir: string;

@@ -1,9 +1,9 @@
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import type { TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import type { Timers } from "../../src/core/store/json/timers.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
-import type { TransactionalStore } from "../../src/core/store/transactional-store.ts";
 import { FOLDER, type SimDisk } from "./sim-disk.ts";
 import type { SimRandom } from "./sim-random.ts";
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import type { TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
 import { MANIFEST } from "../../src/core/store/json/manifest.ts";
 import type { Store } from "../../src/core/store/store.ts";
-import type { TransactionalStore } from "../../src/core/store/transactional-store.ts";
 import type { Mutant } from "./sim-disk.ts";
 import { SimDisk } from "./sim-disk.ts";
 import type { Unit } from "./sim-life.ts";

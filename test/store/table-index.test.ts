@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { TableIndex } from "../../src/core/store/engine/table-index.ts";
 import type { TableSpec } from "../../src/core/store/store.ts";
-import { TableIndex } from "../../src/core/store/table-index.ts";
 
 const SPEC: TableSpec = {
   name: "Thing",

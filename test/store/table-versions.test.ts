@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { nodeIo } from "../../src/core/storage/node-io.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { createStoreTables } from "../../src/core/store/engine/transactional-store.ts";
 import { openBackend } from "../../src/core/store/json/json-backend.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { nodeTimers } from "../../src/core/store/json/timers.ts";
 import type { Entity, TableSpec } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
-import { createStoreTables } from "../../src/core/store/transactional-store.ts";
 import { readSources } from "../_sources.ts";
 
 /** What each version of each table makes of the samples. */

@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
-import { type CheckedJob, checkJob, type OpenJob } from "../../core/runs/check-job.ts";
-import { readOpenJobs } from "../../core/runs/open-jobs.ts";
+import { type CheckedJob, checkJob, type OpenJob } from "../../core/runs/check/check-job.ts";
+import { readOpenJobs } from "../../core/runs/check/open-jobs.ts";
 import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";

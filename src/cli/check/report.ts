@@ -1,4 +1,4 @@
-import type { CheckedJob } from "../../core/runs/check-job.ts";
+import type { CheckedJob } from "../../core/runs/check/check-job.ts";
 
 /** What `svc check` found. */
 export interface CheckReport {

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { CheckedJob } from "../../core/runs/check-job.ts";
+import type { CheckedJob } from "../../core/runs/check/check-job.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { run } from "../../deploy/exec.ts";
 import type { CheckJobs, JobCheck } from "../../deploy/held-jobs.ts";

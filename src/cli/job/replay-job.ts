@@ -1,6 +1,6 @@
 import { url as inspectorUrl } from "node:inspector";
-import { type OpenJob, rehearseOpen, whyUnsure } from "../../core/runs/check-job.ts";
-import { readRecord } from "../../core/runs/open-jobs.ts";
+import { type OpenJob, rehearseOpen, whyUnsure } from "../../core/runs/check/check-job.ts";
+import { readRecord } from "../../core/runs/check/open-jobs.ts";
 import { readCopy } from "../check/folder-copy.ts";
 import { loadRegistry } from "../check/load-code.ts";
 import { whileRehearsing } from "../check/rehearsing.ts";

@@ -15,25 +15,28 @@ import type { JobResponse } from "../models/job-response.ts";
 import { stateOf } from "../models/job-state.ts";
 import type { EventWait, StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
-import { ActiveRuns, toApplicant } from "./active-runs.ts";
-import { resumeJob, retryJob } from "./again.ts";
-import { answerQuestion } from "./answer.ts";
-import { assignQuestion } from "./assign.ts";
-import { deleteCase, restoreDeletedCase } from "./delete-case.ts";
-import { deleteJob, restoreDeleted } from "./delete-job.ts";
+import { Membership } from "./cluster/membership.ts";
+import { runProbe } from "./cluster/probe-run.ts";
+import { reconcileJobs } from "./cluster/reconcile.ts";
+import { Rounds } from "./cluster/rounds.ts";
+import { lookAround, shareJobs } from "./cluster/share-jobs.ts";
 import { listCalls, type NamedCall } from "./fork/call-names.ts";
-import { continueJob, moveJobTo } from "./held-jobs.ts";
-import { describeJob } from "./job-response.ts";
-import { callBeside, findMethod } from "./method-calls.ts";
-import { Membership } from "./ownership/membership.ts";
-import { runProbe } from "./ownership/probe-run.ts";
-import { Rounds } from "./ownership/rounds.ts";
-import { lookAround, shareJobs } from "./ownership/share-jobs.ts";
-import { exportJob } from "./pull/export-job.ts";
-import { QuestionNotices } from "./question-notices.ts";
-import { receiveMessage } from "./receive-message.ts";
-import { reconcileJobs } from "./reconcile.ts";
-import { RunRecord } from "./run/run-record.ts";
+import { resumeJob, retryJob } from "./operate/again.ts";
+import { deleteCase, restoreDeletedCase } from "./operate/delete-case.ts";
+import { deleteJob, restoreDeleted } from "./operate/delete-job.ts";
+import { exportJob } from "./operate/export-job.ts";
+import { continueJob, moveJobTo } from "./operate/held-jobs.ts";
+import { describeJob } from "./operate/job-response.ts";
+import { callBeside, findMethod } from "./operate/method-calls.ts";
+import { overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./operate/steer.ts";
+import { answerQuestion } from "./questions/answer.ts";
+import { assignQuestion } from "./questions/assign.ts";
+import { QuestionNotices } from "./questions/question-notices.ts";
+import { receiveMessage } from "./questions/receive-message.ts";
+import { ActiveRuns, toApplicant } from "./queue/active-runs.ts";
+import { Starts } from "./queue/start.ts";
+import { isStorageError, whenWritable } from "./queue/when-writable.ts";
+import { RunRecord } from "./replay/run-record.ts";
 import type {
   AnswerRequest,
   Deletion,
@@ -49,9 +52,6 @@ import type {
 } from "./runner.ts";
 import { type RequestParts, type RunnerParts, refuseWhenClosing } from "./runner-parts.ts";
 import { ActiveSchedules } from "./schedules/active-schedules.ts";
-import { Starts } from "./start.ts";
-import { overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./steer.ts";
-import { isStorageError, whenWritable } from "./when-writable.ts";
 
 /** Makes the part that runs jobs. */
 export function createRunner(parts: RunnerParts): Runner {

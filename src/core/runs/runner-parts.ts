@@ -3,9 +3,9 @@ import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { ActiveRuns, ActiveRunsParts } from "./active-runs.ts";
-import type { Budgets } from "./budgets.ts";
-import type { LeaseTimes } from "./ownership/membership.ts";
+import type { LeaseTimes } from "./cluster/membership.ts";
+import type { ActiveRuns, ActiveRunsParts } from "./queue/active-runs.ts";
+import type { Budgets } from "./queue/budgets.ts";
 import type { ResolvedSchedule } from "./schedules/define-schedule.ts";
 
 export interface RunnerParts extends ActiveRunsParts {

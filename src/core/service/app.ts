@@ -14,7 +14,7 @@ import { LiveStreams } from "../http/live-streams.ts";
 import { machineRoutes } from "../http/machine/routes.ts";
 import { keepMiddlewareNear } from "../http/near-middleware.ts";
 import { AppRouter } from "../http/router.ts";
-import { EmissionRelay } from "../runs/emission-relay.ts";
+import { EmissionRelay } from "../runs/emissions/emission-relay.ts";
 import { EMISSIONS } from "./inner-tokens.ts";
 import type { ResolvedOptions } from "./options.ts";
 import {

@@ -1,7 +1,7 @@
 import { createToken } from "../base/container.ts";
 import type { Hooks } from "../entities/hooks.ts";
 import type { Ledger } from "../entities/ledger.ts";
-import type { Emissions } from "../runs/emissions.ts";
+import type { Emissions } from "../runs/emissions/emissions.ts";
 import type { ResolvedSchedule } from "../runs/schedules/define-schedule.ts";
 
 /*

@@ -13,7 +13,7 @@ import type { StartTimer } from "../base/timer.ts";
 import { WallTimers } from "../base/wall-timers.ts";
 import type { TrustProxy } from "../http/clients.ts";
 import { type Account, AccountSchema } from "../models/account.ts";
-import { type LeaseTimes, leaseTimes } from "../runs/ownership/membership.ts";
+import { type LeaseTimes, leaseTimes } from "../runs/cluster/membership.ts";
 import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
 import type { StorageLike } from "../storage/open-storage.ts";
 import type { Durability } from "../store/durability.ts";

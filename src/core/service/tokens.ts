@@ -19,7 +19,7 @@ import type { LiveStreams } from "../http/live-streams.ts";
 import type { Router } from "../http/route.ts";
 import type { ServiceState } from "../http/service-state.ts";
 import type { Retention } from "../retention/retention.ts";
-import type { Budgets } from "../runs/budgets.ts";
+import type { Budgets } from "../runs/queue/budgets.ts";
 import type { Runner } from "../runs/runner.ts";
 import type { BackupState } from "../store/backup/backups.ts";
 import type { Store } from "../store/store.ts";

@@ -10,6 +10,8 @@ import {
 import { join } from "node:path";
 import { nodeIo } from "../storage/node-io.ts";
 import { type Content, type ContentPart, counted, type PartSum } from "./content.ts";
+import type { StoreSnapshot } from "./engine/snapshot.ts";
+import { sendSnapshot } from "./engine/snapshot.ts";
 import { FileSet } from "./json/file-set.ts";
 import { readContent, writeContent } from "./json/folder-content.ts";
 import { type FolderLock, lockFolder } from "./json/folder-lock.ts";
@@ -26,8 +28,6 @@ import { nodeTimers } from "./json/timers.ts";
 import type { Problem } from "./json/verify.ts";
 import { verifyFiles } from "./json/verify.ts";
 import { writeBackup } from "./json/write-backup.ts";
-import type { StoreSnapshot } from "./snapshot.ts";
-import { sendSnapshot } from "./snapshot.ts";
 import { storageError } from "./storage-error.ts";
 import type { StoreLogger } from "./store.ts";
 

@@ -1,8 +1,8 @@
 import { getOrMake } from "../base/get-or-make.ts";
-import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "./backend.ts";
-import type { Body } from "./body.ts";
+import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "./engine/backend.ts";
+import type { Body } from "./engine/body.ts";
+import { createStoreTables, TransactionalStore } from "./engine/transactional-store.ts";
 import type { StoreFactory } from "./store.ts";
-import { createStoreTables, TransactionalStore } from "./transactional-store.ts";
 
 /**
  * Creates a store that keeps everything in memory, for tests and experiments: it is lost with the process.

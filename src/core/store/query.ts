@@ -1,8 +1,8 @@
 import { getOrMake } from "../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
-import { compareValues } from "./column.ts";
+import { compareValues } from "./engine/column.ts";
+import type { TableIndex } from "./engine/table-index.ts";
 import type { Condition, IndexValue, ListQuery, LiveValues } from "./store.ts";
-import type { TableIndex } from "./table-index.ts";
 
 /** The slots of one page of a query, in order, and how many match in all. */
 export interface SlotPage {

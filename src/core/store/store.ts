@@ -21,7 +21,7 @@ import type { EventName, EventWait, StoredEvent } from "../models/received-event
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
-import type { StoreSnapshot } from "./snapshot.ts";
+import type { StoreSnapshot } from "./engine/snapshot.ts";
 
 /** The fields of every stored entity. */
 export interface Entity {

@@ -3,7 +3,7 @@ import { ServiceError } from "../../core/base/errors.ts";
 import { inOrder } from "../../core/base/in-order.ts";
 import type { Participant } from "../../core/entities/change.ts";
 import type { StoredJob } from "../../core/models/job.ts";
-import { keyOf, openQuestions } from "../../core/runs/open-questions.ts";
+import { keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
 import type { TableSpec } from "../../core/store/store.ts";
 import type { A2aParts } from "./parts.ts";
 

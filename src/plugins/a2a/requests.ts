@@ -8,7 +8,7 @@ import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
-import { answerByKey, keyOf, openQuestions } from "../../core/runs/open-questions.ts";
+import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
 import { assertUsable, type PushConfig } from "./push.ts";

@@ -1,7 +1,7 @@
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
-import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/open-questions.ts";
+import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
 import type { A2aParts } from "./parts.ts";
 import { contextOf, stateOf } from "./states.ts";
 

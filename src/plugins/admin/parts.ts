@@ -13,7 +13,7 @@ import type { Gate } from "../../core/http/gate.ts";
 import type { JobFeed } from "../../core/http/job-feed.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import type { Retention } from "../../core/retention/retention.ts";
-import type { Budgets } from "../../core/runs/budgets.ts";
+import type { Budgets } from "../../core/runs/queue/budgets.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 import type { ResolvedOptions } from "../../core/service/options.ts";
 import type { PluginReport } from "../../core/service/set-up-plugins.ts";

@@ -5,7 +5,7 @@ import { readValues } from "../../core/agents/read-values.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
-import { answerByKey } from "../../core/runs/open-questions.ts";
+import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
 import {
   AGENTS,

@@ -6,8 +6,8 @@ import type { JobFeed } from "../../core/http/job-feed.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { Job, StoredJob } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
-import type { EmittedChunks } from "../../core/runs/emissions.ts";
-import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/open-questions.ts";
+import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
+import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
 
 interface Parts {
   readonly jobs: Jobs;

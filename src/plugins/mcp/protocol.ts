@@ -1,7 +1,7 @@
 import type * as Sdk from "@modelcontextprotocol/server";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError } from "../../core/base/errors.ts";
-import { answerByKey } from "../../core/runs/open-questions.ts";
+import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import type { McpParts } from "./parts.ts";
 import { toDetailedTask, toResult, toTask } from "./tasks.ts";
 import { callJobTool, findJob, listTools, readKey, settled, startJob } from "./tools.ts";

@@ -2,7 +2,7 @@ import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
-import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/open-questions.ts";
+import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
 import type { McpParts } from "./parts.ts";
 
 /** Cases of a job that a result lists. */

@@ -7,7 +7,7 @@ import { check } from "../../core/http/check.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
-import { answerByKey } from "../../core/runs/open-questions.ts";
+import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { type McpParts, shownAgents } from "./parts.ts";
 import { toResult } from "./tasks.ts";
 

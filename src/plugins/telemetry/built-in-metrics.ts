@@ -4,7 +4,7 @@ import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
-import type { Budgets } from "../../core/runs/budgets.ts";
+import type { Budgets } from "../../core/runs/queue/budgets.ts";
 import type { BackupState } from "../../core/store/backup/backups.ts";
 import type { Store } from "../../core/store/store.ts";
 import { genAiMetrics } from "./gen-ai.ts";

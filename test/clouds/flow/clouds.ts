@@ -1,8 +1,8 @@
 import type { Platform } from "../../../src/deploy/platform.ts";
-import appRunner from "../../../src/platforms/app-runner/platform.ts";
-import ecsExpress from "../../../src/platforms/aws-ecs-express/platform.ts";
-import cloudRun from "../../../src/platforms/cloud-run/platform.ts";
-import appPlatform from "../../../src/platforms/do-app-platform/platform.ts";
+import appRunner from "../../../src/plugins/platforms/app-runner/platform.ts";
+import ecsExpress from "../../../src/plugins/platforms/aws-ecs-express/platform.ts";
+import cloudRun from "../../../src/plugins/platforms/cloud-run/platform.ts";
+import appPlatform from "../../../src/plugins/platforms/do-app-platform/platform.ts";
 import { startAws } from "../aws/emulator.ts";
 import { startDigitalOcean } from "../digitalocean/emulator.ts";
 import { startGoogle } from "../google/emulator.ts";

@@ -6,8 +6,8 @@ import type {
   SecretValue,
 } from "../../../src/deploy/platform.ts";
 import type { DeployTools } from "../../../src/deploy/tools.ts";
-import type { CloudRunFlags } from "../../../src/platforms/cloud-run/flags.ts";
-import cloudRunPlatform from "../../../src/platforms/cloud-run/platform.ts";
+import type { CloudRunFlags } from "../../../src/plugins/platforms/cloud-run/flags.ts";
+import cloudRunPlatform from "../../../src/plugins/platforms/cloud-run/platform.ts";
 import { StandInImages } from "../instances.ts";
 import { testTools } from "../tools.ts";
 import type { GoogleEmulator } from "./emulator.ts";

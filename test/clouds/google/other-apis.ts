@@ -1,4 +1,4 @@
-import { crc32c } from "../../../src/platforms/cloud-run/crc32c.ts";
+import { crc32c } from "../../../src/plugins/platforms/cloud-run/crc32c.ts";
 import type { Answer, Received } from "../http-server.ts";
 import { exists, invalid, notFound } from "./error.ts";
 import { readPolicy, writePolicy } from "./policy.ts";

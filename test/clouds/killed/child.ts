@@ -1,9 +1,9 @@
 // Runs one deploy command in a process of its own, to be killed: node child.js <json>
 import type { PlatformLoader } from "../../../src/deploy/platform.ts";
-import { appRunner } from "../../../src/platforms/app-runner/index.ts";
-import { awsEcsExpress } from "../../../src/platforms/aws-ecs-express/index.ts";
-import { cloudRun } from "../../../src/platforms/cloud-run/index.ts";
-import { doAppPlatform } from "../../../src/platforms/do-app-platform/index.ts";
+import { appRunner } from "../../../src/plugins/platforms/app-runner/index.ts";
+import { awsEcsExpress } from "../../../src/plugins/platforms/aws-ecs-express/index.ts";
+import { cloudRun } from "../../../src/plugins/platforms/cloud-run/index.ts";
+import { doAppPlatform } from "../../../src/plugins/platforms/do-app-platform/index.ts";
 import type { Command } from "./command.ts";
 import { runCommand } from "./command.ts";
 

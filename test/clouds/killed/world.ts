@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { keptReleases } from "../../../src/platforms/app-runner/kept-releases.ts";
+import { keptReleases } from "../../../src/plugins/platforms/app-runner/kept-releases.ts";
 import type { AwsState } from "../aws/state.ts";
 import type { DigitalOceanState } from "../digitalocean/state.ts";
 import type { GoogleState } from "../google/state.ts";

@@ -2,7 +2,7 @@
 import { openDeployment } from "../../../src/deploy/deployment.ts";
 import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
 import { up } from "../../../src/deploy/up.ts";
-import platform from "../../../src/platforms/server/platform.ts";
+import platform from "../../../src/plugins/platforms/server/platform.ts";
 
 export interface ServerChild {
   readonly name: string;

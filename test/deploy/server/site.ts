@@ -10,7 +10,7 @@ import type { JournalLine } from "../../../src/deploy/journal.ts";
 import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
 import { rollback } from "../../../src/deploy/rollback.ts";
 import { up } from "../../../src/deploy/up.ts";
-import platform from "../../../src/platforms/server/platform.ts";
+import platform from "../../../src/plugins/platforms/server/platform.ts";
 import { bundleChild } from "../../_bundle.ts";
 import { temporaryProject, writeAll } from "../_fixture.ts";
 import { docker } from "../_local-project.ts";

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import * as v from "valibot";
 import { type AgentDefinition, defineAgent } from "../../../core/agents/define-agent.ts";
 import type { CaseHandle, ChildHandle, JobHandle } from "../../../core/agents/run-context.ts";
-import { ChildFailedError } from "../../../core/runs/run/run-errors.ts";
+import { ChildFailedError } from "../../../core/runs/replay/run-errors.ts";
 import type { ScheduleDefinition } from "../../../core/runs/schedules/define-schedule.ts";
 import { hash } from "../random.ts";
 import { childTags, PLAN_KINDS, type Plan, pairPlan, pairVersions, planOf, SCHEDULES } from "./plans.ts";

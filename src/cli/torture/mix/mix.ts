@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ReceivedEvent } from "../../../core/agents/run-context.ts";
 import { type EntityStatus, isTerminal } from "../../../core/models/entity-status.ts";
 import type { Schedule } from "../../../core/models/schedule.ts";
-import type { OpenJob } from "../../../core/runs/check-job.ts";
+import type { OpenJob } from "../../../core/runs/check/check-job.ts";
 import { readPages } from "../../job/list-cases.ts";
 import { type ServiceClient, UnreachableError } from "../../job/service-client.ts";
 import { inLanes } from "../load.ts";

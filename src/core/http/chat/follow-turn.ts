@@ -5,7 +5,7 @@ import type { AnsweredQuestion } from "../../models/keyed-request.ts";
 import type { ModelFacts } from "../../models/model-use.ts";
 import type { Question } from "../../models/question.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
-import type { EmittedChunks } from "../../runs/emissions.ts";
+import type { EmittedChunks } from "../../runs/emissions/emissions.ts";
 import type { JobFeed } from "../job-feed.ts";
 import { TurnText } from "./turn-text.ts";
 

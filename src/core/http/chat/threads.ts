@@ -9,7 +9,7 @@ import type { Jobs } from "../../entities/jobs.ts";
 import { findKeptRequest } from "../../entities/keyed-requests.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { agreement } from "../../models/question.ts";
-import type { AskingCase } from "../../runs/open-questions.ts";
+import type { AskingCase } from "../../runs/questions/open-questions.ts";
 import type { Runner } from "../../runs/runner.ts";
 import type { Store } from "../../store/store.ts";
 import type { JobFeed } from "../job-feed.ts";

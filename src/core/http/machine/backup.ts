@@ -1,5 +1,5 @@
 import { ServiceError } from "../../base/errors.ts";
-import { streamSnapshot } from "../../store/snapshot.ts";
+import { streamSnapshot } from "../../store/engine/snapshot.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 

@@ -1,4 +1,4 @@
-import { readOpenJobs } from "../../runs/open-jobs.ts";
+import { readOpenJobs } from "../../runs/check/open-jobs.ts";
 import { NDJSON, ndjson } from "../ndjson.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";

@@ -1,6 +1,6 @@
 import { ServiceError } from "../../base/errors.ts";
-import type { Call } from "../run/call.ts";
-import type { RunRecord } from "../run/run-record.ts";
+import type { Call } from "../replay/call.ts";
+import type { RunRecord } from "../replay/run-record.ts";
 
 /** Names the beginning of a job, before its first call. */
 export const START = "start";

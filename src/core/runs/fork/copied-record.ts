@@ -1,6 +1,6 @@
 import type { CallEntry, MarkEntry, RunEntry, StatusEntry } from "../../models/run-entry.ts";
-import type { Call } from "../run/call.ts";
-import { RunRecord } from "../run/run-record.ts";
+import type { Call } from "../replay/call.ts";
+import { RunRecord } from "../replay/run-record.ts";
 import { END, START } from "./call-names.ts";
 
 /** Marks that replay needs; others describe runs of the original. */

@@ -2,12 +2,12 @@ import { asInput, type CheckedFields, type Fields, readFields } from "../../agen
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import type { AskOptions, CaseHandle, ChildHandle, StepInfo, StepOptions } from "../../agents/run-context.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
-import type { HandlerContext } from "../handler-context.ts";
-import type { StepUnderWay } from "../run/activity.ts";
-import { mayBeLeft } from "../run/call.ts";
-import type { RunJob } from "../run/job-handle.ts";
-import { UnrecordableError } from "../run/retries.ts";
-import type { Run } from "../run/run.ts";
+import type { StepUnderWay } from "../replay/activity.ts";
+import { mayBeLeft } from "../replay/call.ts";
+import type { HandlerContext } from "../replay/handler-context.ts";
+import type { RunJob } from "../replay/job-handle.ts";
+import { UnrecordableError } from "../replay/retries.ts";
+import type { Run } from "../replay/run.ts";
 import { type AgentProcess, ProcessEndedError } from "./agent-process.ts";
 import type { AgentProcesses } from "./agent-processes.ts";
 import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";

@@ -26,11 +26,11 @@ import type {
 import { addReport, type StepReport } from "../../agents/step-report.ts";
 import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
-import { mayBeLeft } from "../run/call.ts";
-import { causes } from "../run/causes.ts";
-import { readStartFields } from "../run/child-handle.ts";
-import { readWait } from "../run/event-wait.ts";
-import { assertChangeName } from "../run/job-handle.ts";
+import { mayBeLeft } from "../replay/call.ts";
+import { causes } from "../replay/causes.ts";
+import { readStartFields } from "../replay/child-handle.ts";
+import { readWait } from "../replay/event-wait.ts";
+import { assertChangeName } from "../replay/job-handle.ts";
 import type { Deed, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 

@@ -9,7 +9,7 @@ import {
   QuestionExpiredError,
   RunEndedError,
   StepFailedError,
-} from "../run/run-errors.ts";
+} from "../replay/run-errors.ts";
 
 /** Causes of causes beyond which nobody looks. */
 const DEEPEST = 8;

@@ -6,9 +6,9 @@ import type { Unit } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Schedule, ScheduleState } from "../../models/schedule.ts";
 import { laterOf } from "../../store/timestamp.ts";
+import { stopJob } from "../operate/steer.ts";
+import type { Starts } from "../queue/start.ts";
 import type { RequestParts } from "../runner-parts.ts";
-import type { Starts } from "../start.ts";
-import { stopJob } from "../steer.ts";
 import type { ResolvedSchedule } from "./define-schedule.ts";
 import { type Due, nextDue } from "./planned-times.ts";
 

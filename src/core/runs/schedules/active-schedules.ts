@@ -3,10 +3,10 @@ import { ServiceError } from "../../base/errors.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Schedule, ScheduleState } from "../../models/schedule.ts";
+import type { Starts } from "../queue/start.ts";
+import { isStorageError, whenWritable } from "../queue/when-writable.ts";
 import type { Schedules } from "../runner.ts";
 import { note, type RequestParts } from "../runner-parts.ts";
-import type { Starts } from "../start.ts";
-import { isStorageError, whenWritable } from "../when-writable.ts";
 import { ActiveSchedule } from "./active-schedule.ts";
 import type { ResolvedSchedule } from "./define-schedule.ts";
 

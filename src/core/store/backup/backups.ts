@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { OptionsError } from "../../base/check-options.ts";
 import type { StartTimer } from "../../base/timer.ts";
 import { openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
-import { sendSnapshot } from "../snapshot.ts";
+import { sendSnapshot } from "../engine/snapshot.ts";
 import type { Store, StoreLogger } from "../store.ts";
 import { type Generation, readManifest, writeGeneration } from "./generation.ts";
 import { listGenerations, pruneGenerations } from "./generations.ts";

@@ -1,4 +1,4 @@
-import { TransactionalStore } from "../transactional-store.ts";
+import { TransactionalStore } from "../engine/transactional-store.ts";
 
 type Options = ConstructorParameters<typeof TransactionalStore>[0];
 

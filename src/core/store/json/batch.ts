@@ -1,4 +1,4 @@
-import type { Change } from "../backend.ts";
+import type { Change } from "../engine/backend.ts";
 import { bodyOf, headerOf, LineBuffer } from "./line.ts";
 
 /** Changes that become durable together, and the callback. */

@@ -1,4 +1,4 @@
-import type { Body } from "../body.ts";
+import type { Body } from "../engine/body.ts";
 
 interface Kept {
   body: Body;

@@ -1,5 +1,5 @@
 import type { Content } from "../content.ts";
-import type { StoreSnapshot } from "../snapshot.ts";
+import type { StoreSnapshot } from "../engine/snapshot.ts";
 import { addLine } from "./folder-content.ts";
 import { fileHeader, LineBuffer } from "./line.ts";
 

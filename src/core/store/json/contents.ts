@@ -1,7 +1,7 @@
 import { getOrMake } from "../../base/get-or-make.ts";
-import type { Change, PutChange, StoreLog, StoreTable } from "../backend.ts";
-import type { Body } from "../body.ts";
-import { TableIndex } from "../table-index.ts";
+import type { Change, PutChange, StoreLog, StoreTable } from "../engine/backend.ts";
+import type { Body } from "../engine/body.ts";
+import { TableIndex } from "../engine/table-index.ts";
 import { BodyCache } from "./body-cache.ts";
 import { EntryLocators, type Locator, Locators } from "./locators.ts";
 import type { Segment } from "./segment.ts";

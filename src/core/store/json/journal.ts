@@ -1,4 +1,4 @@
-import type { Change } from "../backend.ts";
+import type { Change } from "../engine/backend.ts";
 import { closedError } from "../storage-error.ts";
 import type { StoreHealth, StoreLogger } from "../store.ts";
 import type { Commit } from "./batch.ts";

@@ -1,9 +1,9 @@
 import { hostname } from "node:os";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { FileSystem, StoreIo } from "../../storage/file-io.ts";
-import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "../backend.ts";
-import { Body } from "../body.ts";
-import type { StoreSnapshot } from "../snapshot.ts";
+import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "../engine/backend.ts";
+import { Body } from "../engine/body.ts";
+import type { StoreSnapshot } from "../engine/snapshot.ts";
 import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreHealth, StoreLogger } from "../store.ts";
 import { readBodies, readBodySync } from "./bodies.ts";

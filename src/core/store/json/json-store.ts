@@ -1,8 +1,8 @@
 import { fileDriver } from "../../storage/file.ts";
 import type { StoreIo } from "../../storage/file-io.ts";
 import { filesOf, openStorage, type StorageLike } from "../../storage/open-storage.ts";
+import { createStoreTables, TransactionalStore } from "../engine/transactional-store.ts";
 import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
-import { createStoreTables, TransactionalStore } from "../transactional-store.ts";
 import type { HeadroomOptions } from "./headroom.ts";
 import { HEADROOM } from "./headroom.ts";
 import { type BackendOptions, openBackend } from "./json-backend.ts";

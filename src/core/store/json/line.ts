@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
-import type { Change } from "../backend.ts";
+import type { Change } from "../engine/backend.ts";
+import type { IndexRecord } from "../engine/table-index.ts";
 import type { IndexValue } from "../store.ts";
-import type { IndexRecord } from "../table-index.ts";
 
 /**
  * The header of a line: `s` number of the write, `k` the last number known to be on disk when it was written,

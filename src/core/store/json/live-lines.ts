@@ -1,4 +1,4 @@
-import type { StoreTable } from "../backend.ts";
+import type { StoreTable } from "../engine/backend.ts";
 import type { Contents } from "./contents.ts";
 import type { LineIndex, LineNames } from "./line.ts";
 import type { Locator } from "./locators.ts";

@@ -1,5 +1,5 @@
-import type { StoreTable } from "../backend.ts";
-import type { IndexRecord } from "../table-index.ts";
+import type { StoreTable } from "../engine/backend.ts";
+import type { IndexRecord } from "../engine/table-index.ts";
 import type { Contents } from "./contents.ts";
 import { readBody } from "./line.ts";
 import { LogReplay } from "./log-replay.ts";

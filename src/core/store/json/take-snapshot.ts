@@ -1,4 +1,4 @@
-import type { StoreSnapshot } from "../snapshot.ts";
+import type { StoreSnapshot } from "../engine/snapshot.ts";
 import { damageError, missingBytes } from "./damage-error.ts";
 import type { Segment } from "./segment.ts";
 import type { SharedFile } from "./shared-file.ts";

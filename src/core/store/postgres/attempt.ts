@@ -1,5 +1,6 @@
-import { Body } from "../body.ts";
-import { compareValues } from "../column.ts";
+import { Body } from "../engine/body.ts";
+import { compareValues } from "../engine/column.ts";
+import type { IndexRecord } from "../engine/table-index.ts";
 import { toJson } from "../json-value.ts";
 import {
   type Entity,
@@ -9,7 +10,6 @@ import {
   StoreMissingError,
   type Transaction,
 } from "../store.ts";
-import type { IndexRecord } from "../table-index.ts";
 import { type EntityHead, isPending, type LogHead, type Writer } from "./heads.ts";
 import { toKeyColumn } from "./sql-text.ts";
 import type { TableLayout } from "./table-layout.ts";

@@ -1,6 +1,6 @@
 import type { Content, ContentPart, ContentRow } from "../content.ts";
+import type { StoreSnapshot } from "../engine/snapshot.ts";
 import { snapshotOf } from "../json/content-snapshot.ts";
-import type { StoreSnapshot } from "../snapshot.ts";
 import type { Client } from "./connection.ts";
 import { constant, fromColumn, identifier } from "./sql-text.ts";
 import { tableName } from "./table-layout.ts";

@@ -1,5 +1,5 @@
-import type { Body } from "../body.ts";
-import type { IndexRecord } from "../table-index.ts";
+import type { Body } from "../engine/body.ts";
+import type { IndexRecord } from "../engine/table-index.ts";
 import type { TableLayout } from "./table-layout.ts";
 
 /** What writes a version. */

@@ -1,4 +1,4 @@
-import { Body } from "../body.ts";
+import { Body } from "../engine/body.ts";
 import { absent, entityKey, logKey } from "./attempt.ts";
 import type { EntityHead, Heads, LogHead } from "./heads.ts";
 import { toColumn, toKeyColumn } from "./sql-text.ts";

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { getOrMake } from "../../base/get-or-make.ts";
-import { Body } from "../body.ts";
 import { ClosedStoreError } from "../closed.ts";
-import type { StoreSnapshot } from "../snapshot.ts";
+import { Body } from "../engine/body.ts";
+import type { StoreSnapshot } from "../engine/snapshot.ts";
 import { closedError, storageError } from "../storage-error.ts";
 import {
   type Entity,

@@ -1,5 +1,5 @@
+import type { IndexRecord } from "../engine/table-index.ts";
 import type { Entity, IndexValue, TableSpec } from "../store.ts";
-import type { IndexRecord } from "../table-index.ts";
 import { constant, hashOf, identifier, nameOf, toColumn, toKeyColumn } from "./sql-text.ts";
 
 /** Characters of a text that indexes hold: an entry of an index has a maximum length. */

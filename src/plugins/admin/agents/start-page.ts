@@ -7,7 +7,7 @@ import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import { invalidFields } from "../../../core/runs/start-request.ts";
+import { invalidFields } from "../../../core/runs/queue/start-request.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readFields, renderFields, toTyped } from "../forms/fields.ts";

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Cases } from "../../../core/entities/cases.ts";
-import type { AskingCase } from "../../../core/runs/open-questions.ts";
+import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { type Store, StoreMissingError } from "../../../core/store/store.ts";
 import type { AnswerLink } from "./answer-link-table.ts";
 

@@ -6,7 +6,7 @@ import { Attempts } from "../../../core/http/attempts.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import { agreement } from "../../../core/models/question.ts";
-import type { AskingCase } from "../../../core/runs/open-questions.ts";
+import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { htmlAnswer } from "../answer.ts";
 import { readFields, renderFields } from "../forms/fields.ts";
 import { readForm } from "../forms/read-form.ts";

@@ -5,7 +5,7 @@ import { isDuration, toMilliseconds } from "../../../core/base/duration.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import type { AskingCase } from "../../../core/runs/open-questions.ts";
+import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";

@@ -1,4 +1,4 @@
-import type { AskingCase } from "../../../core/runs/open-questions.ts";
+import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { toDomId } from "../inbox/ask-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";

@@ -5,7 +5,7 @@ import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
 import type { CallEntryBase } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import type { EmittedChunks } from "../../../core/runs/emissions.ts";
+import type { EmittedChunks } from "../../../core/runs/emissions/emissions.ts";
 import type { AdminParts } from "../parts.ts";
 import { Mailbox } from "./mailbox.ts";
 

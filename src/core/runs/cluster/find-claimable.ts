@@ -1,0 +1,62 @@
+import type { StoredJob } from "../../models/job.ts";
+import { ACTIVE_JOBS, UNFINISHED } from "../../models/job-state.ts";
+import type { Instance } from "../../models/own-rows.ts";
+import type { Condition } from "../../store/store.ts";
+import { toApplicant } from "../queue/active-runs.ts";
+import type { RequestParts } from "../runner-parts.ts";
+
+type Where = Readonly<Record<string, Condition | undefined>>;
+
+interface Claimable {
+  readonly found: StoredJob[];
+  /** Instances that have ended without giving their jobs up; one that closes, or comes back under a new id, removes its row. */
+  readonly died: ReadonlySet<string>;
+}
+
+/**
+ * Jobs of agents of this instance that nobody living owns: those that are to end, and of the others no more than there
+ * are places, from each workspace in turn, oldest first; those that may have ended their instance come last.
+ */
+export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<Claimable> {
+  const { agents, jobs, runs, store } = parts;
+  const alive = new Set(living.map(({ id }) => id));
+  const owners = await jobs.countBy("owner", { where: { status: UNFINISHED, owner: { gte: "" } } });
+  const dead = Object.keys(owners).filter((id) => !alive.has(id));
+  const died = dead.length > 0 ? await store.table("Instance").ids({ where: { id: dead } }) : [];
+  const hosted = agents.list().map(({ slug }) => slug);
+  const owner = [null, ...dead];
+  const ending = await jobs.list({
+    where: { agent_name: hosted, wake_at: null, owner, status: "cancelling" },
+    limit: 100,
+  });
+  const isHere = ({ id }: StoredJob) => runs.isRunning(id) || runs.scheduler.position(id) !== undefined;
+  const isDue = (job: StoredJob) => {
+    if (isHere(job) || runs.isLaterSuspect(job) || !runs.mayRun(job)) return false;
+    const applicant = toApplicant(job);
+    return job.owner ? runs.scheduler.hasRoom(applicant) : runs.scheduler.hasPlace(applicant);
+  };
+  const open = { agent_name: hosted, ...ACTIVE_JOBS };
+  const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);
+  if (dead.length > 0 && due.length < runs.scheduler.free)
+    due.push(...(await firstOfEach(parts, { ...open, owner: dead })).filter(isDue));
+  const found = [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, runs.scheduler.free)];
+  return { found, died: new Set(died) };
+}
+
+/** The oldest jobs of each workspace, in turn: those come first of whose workspace the fewest run here. */
+async function firstOfEach({ jobs, runs }: RequestParts, where: Where): Promise<StoredJob[]> {
+  const { free } = runs.scheduler;
+  if (free <= 0) return [];
+  const workspaces = Object.keys(await jobs.countBy("workspace_id", { where }));
+  const running = (workspace: string) => runs.scheduler.runningOf(workspace);
+  const inTurn = workspaces.toSorted((a, b) => running(a) - running(b)).slice(0, free);
+  // Some may be of versions that others host.
+  const query = { sort: "created_at", limit: 2 * free };
+  const lists = await Promise.all(
+    inTurn.map((workspace_id) => jobs.list({ where: { ...where, workspace_id }, ...query })),
+  );
+  const found: StoredJob[] = [];
+  for (let at = 0; at < query.limit; at++)
+    for (const { items } of lists) found.push(...items.slice(at, at + 1));
+  return found;
+}

@@ -1,0 +1,469 @@
+import type { HostedAgent } from "../../agents/registry.ts";
+import { endCases } from "../../entities/cases.ts";
+import { TO_CANCELLING } from "../../entities/ending.ts";
+import {
+  caseIdsOf,
+  changeJob,
+  endJob,
+  holdJob,
+  moveJob,
+  releaseJob,
+  removeCasesOf,
+  takeJob,
+} from "../../entities/jobs.ts";
+import { isRefusal, type Unit } from "../../entities/ledger.ts";
+import { removeWaits } from "../../entities/received-events.ts";
+import { isTerminal } from "../../models/entity-status.ts";
+import type { StoredJob } from "../../models/job.ts";
+import { holdOf, isIn, stateOf, UNFINISHED } from "../../models/job-state.ts";
+import type { DamagedJob } from "../../models/own-rows.ts";
+import type { RunEntry } from "../../models/run-entry.ts";
+import { laterOf } from "../../store/timestamp.ts";
+import { MOST_CRASHES } from "./count-crashes.ts";
+import { type Crash, readCrash } from "./read-crash.ts";
+import { type Loss, readLoss } from "./read-loss.ts";
+import type { Suspect } from "./suspects.ts";
+import { callJobStop } from "../operate/method-calls.ts";
+import type { TurnKind } from "../queue/turn-kind.ts";
+import { isStorageError, whenWritable } from "../queue/when-writable.ts";
+import { parentEndOf } from "../replay/children.ts";
+import { whyUnreadable } from "../replay/handler-context.ts";
+import type { RunEnd } from "../replay/run-errors.ts";
+import { RunRecord } from "../replay/run-record.ts";
+import { cancellingEndOf, toCancelling } from "../replay/stopping.ts";
+import type { RequestParts } from "../runner-parts.ts";
+import { findSuspendedToEnd } from "./suspended-to-end.ts";
+
+interface ReconcileParts extends RequestParts {
+  /** When the process before this one was last seen alive, ISO 8601. */
+  readonly aliveUntil?: string | undefined;
+  /** Where several instances share the store. */
+  readonly claiming?: Claiming | undefined;
+}
+
+/** What an instance knows that claims jobs. */
+export interface Claiming {
+  /** Instances that have ended without giving their jobs up. */
+  readonly died: ReadonlySet<string>;
+  /** Called before a job is started over: its children may run at other instances. */
+  readonly onRestart: (jobId: string) => Promise<void>;
+}
+
+/** Jobs in one transaction, so that a start with many of them needs few. */
+const BATCH = 200;
+
+/**
+ * Finds the jobs that the end of the last process left unfinished, and continues each as its agent declares. Where
+ * several instances share the store, `claimJobs` does that instead.
+ * If the store cannot write, it still resolves: the service responds, and resumes the jobs later.
+ */
+export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
+  const { jobs, log } = parts;
+  const left: StoredJob[] = [];
+  for (let skip = 0; ; skip += BATCH) {
+    // Those that are suspended sleep on: nothing of them was interrupted.
+    const where = { status: UNFINISHED, wake_at: null };
+    const page = await jobs.list({ where, sort: "created_at", limit: BATCH, skip });
+    left.push(...page.items);
+    if (left.length >= page.total || page.items.length === 0) break;
+  }
+  left.push(...(await findSuspendedToEnd(parts)));
+  settleEnded(parts, left);
+  if (left.length === 0 && (await jobs.damaged()).length === 0) return;
+  log.info("resuming unfinished jobs", { jobs: left.length });
+  const round: Round = { left, others: [], suspects: [] };
+  const queueSuspects = () => parts.runs.queueSuspects(round.suspects, Promise.all(round.others));
+  try {
+    do await takeUp(parts, round);
+    while (left.length > 0);
+  } catch (error) {
+    if (!isStorageError(error)) throw error;
+    log.error("the store cannot write: unfinished jobs are resumed once it can", {
+      jobs: left.length,
+      error: error.message,
+    });
+    void takeUpLater(parts, round)
+      .then(queueSuspects)
+      .catch((problem: unknown) => {
+        if (!parts.runs.isClosed) log.error("unfinished jobs could not be resumed", { error: problem });
+      });
+    return;
+  }
+  void queueSuspects();
+}
+
+/** Claims jobs that no living instance owns, and continues each as its agent declares. */
+export async function claimJobs(parts: ReconcileParts, found: readonly StoredJob[]): Promise<void> {
+  const round: Round = { left: [...found], others: [], suspects: [] };
+  while (round.left.length > 0) await takeUp(parts, round);
+  void parts.runs.queueSuspects(round.suspects, Promise.all(round.others));
+}
+
+/** The jobs of a start. */
+interface Round {
+  readonly left: StoredJob[];
+  /** Settle once the resumed ones have got a slot. */
+  readonly others: Promise<unknown>[];
+  readonly suspects: Suspect[];
+}
+
+/** Nothing follows from a crash for a job that has ended, or was never stored. */
+function settleEnded({ underWay }: ReconcileParts, left: readonly StoredJob[]): void {
+  if (!underWay) return;
+  const unfinished = new Set(left.map(({ id }) => id));
+  for (const id of [...underWay.leftovers().keys()]) if (!unfinished.has(id)) underWay.settle(id);
+}
+
+/** Resumes the first of some jobs, and removes them from the list. */
+async function takeUp(parts: ReconcileParts, round: Round, most = BATCH): Promise<void> {
+  try {
+    await takeUpTogether(parts, round, most);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const [job] = round.left;
+    // What is refused of one job must not hold up the others.
+    if (most > 1) return takeUp(parts, round, 1);
+    parts.log.error("a job could not be resumed: a plugin refused the change", { job_id: job?.id, error });
+    round.left.shift();
+  }
+}
+
+async function takeUpTogether(
+  parts: ReconcileParts,
+  { left, others, suspects }: Round,
+  most: number,
+): Promise<void> {
+  const damaged = new Map((await parts.jobs.damaged()).map((row) => [row.id, row]));
+  const due = left.slice(0, most);
+  const batch = await Promise.all(
+    due.map((job) => {
+      const damage = damaged.get(job.id);
+      return damage && job.status !== "cancelling" ? endDamaged(parts, job, damage) : plan(parts, job);
+    }),
+  );
+  const later = parts.claiming ? parts.runs.laterSuspects(batch.flatMap(({ suspect }) => suspect ?? [])) : [];
+  const { own, changed } = await parts.ledger.write(async (unit) => {
+    const own: Plan[] = [];
+    const changed: StoredJob[] = [];
+    for (const [at, one] of batch.entries()) {
+      if (one.suspect && later.includes(one.suspect)) continue;
+      const job = due[at]!;
+      const current = await unit.tx.get("Job", job.id);
+      if (one.isLeft && !one.store) continue;
+      // The plan fits no longer: somebody has changed, ended or claimed the job since it was read.
+      if (!isUnchanged(job, current)) {
+        if (current && !isTerminal(current.status)) changed.push(current);
+        continue;
+      }
+      if (parts.runs.owner !== null && job.status !== "stopped")
+        await takeJob(unit, job.id, { owner: one.isLeft ? null : parts.runs.owner });
+      await one.store?.(unit);
+      own.push(one);
+    }
+    // A later job of the same id is another one.
+    for (const id of damaged.keys()) {
+      const job = await unit.tx.get("Job", id);
+      if (!job || isIn(job, "ended", "stopping")) await unit.tx.remove("DamagedJob", id);
+    }
+    return { own, changed };
+  });
+  // Immediately: from here on the jobs' logs have the crash.
+  const open = new Set(changed.map(({ id }) => id));
+  for (const { id } of due) if (!open.has(id)) parts.underWay?.settle(id);
+  left.splice(0, most);
+  // Where several instances share the store, the next search finds them.
+  if (parts.runs.owner === null) left.push(...changed.filter(({ id }) => !parts.runs.isRunning(id)));
+  for (const { proceed, suspect } of own) {
+    const turn = proceed?.();
+    if (turn) others.push(turn);
+    // One log at most is kept: a start may find many suspects.
+    if (suspect) suspects.push(suspects.length === 0 ? suspect : { ...suspect, entries: undefined });
+  }
+}
+
+function isUnchanged(planned: StoredJob, current: StoredJob | undefined): boolean {
+  return (
+    current !== undefined &&
+    current.created_at === planned.created_at &&
+    current.status === planned.status &&
+    current.run_count === planned.run_count &&
+    (current.owner ?? null) === (planned.owner ?? null)
+  );
+}
+
+async function takeUpLater(parts: ReconcileParts, round: Round): Promise<void> {
+  const { jobs, runs } = parts;
+  const { left } = round;
+  while (left.length > 0) {
+    await whenWritable(
+      async () => {
+        const now = await Promise.all(left.slice(0, BATCH).map(({ id }) => jobs.find(id)));
+        // Somebody may have ended or started one in the meantime.
+        const due = now.filter(
+          (job, at) => job && !isTerminal(job.status) && job.run_count === left[at]!.run_count,
+        );
+        while (due.length > 0) await takeUp(parts, { ...round, left: due as StoredJob[] });
+        left.splice(0, now.length);
+      },
+      (error) => {
+        if (runs.isClosed) throw error;
+      },
+    );
+  }
+}
+
+/** What to store for a job before anything is done, and what to do then. */
+interface Plan {
+  readonly store?: (unit: Unit) => Promise<unknown>;
+  /** Resolves once the job's turn has come. */
+  readonly proceed?: () => Promise<unknown>;
+  /** Whether no instance may own it. */
+  readonly isLeft?: boolean;
+  /** In place of `proceed`: the job was under way at a crash. */
+  readonly suspect?: Suspect;
+}
+
+async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
+  const { agents, runs } = parts;
+  const agent = agents.of(job);
+  if (job.status === "cancelling") return { proceed: () => endCancelled(parts, job, agent) };
+  const end = await parentEndOf(parts, job);
+  if (end) return stopOrphan(parts, job, { end, agent });
+  const state = stateOf(job);
+  const reason = holdOf(job);
+  if (reason === "crash_loop" || state === "pulled" || state === "parked") return {};
+  if (state === "queued" && !(await isQueued(parts, job))) return {};
+  if (!agent) return waitForAgent(parts, job);
+  if (state === "queued") return { proceed: () => runs.queue(job, "start") };
+  if (reason === "unreadable_parameters") return resumeIfReadable(parts, job, agent);
+  if (reason) return { proceed: () => tryLater(parts, job) };
+
+  const policy = agent.definition.onInterruption ?? "resume";
+  const message = "The process ended while the job was in progress";
+  const last = await lastEntry(parts, job);
+  const since = downSince(last, parts.aliveUntil);
+  const loss = await findLoss(parts, job, last);
+  const { crash } = loss;
+  const interrupted = (unit: Unit) =>
+    unit.record(job.id, {
+      ...{ type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) },
+      ...(crash && !loss.isKnown && { doing: crash.doing }),
+      ...((crash || parts.claiming) && { run: job.run_count }),
+      ...(parts.claiming && loss.isWatched && { watched: true }),
+    });
+  if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
+  if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, tell: interrupted });
+  const goOn = (kind: TurnKind): Plan => {
+    const before = async () => {
+      if (kind === "start") await parts.claiming?.onRestart(job.id);
+    };
+    if (crash) return { suspect: { job, kind, crashes: crash.count, entries: crash.entries, before } };
+    return {
+      proceed: async () => {
+        if (loss.isWatched) runs.watch(job.id, kind);
+        await before();
+        return runs.queue(job, kind);
+      },
+    };
+  };
+  if (policy === "resume") return { store: interrupted, ...goOn("resume") };
+  return {
+    store: async (unit) => {
+      await interrupted(unit);
+      await removeCasesOf(unit, job.id);
+      await removeWaits(unit, job.id);
+      await unit.record(job.id, { type: "mark", mark: "restarted" });
+      await changeJob(unit, job.id, "run", (current) => ({
+        ...current,
+        status: "in_progress",
+        case_count: 0,
+        open_questions: 0,
+      }));
+    },
+    ...goOn("start"),
+  };
+}
+
+function stopOrphan(
+  parts: ReconcileParts,
+  { id, status, run_count }: StoredJob,
+  { end, agent }: { readonly end: RunEnd; readonly agent: HostedAgent | undefined },
+): Plan {
+  const { reason: stop_reason, message: error } = end;
+  if (status === "stopped" && run_count === 0)
+    return { store: (unit) => endJob(unit, id, () => ({ to: "cancelled", patch: { stop_reason, error } })) };
+  let cancelling: StoredJob | undefined;
+  return {
+    store: async (unit) => {
+      const events = TO_CANCELLING[status as keyof typeof TO_CANCELLING];
+      cancelling = await moveJob(unit, id, events, toCancelling(end));
+    },
+    proceed: () => endCancelled(parts, cancelling!, agent),
+  };
+}
+
+/** What the end of its process, or of its instance, was to a job. */
+async function findLoss(parts: ReconcileParts, job: StoredJob, last: RunEntry | undefined): Promise<Loss> {
+  const { claiming, agents, jobs } = parts;
+  if (!claiming) return { crash: await readCrash(parts, job, last), isWatched: false };
+  const agent = agents.of(job)?.definition;
+  // What an isolated agent does cannot end its instance.
+  if (!job.owner || !claiming.died.has(job.owner) || agent?.isolate) return { isWatched: false };
+  const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
+  return readLoss(job, entries, { startsOver: agent?.onInterruption === "restart" });
+}
+
+/** Holds a job that was under way at too many crashes. */
+async function hold(
+  { jobs, log }: ReconcileParts,
+  { id }: StoredJob,
+  { count, doing, tell }: Crash & { readonly tell: (unit: Unit) => Promise<unknown> },
+): Promise<Plan> {
+  const error = `The process ended ${count} times in a row while this job was under way, without progress in between. The last time, it was at ${doing}. The job is held so that other jobs can continue. Fix what ends the process, then retry the job, or stop it.`;
+  log.error("a job is held: the process ended each time that it ran", { job_id: id, doing });
+  const total_cost = (await RunRecord.of(jobs, id)).cost;
+  return {
+    store: async (unit) => {
+      await tell(unit);
+      await holdJob(unit, id, { reason: "crash_loop", error, total_cost });
+    },
+  };
+}
+
+/** A job that is held because its parameters could not be read resumes once they can. */
+async function resumeIfReadable(parts: ReconcileParts, { id }: StoredJob, agent: HostedAgent): Promise<Plan> {
+  const job = await parts.jobs.get(id);
+  if ((await whyUnreadable(parts, agent, job)) !== undefined) return {};
+  return {
+    store: (unit) => releaseJob(unit, id, { by: "service" }),
+    proceed: async () => parts.runs.queue(await parts.jobs.get(id), "resume"),
+  };
+}
+
+/** A held job resumes if it fits the current code. */
+export function tryLater({ runs, log }: RequestParts, job: StoredJob): Promise<void> {
+  return runs.tryAgain(job).catch((error: unknown) => {
+    if (!runs.isClosed) log.error("a held job could not be checked again", { job_id: job.id, error });
+  });
+}
+
+async function lastEntry({ jobs }: ReconcileParts, job: StoredJob): Promise<RunEntry | undefined> {
+  return (await jobs.logEnds(job.id, { first: 0, last: 1 })).at(-1)?.entry;
+}
+
+/** Since when nothing was done for a job: since the process was last seen, or did something for it. */
+function downSince(last: RunEntry | undefined, aliveUntil = ""): string {
+  // It was down already when it began to wait for its agent.
+  if (last?.type === "mark" && last.mark === "waiting_for_agent") return last.since ?? last.at;
+  return laterOf(last?.at ?? "", aliveUntil);
+}
+
+/** The clock may have been set back. */
+function earlierOf(one: string, other: string): string {
+  return one < other ? one : other;
+}
+
+/** Ends a job that lost data: it would resume with other data than was stored. A person may retry it. */
+function endDamaged(parts: ReconcileParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
+  const message = `Data of this job was lost and the store was repaired at ${at}: ${what.join("; ")}. Check what it did before you retry it`;
+  parts.log.error("a job that lost data is not resumed", { job_id: job.id, what });
+  const tell = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });
+  return fail(parts, job, { message, reason: "damaged", tell });
+}
+
+async function fail(
+  { jobs }: ReconcileParts,
+  { id }: StoredJob,
+  {
+    message,
+    reason,
+    tell,
+  }: { message: string; reason: "interrupted" | "damaged"; tell: (unit: Unit) => Promise<unknown> },
+): Promise<Plan> {
+  const total_cost = (await RunRecord.of(jobs, id)).cost;
+  return {
+    store: async (unit) => {
+      await tell(unit);
+      await endCases(unit, await caseIdsOf(unit.tx, id), { to: "failed", error: message, name: reason });
+      await endJob(unit, id, () => ({
+        to: "failed",
+        patch: { error: message, stop_reason: reason, total_cost },
+      }));
+    },
+  };
+}
+
+/** Tells a job that waits for its turn from one that an operator has set to `stopped`; version 0.1.0 did not mark it. */
+async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boolean> {
+  if (job.run_count === 0) return true;
+  const entries = await jobs.log(job.id);
+  const asked = entries.findLast(({ entry }) => entry.type === "mark" || entry.type === "status");
+  const before = entries.findLast(({ entry }) => entry.type === "mark");
+  const marks = ["retried", "restarted", "limits_raised"];
+  if (before?.entry.type !== "mark" || !marks.includes(before.entry.mark)) return false;
+  // Only the change to `stopped` itself may follow the mark.
+  return asked !== undefined && asked.seq - before.seq <= 1;
+}
+
+async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: StoredJob): Promise<Plan> {
+  log.warn("a job is waiting for its agent, which is not registered", {
+    job_id: job.id,
+    agent: job.agent_name,
+  });
+  const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
+  const last = entries.at(-1);
+  if (last?.type === "mark" && last.mark === "waiting_for_agent") return { isLeft: true };
+  const message = `Agent "${job.agent_name}" is not registered: the job resumes once it is`;
+  const since = job.status === "stopped" ? undefined : downSince(last, aliveUntil);
+  const total_cost = RunRecord.read(entries).cost;
+  return {
+    isLeft: true,
+    store: async (unit) => {
+      // Another instance has said so.
+      if ((await unit.tx.last("Run", job.id)) !== entries.length) return;
+      await unit.record(job.id, {
+        ...{ type: "mark", mark: "waiting_for_agent", message },
+        ...(since !== undefined && { since: earlierOf(since, unit.now) }),
+      });
+      await changeJob(unit, job.id, null, (current) => ({ ...current, total_cost }));
+    },
+  };
+}
+
+/** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
+export function endCancelled(
+  parts: RequestParts,
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  return parts.runs.handling([job.id], storeCancelled(parts, job, agent));
+}
+
+async function storeCancelled(
+  parts: RequestParts,
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  const { jobs, ledger, log, runs } = parts;
+  await runs.scheduler.whenResumed();
+  try {
+    await callJobStop(parts, job, agent);
+    const total_cost = (await RunRecord.of(jobs, job.id)).cost;
+    const end = async (unit: Unit): Promise<void> => {
+      // An operator may have given it another status meanwhile.
+      const current = await unit.tx.get("Job", job.id);
+      if (current?.status !== "cancelling") return;
+      const { message: error, reason: stop_reason } = cancellingEndOf(current);
+      await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
+      await endJob(unit, job.id, () => ({ to: "cancelled", patch: { error, stop_reason, total_cost } }));
+    };
+    await whenWritable(
+      () => ledger.write(end),
+      (problem) => {
+        if (runs.isClosed) throw problem;
+      },
+    );
+  } catch (error) {
+    log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
+  }
+}

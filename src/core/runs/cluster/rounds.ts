@@ -1,0 +1,144 @@
+import { releaseJob } from "../../entities/jobs.ts";
+import type { StoredJob } from "../../models/job.ts";
+import { ACTIVE_JOBS, type HoldReason, holdOf } from "../../models/job-state.ts";
+import type { Instance } from "../../models/own-rows.ts";
+import { isSteered } from "./count-crashes.ts";
+import { stopJob } from "../operate/steer.ts";
+import type { QuestionNotices } from "../questions/question-notices.ts";
+import { parentEndOf } from "../replay/children.ts";
+import { whyUnreadable } from "../replay/handler-context.ts";
+import type { RequestParts } from "../runner-parts.ts";
+import { claimJobs, tryLater } from "./reconcile.ts";
+import { findOrphans } from "./suspended-to-end.ts";
+
+const OPEN = ["stopped", "in_progress", "awaiting"] as const;
+const RUNNING = ["in_progress", "awaiting", "cancelling"] as const;
+/** Jobs without an instance for their agent that one round marks. */
+const MOST = 100;
+
+/**
+ * What every instance looks for slowly, as no search for free jobs finds it: what an instance that died had left
+ * unfinished, and what failed at a living one.
+ */
+export class Rounds {
+  readonly #parts: RequestParts;
+  readonly #notices: QuestionNotices;
+  readonly #pause: number;
+  #next = 0;
+  /** Held jobs that were tried here, with when they were held. */
+  readonly #tried = new Map<string, string>();
+  /** Jobs that wait for an instance with their agent, and that have a mark that says so. */
+  readonly #marked = new Set<string>();
+  /** Own jobs that had no run in the last round, with their run counts. */
+  #idle = new Map<string, number>();
+
+  /** There are so many milliseconds between two rounds. */
+  constructor(parts: RequestParts, pause: number, notices: QuestionNotices) {
+    this.#parts = parts;
+    this.#notices = notices;
+    this.#pause = pause;
+  }
+
+  /** Makes the first round, and further ones when it is time. */
+  async make(living: readonly Instance[]): Promise<void> {
+    if (performance.now() < this.#next) return;
+    this.#next = performance.now() + this.#pause;
+    await this.#stopOrphans();
+    await this.#giveUpIdle();
+    // Those of a question that a dead instance has asked.
+    await this.#notices.look();
+    await this.#tryHeld();
+    await this.#releaseReadable();
+    await this.#markHomeless(living);
+  }
+
+  /** The instance that stored the end of a parent may have died before it stopped the children. */
+  async #stopOrphans(): Promise<void> {
+    const { jobs } = this.#parts;
+    for (const child of await findOrphans(this.#parts, { status: OPEN })) {
+      const parent = await jobs.find(child.parent!.job_id);
+      const endedAt = parent?.finished_at ?? "";
+      // Somebody has run it again since.
+      const log = await jobs.log(child.id);
+      if (log.some(({ entry }) => isSteered(entry) && entry.at > endedAt)) continue;
+      const end = await parentEndOf(this.#parts, child);
+      if (end) await stopJob(this.#parts, child.id, undefined, { end });
+    }
+  }
+
+  /** A job whose start or end could not be stored here has no run: this instance, or another one, claims it. */
+  async #giveUpIdle(): Promise<void> {
+    const { jobs, runs, log } = this.#parts;
+    const { items } = await jobs.list({
+      where: { owner: runs.owner, status: RUNNING },
+      limit: Number.POSITIVE_INFINITY,
+    });
+    const idle = new Map<string, number>();
+    for (const { id, run_count } of items) {
+      if (runs.isHandled(id)) continue;
+      idle.set(id, run_count);
+      if (this.#idle.get(id) !== run_count) continue;
+      log.warn("a job of this instance had no run: it is claimed again", { job_id: id });
+      await runs.giveUp(id, run_count);
+    }
+    this.#idle = idle;
+  }
+
+  /** The code that is here may fit jobs that were held elsewhere. */
+  async #tryHeld(): Promise<void> {
+    const { agents, jobs, runs } = this.#parts;
+    const agent_name = agents.list().map(({ slug }) => slug);
+    const where = { agent_name, status: "awaiting", stop_reason: "code_changed" satisfies HoldReason };
+    const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
+    const held = new Set(items.map(({ id }) => id));
+    for (const id of this.#tried.keys()) if (!held.has(id)) this.#tried.delete(id);
+    for (const job of items) {
+      if (!job.held || this.#tried.get(job.id) === job.held.at || !runs.mayRun(job)) continue;
+      this.#tried.set(job.id, job.held.at);
+      void tryLater(this.#parts, job);
+    }
+  }
+
+  /** The RSA key that is here may read parameters that another one, or an earlier one, could not. */
+  async #releaseReadable(): Promise<void> {
+    const { agents, jobs, ledger } = this.#parts;
+    const agent_name = agents.list().map(({ slug }) => slug);
+    const where = {
+      agent_name,
+      status: "awaiting",
+      stop_reason: "unreadable_parameters" satisfies HoldReason,
+    };
+    const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
+    for (const { id } of items) {
+      const job = await jobs.find(id);
+      const agent = job && agents.of(job);
+      if (!agent || (await whyUnreadable(this.#parts, agent, job)) !== undefined) continue;
+      await ledger.write(async (unit) => {
+        const now = await unit.tx.get("Job", id);
+        if (now && holdOf(now) === "unreadable_parameters") await releaseJob(unit, id, { by: "service" });
+      });
+    }
+  }
+
+  /** Says of jobs that no living instance hosts their agent. */
+  async #markHomeless(living: readonly Instance[]): Promise<void> {
+    const { jobs } = this.#parts;
+    const hosted = new Set(
+      living.flatMap(({ agents }) => agents.map((one) => one.slice(0, one.indexOf("@")))),
+    );
+    const where = ACTIVE_JOBS;
+    const names = Object.keys(await jobs.countBy("agent_name", { where })).filter(
+      (name) => !hosted.has(name),
+    );
+    if (names.length === 0) return this.#marked.clear();
+    const query = {
+      where: { ...where, agent_name: names },
+      sort: "created_at",
+      limit: MOST + this.#marked.size,
+    };
+    const isNew = ({ id }: StoredJob) => !this.#marked.has(id);
+    const found = (await jobs.list(query)).items.filter(isNew);
+    for (const { id } of found) this.#marked.add(id);
+    await claimJobs(this.#parts, found);
+  }
+}

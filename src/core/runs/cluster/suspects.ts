@@ -1,0 +1,121 @@
+import type { Logger } from "../../base/log.ts";
+import type { Hooks } from "../../entities/hooks.ts";
+import { isTerminal } from "../../models/entity-status.ts";
+import type { StoredJob } from "../../models/job.ts";
+import type { RunEntry } from "../../models/run-entry.ts";
+import type { TurnKind } from "../queue/turn-kind.ts";
+
+/**
+ * Milliseconds after which the next suspect is resumed in any case: after the first crash, and after further
+ * ones.
+ */
+const PATIENCE = 5000;
+const LONG_PATIENCE = 60_000;
+
+/** A job that was under way when the process crashed. */
+export interface Suspect {
+  readonly job: StoredJob;
+  readonly kind: TurnKind;
+  /** Crashes in a row, without progress between them. */
+  readonly crashes: number;
+  /** Called before its turn is waited for. */
+  readonly before?: (() => Promise<void>) | undefined;
+  /** The beginning of the job's log, where it is kept so that it is not read again. */
+  readonly entries?: readonly RunEntry[] | undefined;
+}
+
+interface SuspectsParts {
+  readonly hooks: Hooks;
+  readonly log: Logger;
+  isClosed(): boolean;
+  /** Queues a job; resolves once its turn has come, with whether it runs. */
+  begin(suspect: Suspect): Promise<boolean>;
+  /** Called when none is left. */
+  onIdle(): void;
+}
+
+/**
+ * Resumes the jobs that were under way at a crash one after the other, those that were so less often first: should the
+ * process crash again, it is known at which. The next one follows when the one before has made progress, waits for
+ * something, or has ended, or when nothing has happened for a while.
+ */
+export class Suspects {
+  readonly #parts: SuspectsParts;
+  #isBusy = false;
+  /** Run counts of jobs that are suspects, and are left to others or to a later search. */
+  readonly #left = new Map<string, number>();
+  #watched: { readonly jobId: string; readonly pass: () => void } | undefined;
+
+  constructor(parts: SuspectsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Of suspects that an instance could claim, those that it leaves to others, or to its next search: each instance
+   * resumes one at a time.
+   */
+  later(found: readonly Suspect[]): readonly Suspect[] {
+    const [first] = found.toSorted((a, b) => a.crashes - b.crashes);
+    const later = found.filter((one) => this.#isBusy || one !== first);
+    for (const { job } of later) this.#left.set(job.id, job.run_count);
+    return later;
+  }
+
+  /** Whether a job is known to be such a suspect. */
+  isLeft({ id, run_count }: StoredJob): boolean {
+    return this.#isBusy && this.#left.get(id) === run_count;
+  }
+
+  /** The job released its slot: it only waits, or has ended. */
+  rested(jobId: string): void {
+    if (this.#watched?.jobId === jobId) this.#watched.pass();
+  }
+
+  /** Resumes them, after `others` have started. */
+  async resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
+    if (suspects.length === 0) return;
+    this.#isBusy = true;
+    const { hooks, log, isClosed, begin, onIdle } = this.#parts;
+    // They come in the order in which they were created.
+    const inOrder = suspects.toSorted((a, b) => a.crashes - b.crashes);
+    log.warn("jobs that were under way when the process crashed are resumed one at a time", {
+      jobs: inOrder.length,
+    });
+    await within(LONG_PATIENCE, others);
+    const stops = [
+      hooks.on("run:entry", ({ job_id, entry }) => {
+        if (entry.type === "call") this.rested(job_id);
+      }),
+      hooks.on("job:changed", ({ job }) => {
+        if (isTerminal(job.status)) this.rested(job.id);
+      }),
+      hooks.on("job:deleted", ({ job }) => this.rested(job.id)),
+    ];
+    try {
+      for (const suspect of inOrder) {
+        const { job, crashes } = suspect;
+        if (isClosed()) return;
+        const passed = new Promise<void>((pass) => {
+          this.#watched = { jobId: job.id, pass };
+        });
+        if (await begin(suspect)) await within(crashes > 1 ? LONG_PATIENCE : PATIENCE, passed);
+      }
+    } finally {
+      this.#watched = undefined;
+      for (const stop of stops) stop();
+      this.#isBusy = false;
+      this.#left.clear();
+      onIdle();
+    }
+  }
+}
+
+/** Waits for something, so many milliseconds at the most. */
+async function within(milliseconds: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds).unref();
+  });
+  await Promise.race([work, late]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,56 @@
+import { type Actor, nameOf } from "../../audit/caller.ts";
+import { ServiceError } from "../../base/errors.ts";
+import type { StoredCase } from "../../models/case.ts";
+import type { Approval, Question } from "../../models/question.ts";
+
+/** Who answers, and what. */
+export interface GivenApproval {
+  readonly actor: Actor | undefined;
+  readonly answer: Record<string, unknown>;
+  readonly message: string | null;
+  /** ISO 8601. */
+  readonly at: string;
+}
+
+/**
+ * The answers that agree, with this one. A different answer takes the place of those before it: people agree only on the
+ * same. Throws where this person has given the same answer already.
+ */
+export function addApproval(item: StoredCase, question: Question, given: GivenApproval): Approval[] {
+  const { actor, ...rest } = given;
+  const one = { person: personOf(item, actor), by: nameOf(actor ?? "anyone"), ...rest };
+  const before = question.approvals ?? [];
+  if (!before[0] || toText(before[0].answer) !== toText(one.answer)) return [one];
+  const own = before.find(({ person }) => person === one.person);
+  if (!own) return [...before, one];
+  throw new ServiceError(
+    "invalid_transition",
+    `${own.by} has already given this answer to case "${item.id}"`,
+    {
+      detail: `${before.length} of ${question.approvers} people agree. Another person must give the same answer.`,
+    },
+  );
+}
+
+/** The name that tells people apart: not the session, as a person may have several. */
+function personOf(item: StoredCase, actor: Actor | undefined): string {
+  const name = typeof actor === "object" ? (actor.name ?? actor.says ?? nameless(actor)) : actor;
+  const person = name?.trim().toLowerCase();
+  if (person) return person;
+  throw new ServiceError("forbidden", `Case "${item.id}" asks several people, so an answer needs a name`, {
+    detail: "Sign in with your name, or answer by a link that was made for you.",
+  });
+}
+
+function nameless(actor: Exclude<Actor, string>): string | undefined {
+  return actor.kind === "key" || actor.kind === "system" ? nameOf(actor) : undefined;
+}
+
+/** The same for the same values, in whatever order they are. */
+function toText(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) =>
+    typeof one === "object" && one !== null && !Array.isArray(one)
+      ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : one,
+  );
+}

@@ -1,0 +1,33 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { RequestParts } from "../runner-parts.ts";
+
+/** Milliseconds that a suspended job may take until its handler waits for the same again. */
+const PATIENCE = 5000;
+
+/**
+ * Does something that concerns a question of a job while its handler waits for the answer. A suspended job is resumed
+ * first, and stays in memory meanwhile. One that does not come to its question in time, as no slot is free, the service
+ * is paused or closes, or the code is another, is treated as one without a run.
+ */
+export async function whileAsked<T>(
+  { runs, jobs, agents }: RequestParts,
+  { jobId, caseId }: { readonly jobId: string; readonly caseId: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  const release = runs.keepInMemory(jobId);
+  try {
+    const job = runs.find(jobId) ? undefined : await jobs.find(jobId);
+    if (job?.suspended && agents.of(job) && !runs.scheduler.isPaused && !runs.isClosed) {
+      const isIn = performance.now() + PATIENCE;
+      await Promise.race([runs.wake(jobId), delay(PATIENCE, undefined, { ref: false })]);
+      for (let pause = 1; performance.now() < isIn; pause = Math.min(pause * 2, 50)) {
+        const run = runs.find(jobId);
+        if (!run || run.isOver || run.onlyWaits || run.questions.fieldsOf(caseId)) break;
+        await delay(pause, undefined, { ref: false });
+      }
+    }
+    return await work();
+  } finally {
+    release();
+  }
+}

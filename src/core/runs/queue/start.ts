@@ -1,0 +1,152 @@
+import { randomUUID } from "node:crypto";
+import { refuseUndeclared } from "../../agents/parameters.ts";
+import type { HostedAgent } from "../../agents/registry.ts";
+import type { Actor } from "../../audit/caller.ts";
+import { jobOfKey } from "../../entities/idempotency-keys.ts";
+import { createJob, type NewJob, sameRequest } from "../../entities/jobs.ts";
+import type { Unit } from "../../entities/ledger.ts";
+import type { StoredJob } from "../../models/job.ts";
+import type { Refusal } from "../cluster/shared-limits.ts";
+import { forkJob } from "../fork/fork-job.ts";
+import { checkRequired, openParameters, openSent } from "../replay/handler-context.ts";
+import type { ForkRequest, StartRequest } from "../runner.ts";
+import { type RequestParts, refuseMore, refuseWhenClosing } from "../runner-parts.ts";
+import { toApplicant } from "./active-runs.ts";
+import type { Place } from "./scheduler.ts";
+import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
+
+/** Of a job that the service itself starts. */
+export interface Origin {
+  /** Fields that no request can set. */
+  readonly fields?: Pick<NewJob, "schedule">;
+  /** Stored in the unit that stores the job. */
+  readonly also?: (unit: Unit, job: StoredJob) => Promise<void>;
+}
+
+/** Starts jobs: immediately if there is a free slot, else when their turn comes. */
+export class Starts {
+  readonly #parts: RequestParts;
+
+  constructor(parts: RequestParts) {
+    this.#parts = parts;
+  }
+
+  start(slug: string, given: StartRequest, origin?: Origin): Promise<StoredJob> {
+    const request = withJobId(given, given.job_context?.job_id ?? randomUUID());
+    const key = request.idempotencyKey;
+    return key === undefined ? this.#start(slug, request, origin) : this.#startOnce(slug, request, key);
+  }
+
+  /** Starts a fork of a job. */
+  async fork(jobId: string, given: ForkRequest, actor?: Actor): Promise<StoredJob> {
+    const request = { ...given, job_id: given.job_id ?? randomUUID() };
+    const { job, created } = await forkJob(this.#parts, jobId, request, actor);
+    if (created) void this.#parts.runs.queue(job, "start");
+    return job;
+  }
+
+  async #startOnce(slug: string, request: NamedRequest, key: string): Promise<StoredJob> {
+    refuseWhenClosing(this.#parts);
+    this.#parts.agents.get(slug);
+    // A repeated request is answered also where there is no room for a new one.
+    const { items } = await this.#parts.jobs.list({ where: { idempotency_key: key }, limit: 1 });
+    return items[0] ? sameKeyedRequest(items[0], slug, request) : this.#start(slug, request);
+  }
+
+  async #start(slug: string, request: NamedRequest, { fields, also }: Origin = {}): Promise<StoredJob> {
+    refuseWhenClosing(this.#parts);
+    const { jobs, ledger, workspace, clock } = this.#parts;
+    const agent = this.#parts.agents.get(slug);
+    const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
+    const values = await openParameters(this.#parts, agent, sent);
+    const made = toNewJob(agent, request, {
+      parameterNames: Object.keys(values),
+      defaults: { workspace, now: clock() },
+    });
+    const input: NewJob = { ...(made instanceof Promise ? await made : made), ...fields };
+    let place: Place | undefined;
+    try {
+      refuseUndeclared(agent, sent);
+      checkRequired(agent, values);
+      if (agent.definition.budget?.refuse) await this.#parts.budgets?.refuse(agent.slug);
+      const { scheduler } = this.#parts.runs;
+      place = scheduler.tryTake(toApplicant(input));
+      if (!place) await refuseMore(this.#parts);
+    } catch (refusal) {
+      // A repeated request is answered also where a new one is refused.
+      const before = await jobs.find(input.id);
+      if (before) return sameRequest(before, input);
+      throw refusal;
+    }
+    if (place)
+      return this.#parts.runs.exclusively(input.id, () =>
+        this.#startIn(place, agent, { input, values, request, also }),
+      );
+    const { job, created } = await ledger.write((unit) => storeJob(unit, { input, request, also }));
+    if (created) void this.#parts.runs.queue(job, "start");
+    return job;
+  }
+
+  /** Stores a job together with the beginning of its run, and runs it. */
+  async #startIn(
+    place: Place,
+    agent: HostedAgent,
+    { values, ...asked }: Asked & { values: Record<string, string> },
+  ): Promise<StoredJob> {
+    const { runs, ledger } = this.#parts;
+    const { input } = asked;
+    try {
+      const limits = await runs.limits?.of(input);
+      const { job, created, refusal, begins } = await ledger.write(async (unit) => {
+        let refusal: Refusal | undefined;
+        const begins = runs.mayBegin;
+        const stored = await storeJob(unit, asked, async () => {
+          if (!begins) return {};
+          const isLimited = limits !== undefined && limits.all.length > 0;
+          // One that already exists counts already.
+          if (isLimited && (await unit.tx.get("Job", input.id))) return {};
+          refusal = isLimited
+            ? await runs.limits!.take(unit, { id: input.id, run_count: 1 }, limits)
+            : undefined;
+          return refusal ? {} : { begin: true, owner: runs.owner };
+        });
+        return { ...stored, refusal, begins };
+      });
+      if (created && (refusal || !begins)) {
+        place.withdraw(refusal && (() => runs.limits!.refused(refusal)));
+        void runs.queue(job, "start");
+      } else if (created) runs.launch(job, agent, place, { values });
+      else place.withdraw();
+      return job;
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  }
+}
+
+/** A job that a request asks for. */
+interface Asked extends Pick<Origin, "also"> {
+  readonly input: NewJob;
+  readonly request: NamedRequest;
+}
+
+/** Decides between requests with one key, whichever instances they have reached. */
+async function storeJob(
+  unit: Unit,
+  { input, request, also }: Asked,
+  begin: () => Promise<{ begin?: boolean; owner?: string | null }> = async () => ({}),
+): Promise<{ job: StoredJob; created: boolean }> {
+  const key = request.idempotencyKey;
+  const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
+  if (before) return { job: sameKeyedRequest(before, input.agent_name, request), created: false };
+  const stored = await createJob(unit, input, await begin());
+  await also?.(unit, stored.job);
+  return stored;
+}
+
+/** The job of a key, if it was created by the same request: the client may make a new id for it each time. */
+function sameKeyedRequest(before: StoredJob, agent_name: string, request: NamedRequest): StoredJob {
+  const fingerprint = fingerprintOf(agent_name, withJobId(request, before.id));
+  return sameRequest(before, { id: before.id, agent_name, fingerprint });
+}

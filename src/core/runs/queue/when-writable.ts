@@ -1,0 +1,25 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isServiceError, type ServiceError } from "../../base/errors.ts";
+
+/**
+ * Runs work that writes or reads, and retries at growing intervals while the store cannot; other failures are
+ * thrown. `onFailure` is called before each wait, and throws to give up.
+ */
+export async function whenWritable<T>(
+  work: () => Promise<T>,
+  onFailure: (error: ServiceError) => void,
+): Promise<T> {
+  for (let pause = 100; ; pause = Math.min(pause * 2, 5000)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isStorageError(error)) throw error;
+      onFailure(error);
+      await delay(pause, undefined, { ref: false });
+    }
+  }
+}
+
+export function isStorageError(error: unknown): error is ServiceError {
+  return isServiceError(error) && error.type === "storage_error";
+}

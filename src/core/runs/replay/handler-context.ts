@@ -1,0 +1,144 @@
+import type { AgentSettings } from "../../agents/agent-settings.ts";
+import type { MethodDefinition } from "../../agents/define-agent.ts";
+import type { FieldsInput } from "../../agents/fields-input.ts";
+import {
+  type Parameters,
+  UnreadableParameters,
+  UnreadableStoredParameters,
+} from "../../agents/parameters.ts";
+import type { HostedAgent } from "../../agents/registry.ts";
+import type { TelemetryFunction } from "../../agents/run-context.ts";
+import type { Token } from "../../base/container.ts";
+import { ServiceError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
+import { startTimer } from "../../base/timer.ts";
+import type { Hooks } from "../../entities/hooks.ts";
+import type { StoredJob } from "../../models/job.ts";
+import type { AgentProcesses } from "../isolation/agent-processes.ts";
+
+export interface HandlerParts {
+  readonly parameters: Parameters;
+  readonly settings: AgentSettings;
+  readonly hooks: Hooks;
+  readonly log: Logger;
+  /** The processes of agents that are isolated. */
+  readonly processes?: AgentProcesses | undefined;
+  /** Parts of plugins and of the service. */
+  readonly get: <T>(token: Token<T>) => T;
+}
+
+/** What every handler of an agent gets. */
+export interface HandlerContext {
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly log: Logger;
+  readonly telemetry: TelemetryFunction;
+  get<T>(token: Token<T>): T;
+}
+
+/** Values by name that were sent with a job. */
+export function openSent(
+  { parameters }: HandlerParts,
+  agent: HostedAgent,
+  encrypted: string | null | undefined,
+): Record<string, string> {
+  return encrypted ? parameters.open(encrypted, agent) : {};
+}
+
+/** Values by name: those sent with the job, else kept for the agent, else of the environment, else as declared. */
+export function openParameters(
+  { parameters, settings }: HandlerParts,
+  agent: HostedAgent,
+  sent: Readonly<Record<string, string>>,
+): MaybePromise<Record<string, string>> {
+  return andThen(settings.peek(agent.slug), (kept) => ({
+    ...resolveKept(parameters, agent, kept?.parameters_encrypted),
+    ...sent,
+  }));
+}
+
+function resolveKept(parameters: Parameters, agent: HostedAgent, kept: string | null | undefined) {
+  try {
+    return parameters.resolve(agent, kept);
+  } catch (error) {
+    throw error instanceof UnreadableParameters ? new UnreadableStoredParameters(agent.slug) : error;
+  }
+}
+
+/** Why the parameters of a job cannot be read with the present RSA key; nothing where they can. */
+export async function whyUnreadable(
+  parts: HandlerParts,
+  agent: HostedAgent,
+  { encrypted_agent_parameters }: Pick<StoredJob, "encrypted_agent_parameters">,
+): Promise<string | undefined> {
+  try {
+    await openParameters(parts, agent, openSent(parts, agent, encrypted_agent_parameters));
+    return undefined;
+  } catch (error) {
+    const isStored = error instanceof UnreadableStoredParameters;
+    if (!isStored && !(error instanceof UnreadableParameters)) throw error;
+    const whose = isStored ? `that are stored for agent "${agent.slug}"` : "that it was started with";
+    return `The parameters ${whose} cannot be read with the present RSA key. The job is held: it resumes by itself once the service is started with the key that they were encrypted for. It can also be retried once they can be read, or stopped.`;
+  }
+}
+
+/** Throws `invalid_parameters` where a required parameter has no value. */
+export function checkRequired(agent: HostedAgent, values: Readonly<Record<string, string>>): void {
+  const missing = (agent.definition.parameters ?? [])
+    .filter((one) => one.is_required && (values[one.name] ?? "").trim() === "")
+    .map((one) => one.name);
+  if (missing.length === 0) return;
+  throw new ServiceError("invalid_parameters", `Agent "${agent.slug}" needs parameters that have no value`, {
+    detail: `Missing: ${missing.join(", ")}. Send them in encrypted_agent_parameters, or store them for the agent.`,
+  });
+}
+
+export async function toHandlerContext(
+  parts: HandlerParts,
+  agent: HostedAgent,
+  job?: { readonly id: string; readonly encrypted_agent_parameters: string | null },
+  /** What is at hand already. */
+  known: { readonly parameters?: Readonly<Record<string, string>>; readonly log?: Logger } = {},
+): Promise<HandlerContext> {
+  return {
+    get: parts.get,
+    parameters:
+      known.parameters ??
+      (await openParameters(parts, agent, openSent(parts, agent, job?.encrypted_agent_parameters))),
+    log: known.log ?? parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
+    telemetry: ({ type, category = "application", severity = "info", details }) => {
+      const telemetry = { agentId: agent.id, type, category, severity, details };
+      parts.hooks.emit("telemetry", { telemetry, ...(job && { job_id: job.id }) });
+    },
+  };
+}
+
+/** Calls a method beside a run, within its limit of time. */
+export async function callMethod<C>(
+  name: string,
+  method: MethodDefinition<FieldsInput, C, unknown>,
+  toContext: (signal: AbortSignal) => C,
+  outer?: AbortSignal,
+): Promise<unknown> {
+  const own = new AbortController();
+  const signal = outer ? AbortSignal.any([outer, own.signal]) : own.signal;
+  return new Promise((resolve, reject) => {
+    const { timeout } = method;
+    const stop =
+      timeout === undefined
+        ? () => {}
+        : startTimer(timeout * 1000, () => {
+            const error = new ServiceError(
+              "unavailable",
+              `Method ${name} took longer than its ${timeout} s`,
+              {
+                detail: "Retry, or raise the method's timeout.",
+              },
+            );
+            own.abort(error);
+            reject(error);
+          });
+    const run = async () => method.run(toContext(signal));
+    run().then(resolve, reject).finally(stop);
+  });
+}

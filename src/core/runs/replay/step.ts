@@ -1,0 +1,312 @@
+import { toJsonValue } from "../../agents/json-value.ts";
+import { assertStepOptions } from "../../agents/known-options.ts";
+import { toRecordedInput } from "../../agents/recorded-input.ts";
+import type { StepFunction, StepInfo, StepOptions } from "../../agents/run-context.ts";
+import { addReport } from "../../agents/step-report.ts";
+import { toMilliseconds } from "../../base/duration.ts";
+import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
+import type { Unit } from "../../entities/ledger.ts";
+import type { CallEntry } from "../../models/run-entry.ts";
+import type { Emitter } from "../emissions/emissions.ts";
+import { costOf, type StepUnderWay } from "./activity.ts";
+import { type Call, mayBeLeft } from "./call.ts";
+import type { CallScope } from "./call-scope.ts";
+import { readCost } from "./limits.ts";
+import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
+import type { Run } from "./run.ts";
+import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
+import { toShown } from "./shown-result.ts";
+import { assertKind, countUse, workOf } from "./work.ts";
+
+/** Milliseconds from which on another job may have the place of one that waits for its next try. */
+const LONG_PAUSE = 60_000;
+
+/** One try of a step, as a case shows it in its history. */
+export interface ShownTry {
+  readonly name: string;
+  readonly cost: number | null;
+  readonly payload: Record<string, unknown> | null;
+  readonly error: string | null;
+}
+
+export interface StepCall<T> {
+  readonly scope: CallScope;
+  readonly name: string;
+  readonly fn: StepFunction<T>;
+  readonly options: StepOptions;
+  /** Stores a try elsewhere too, in the same unit as its record. */
+  readonly show?: (unit: Unit, shown: ShownTry) => Promise<unknown>;
+}
+
+/** Runs a step and records its result durably, or answers from the record. */
+export function runStep<T>(step: StepCall<T>): Promise<T> {
+  const { scope, name, options } = step;
+  try {
+    // A job whose record was made with them must not fail in a replay.
+    if (scope.run.deliveries.isLive) assertStepOptions(name, options);
+    const cost = readCost(options.cost, `Step "${name}"`);
+    assertKind(options.kind, name);
+    const call = scope.take("step", name, options.key);
+    const recorded = call.takeEntry();
+    // Without a detour: a long run is replayed through here.
+    if (recorded && !recorded.error && !call.ends)
+      return scope.run.deliveries.delivered(call, recorded.result as T)!;
+    return mayBeLeft(recorded ? endAgain(step, call, recorded) : runNew(step, call, cost));
+  } catch (error) {
+    return mayBeLeft(Promise.reject(error));
+  }
+}
+
+/** A step that failed, or by which a limit was reached. */
+async function endAgain<T>({ scope, name }: StepCall<T>, call: Call, recorded: CallEntry): Promise<T> {
+  await scope.run.delivered(call);
+  if (!recorded.error) return recorded.result as T;
+  throw new StepFailedError(name, recorded.attempts ?? 1, fromRecordedError(recorded.error!));
+}
+
+async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T> {
+  const { scope, name, options } = step;
+  const { run } = scope;
+  const retries = new Retries(options, call.tries?.failed ?? 0);
+  let isAgain = false;
+  // The first try; asked before anything is waited for.
+  let isBegun = run.isBegunElsewhere;
+  if (call.tries?.pauseUntil !== undefined) {
+    await run.enter(call);
+    const { clock, wokenAt = 0 } = run.parts;
+    await pause(run, pauseLeft(call.tries, new Date(Math.max(clock().getTime(), wokenAt))));
+    isAgain = true;
+  }
+  for (let attempt = scope.nextAttempt(call); ; attempt++) {
+    await (isBegun ? run.deliveries.live(call) : run.enter(call));
+    // What has started was let through before.
+    if (!isBegun) run.stopAt(run.limits.reserve(cost, name));
+    const { kind } = options;
+    const underWay: StepUnderWay = { call, name, attempt, cost, kind, startedAt: "", isRecorded: false };
+    const waiting = isBegun ? run.joins(underWay) : run.activity.begin(underWay);
+    if (waiting) await waiting;
+    isBegun = false;
+    if (isAgain) await recordBegun(run, underWay);
+    const tried = await tryOnce(step, underWay, retries);
+    run.stopAt(call.ends);
+    if (tried.ok) {
+      const turn = run.delivered(call);
+      if (turn) await turn;
+      return tried.value;
+    }
+    if (tried.pause === undefined) {
+      const turn = run.delivered(call);
+      if (turn) await turn;
+      throw new StepFailedError(name, attempt, tried.error);
+    }
+    await pause(run, tried.pause);
+    isAgain = true;
+  }
+}
+
+async function pause(run: Run, milliseconds: number): Promise<void> {
+  if (milliseconds <= 0) return;
+  const over = () => new Promise<void>((resolve) => void run.after(milliseconds, resolve));
+  const until = run.parts.clock().getTime() + milliseconds;
+  await (milliseconds > LONG_PAUSE ? run.wait(over, { at: until, left: milliseconds }) : run.orEnd(over));
+}
+
+/** A further try: should the process end, it was under way, and the pause before it was over. */
+async function recordBegun(run: Run, one: StepUnderWay): Promise<void> {
+  try {
+    await run.write((unit) =>
+      unit.record(run.jobId, { type: "begun", call: "step", ...one.call.fields, attempt: one.attempt }),
+    );
+  } catch (error) {
+    run.activity.done(one);
+    throw error;
+  }
+}
+
+type Tried<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: unknown; readonly pause: number | undefined };
+
+/** Tries a step; a failure says how long to wait before the next try, in milliseconds, where there is one. */
+async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries): Promise<Tried<T>> {
+  const { run } = call.scope;
+  const startedAt = run.parts.ledger.now();
+  one.startedAt = startedAt;
+  run.parts.checkLease?.();
+  const emitter = run.emitterOf(one);
+  try {
+    let value: T;
+    try {
+      value = await run.orEnd(() => invoke(call, one, emitter));
+    } finally {
+      // Before its end is stored: a reader of that has read the chunks.
+      emitter?.end();
+    }
+    const result = toRecord(value, call.name);
+    await run.write((unit) => recordResult(unit, call, one, { startedAt, result }));
+    // As it will come back from the record, so that the first run and a later one see the same.
+    return { ok: true, value: result as T };
+  } catch (thrown) {
+    // The run has ended: what is under way is accounted for when it is finished.
+    if (run.isInterrupted || run.isSealed) throw thrown;
+    const { error, pause } = decide(retries, thrown, run.parts.clock());
+    await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, pause }));
+    return { ok: false, error, pause };
+  } finally {
+    run.activity.done(one);
+  }
+}
+
+/** Whether there is another try; a `retryIf` that fails is what the step fails with. */
+function decide(
+  retries: Retries,
+  error: unknown,
+  now: Date,
+): { readonly error: unknown; readonly pause: number | undefined } {
+  try {
+    return { error, pause: retries.after(error, now) };
+  } catch (failure) {
+    return { error: failure, pause: undefined };
+  }
+}
+
+async function recordResult<T>(
+  unit: Unit,
+  { scope, name, show, options }: StepCall<T>,
+  one: StepUnderWay,
+  { startedAt, result }: { startedAt: string; result: unknown },
+): Promise<void> {
+  const { attempt } = one;
+  const cost = costOf(one);
+  const { input } = options;
+  if (show) {
+    const payload = toShown(result, scope.run.parts.redact);
+    await show(unit, { name, cost: cost || null, payload, error: null });
+  }
+  await unit.record(scope.run.jobId, {
+    at: unit.now,
+    type: "call",
+    call: "step",
+    ...one.call.fields,
+    started_at: startedAt,
+    result,
+    attempts: attempt > 1 ? attempt : undefined,
+    cost: cost > 0 ? cost : undefined,
+    ...(input !== undefined && { input: toRecordedInput(input) }),
+    ...workOf(one),
+    ...limitBy(scope.run, unit, one),
+  });
+  await countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
+  unit.afterwards((seq) => {
+    scope.run.account(one);
+    scope.run.deliveries.due(one.call, seq);
+  });
+}
+
+async function recordFailure<T>(
+  unit: Unit,
+  { scope, name, show, options }: StepCall<T>,
+  one: StepUnderWay,
+  { startedAt, error, pause }: { startedAt: string; error: unknown; pause: number | undefined },
+): Promise<void> {
+  const { run } = scope;
+  const { attempt } = one;
+  const cost = costOf(one);
+  const { input } = options;
+  const isFinal = pause === undefined;
+  const failure = toRecordedError(error);
+  const { redact } = run.parts;
+  const message = shorten(redact(failure.message), LONGEST_MESSAGE);
+  const stack = failure.stack && shorten(redact(failure.stack), LONGEST_STACK);
+  const entry = { ...one.call.fields, started_at: startedAt };
+  const charge = cost > 0 ? { cost } : {};
+  const payload = { attempt, ...(!isFinal && { retried: true }) };
+  // A try that is not the last one has no entry that is given to a handler again: the next try finds the limit.
+  const ends = limitBy(run, unit, one);
+  await show?.(unit, { name, cost: cost || null, payload, error: message });
+  await unit.record(
+    run.jobId,
+    isFinal
+      ? {
+          type: "call",
+          call: "step",
+          ...entry,
+          error: { name: failure.name, message, ...(stack && { stack }) },
+          attempts: attempt,
+          ...charge,
+          ...(input !== undefined && { input: toRecordedInput(input) }),
+          ...workOf(one),
+          ...ends,
+        }
+      : {
+          ...{
+            type: "attempt",
+            ...entry,
+            attempt,
+            error: message,
+            next_at: later(unit.now, pause),
+            ...charge,
+          },
+          ...workOf(one),
+        },
+  );
+  await countUse(unit, one, { jobId: run.jobId, agent: run.parts.agent, isFailed: true });
+  unit.afterwards((seq) => {
+    run.account(one);
+    if (isFinal) run.deliveries.due(one.call, seq);
+  });
+}
+
+/** Where a step has cost more than was set aside for it. */
+function limitBy(run: Run, unit: Unit, one: StepUnderWay): Pick<CallEntry, "ends"> {
+  const { call, name, cost } = one;
+  return costOf(one) > cost ? run.limitBy(unit, call, { name, cost: costOf(one) }) : {};
+}
+
+function later(now: string, milliseconds: number): string {
+  return new Date(Date.parse(now) + milliseconds).toISOString();
+}
+
+/** Calls the step's function, with its limit of time. */
+function invoke<T>(
+  { scope, name, fn, options }: StepCall<T>,
+  one: StepUnderWay,
+  emitter: Emitter | undefined,
+): T | Promise<T> {
+  const { run } = scope;
+  const { call, attempt } = one;
+  const idempotencyKey = scope.idempotencyKey(call);
+  const report: StepInfo["report"] = (given) => {
+    one.reported = addReport(one.reported, given);
+  };
+  const emit = (chunk: unknown): void => emitter?.emit(chunk);
+  if (options.timeout === undefined) {
+    return run.activity.inside(one, fn, { attempt, idempotencyKey, signal: run.signal, report, emit });
+  }
+  const own = new AbortController();
+  const signal = AbortSignal.any([run.signal, own.signal]);
+  const limit = toMilliseconds(options.timeout);
+  return new Promise<T>((resolve, reject) => {
+    const late = (): void => {
+      const error = new Error(`Step "${name}" took longer than ${options.timeout}${unit(options.timeout)}`);
+      own.abort(error);
+      reject(error);
+    };
+    const stop = run.parts.startTimer(limit, late, "running");
+    // Also what it throws synchronously is to stop the timer.
+    const tried = async () => run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit });
+    tried().then(resolve, reject).finally(stop);
+  });
+}
+
+function unit(duration: unknown): string {
+  return typeof duration === "number" ? " s" : "";
+}
+
+function toRecord(value: unknown, name: string): unknown {
+  try {
+    return toJsonValue(value, `The result of step "${name}"`);
+  } catch (error) {
+    throw new UnrecordableError(messageOf(error));
+  }
+}

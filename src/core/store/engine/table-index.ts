@@ -1,0 +1,230 @@
+import { getOrMake } from "../../base/get-or-make.ts";
+import type { IndexValue, TableSpec } from "../store.ts";
+import { Column } from "./column.ts";
+import { Facet } from "./facet.ts";
+import { FreeSlots } from "./free-slots.ts";
+import { SortedOrder } from "./sorted-order.ts";
+
+/** The data that queries use: the index values of an entity and its searchable text. */
+export interface IndexRecord {
+  readonly values: Readonly<Record<string, IndexValue>>;
+  readonly text: string;
+}
+
+/** The values of a field by slot, and, if it is a facet, the slots by value. */
+interface Field {
+  readonly name: string;
+  readonly column: Column;
+  readonly facet: Facet | undefined;
+}
+
+/** Memory for fewer slots than this is not worth releasing. */
+const SMALL = 4096;
+
+/**
+ * The index of one table in memory: ids, index values and text, never bodies. An entity has a slot, a small number,
+ * from its insertion to its removal.
+ */
+export class TableIndex {
+  readonly spec: TableSpec;
+  readonly #slots = new Map<string, number>();
+  readonly #ids: (string | undefined)[] = [];
+  readonly #texts: string[] = [];
+  readonly #free = new FreeSlots();
+  /** The capacity of the columns. */
+  #room = 0;
+  readonly #fields = new Map<string, Field>();
+  readonly #orders = new Map<string, SortedOrder>();
+
+  constructor(spec: TableSpec) {
+    this.spec = spec;
+    for (const name of [...spec.facets, ...spec.sorted]) this.#fieldOf(name);
+  }
+
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  /** One more than the highest slot in use. */
+  get capacity(): number {
+    return this.#ids.length;
+  }
+
+  /** `likely` is a slot that it may have: checking it first is faster. */
+  slotOf(id: string, likely?: number): number | undefined {
+    return likely !== undefined && this.#ids[likely] === id ? likely : this.#slots.get(id);
+  }
+
+  idOf(slot: number): string | undefined {
+    return this.#ids[slot];
+  }
+
+  /** The searchable text of a slot, in lower case. */
+  textOf(slot: number): string {
+    return this.#texts[slot] ?? "";
+  }
+
+  valueOf(field: string, slot: number): IndexValue {
+    if (field === "id") return this.#ids[slot] ?? null;
+    return this.#fields.get(field)?.column.get(slot) ?? null;
+  }
+
+  /** All index values of a slot. */
+  recordOf(slot: number): IndexRecord {
+    const values: [string, IndexValue][] = [];
+    for (const [name, { column }] of this.#fields) values.push([name, column.get(slot)]);
+    return { values: Object.fromEntries(values), text: this.textOf(slot) };
+  }
+
+  hasField(field: string): boolean {
+    return field === "id" || this.#fields.has(field);
+  }
+
+  column(field: string): Column | undefined {
+    return this.#fields.get(field)?.column;
+  }
+
+  facet(field: string): Facet | undefined {
+    return this.#fields.get(field)?.facet;
+  }
+
+  /** The order of a sorted field, created on first use and maintained from then on. */
+  order(field: string): SortedOrder | undefined {
+    if (!this.spec.sorted.includes(field)) return undefined;
+    return getOrMake(
+      this.#orders,
+      field,
+      () => new SortedOrder(this.#slots.values(), this.comparison(field)),
+    );
+  }
+
+  /** Compares slots by a field, ties by id. */
+  comparison(field: string): (a: number, b: number) => number {
+    const ids = this.#ids;
+    const byId = (a: number, b: number) => (ids[a]! < ids[b]! ? -1 : Number(ids[a] !== ids[b]));
+    const column = this.column(field);
+    if (column === undefined) return byId;
+    return (a, b) => column.compare(a, b) || byId(a, b);
+  }
+
+  /** Adds or replaces an entity; returns its slot. */
+  put(id: string, record: IndexRecord): number {
+    const known = this.#slots.get(id);
+    if (known === undefined) return this.#insert(id, record);
+    this.replace(known, record);
+    return known;
+  }
+
+  /** Removes an entity; returns the slot it had. */
+  delete(id: string): number | undefined {
+    const slot = this.#slots.get(id);
+    if (slot === undefined) return undefined;
+    for (const order of this.#orders.values()) order.remove(slot);
+    for (const { column, facet } of this.#fields.values()) {
+      facet?.remove(column.get(slot), slot);
+      column.set(slot, null);
+    }
+    this.#slots.delete(id);
+    this.#ids[slot] = undefined;
+    this.#texts[slot] = "";
+    this.#free.add(slot);
+    if (slot === this.#ids.length - 1) this.#giveBack();
+    return slot;
+  }
+
+  /** Gives back what the free slots at the end take: a table that was large once need not stay so. */
+  #giveBack(): void {
+    while (this.#ids.length > 0 && this.#ids[this.#ids.length - 1] === undefined) {
+      this.#ids.pop();
+      this.#texts.pop();
+    }
+    const { capacity } = this;
+    if (capacity * 4 > this.#room || this.#room < SMALL) return;
+    this.#room = capacity;
+    for (const { column, facet } of this.#fields.values()) {
+      column.trim(capacity);
+      facet?.trim(capacity);
+    }
+  }
+
+  /** The lowest free slot, else a new one. */
+  #takeSlot(): number {
+    for (let slot = this.#free.take(); slot !== undefined; slot = this.#free.take()) {
+      if (slot >= this.#ids.length) {
+        // They were given back, and all that follow.
+        this.#free.clear();
+        break;
+      }
+      if (this.#ids[slot] === undefined) return slot;
+    }
+    const slot = this.#ids.length;
+    this.#room = Math.max(this.#room, slot + 1);
+    return slot;
+  }
+
+  #insert(id: string, record: IndexRecord): number {
+    const slot = this.#takeSlot();
+    this.#slots.set(id, slot);
+    this.#ids[slot] = id;
+    this.#texts[slot] = record.text.toLowerCase();
+    for (const name in record.values) {
+      const { column, facet } = this.#fieldOf(name);
+      const value = toValue(record.values[name]);
+      column.set(slot, facet === undefined ? value : facet.add(value, slot));
+    }
+    for (const name of this.spec.facets) if (!(name in record.values)) this.facet(name)!.add(null, slot);
+    for (const order of this.#orders.values()) order.insert(slot);
+    return slot;
+  }
+
+  /**
+   * Gives the entity of a slot another record. If its current record is known, only the differences are
+   * processed.
+   */
+  replace(slot: number, { text, values }: IndexRecord, since?: IndexRecord): void {
+    if (text !== since?.text) this.#setText(slot, text);
+    let count = 0;
+    for (const name in values) {
+      const value = values[name];
+      if (since === undefined || since.values[name] !== value) this.#move(slot, this.#fieldOf(name), value);
+      count++;
+    }
+    if (count === this.#fields.size) return;
+    for (const [name, field] of this.#fields) if (!Object.hasOwn(values, name)) this.#move(slot, field, null);
+  }
+
+  #setText(slot: number, text: string): void {
+    const lower = text.toLowerCase();
+    if (lower !== this.#texts[slot]) this.#texts[slot] = lower;
+  }
+
+  /** Gives a slot another value of a field. */
+  #move(slot: number, { name, column, facet }: Field, next: IndexValue | undefined): void {
+    const value = toValue(next);
+    const before = column.get(slot);
+    if (value === before) return;
+    const order = this.#orders.get(name);
+    order?.remove(slot);
+    facet?.remove(before, slot);
+    column.set(slot, facet === undefined ? value : facet.add(value, slot));
+    order?.insert(slot);
+  }
+
+  #fieldOf(name: string): Field {
+    const known = this.#fields.get(name);
+    if (known !== undefined) return known;
+    const field = {
+      name,
+      column: new Column(),
+      facet: this.spec.facets.includes(name) ? new Facet() : undefined,
+    };
+    this.#fields.set(name, field);
+    return field;
+  }
+}
+
+/** What JSON makes of a value: `NaN` and the infinities have no place in it. */
+function toValue(value: IndexValue | undefined): IndexValue {
+  if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) return null;
+  return value;
+}

@@ -1,0 +1,81 @@
+import type { ResourceAction } from "../../../core/models/deployment.ts";
+import { labelChanges } from "../../../deploy/labels.ts";
+import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
+import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { hasRepository } from "../aws/ecr.ts";
+import { planStorage } from "../aws/job-bucket.ts";
+import { findRole } from "../aws/roles.ts";
+import { tagMap } from "../aws/tags.ts";
+import { releaseActions, resourceAction } from "../cloud/actions.ts";
+import { domainChanges } from "../cloud/domain.ts";
+import {
+  bucketRole,
+  egressOf,
+  liveVersions,
+  ownRoles,
+  toUnits,
+  wantedConfiguration,
+  wantedVersions,
+} from "./configuration.ts";
+import type { Context } from "./context.ts";
+import { domainsOf } from "./domains.ts";
+import { hasWantedScaling, rangeText, wantedRange } from "./scaling.ts";
+import type { Service } from "./service-types.ts";
+import { findOwnService, listTags } from "./services.ts";
+
+/** What a release would change, field by field. App Runner has no dry run of its own. */
+export async function planRelease(
+  context: Context,
+  spec: ReleaseSpec,
+  live?: Release,
+): Promise<ResourceAction[]> {
+  const service = await findOwnService(context);
+  const changes = service === undefined ? [] : settingChanges(context, spec, service);
+  if (service !== undefined && context.target.labels !== undefined)
+    changes.push(...labelChanges(context.target, tagMap(await listTags(context, service))));
+  const { serviceName, flags } = context.target;
+  if (service !== undefined) changes.push(...(await domainChanges(flags.domain, domainsOf(context))));
+  const own = ownRoles(context, spec, service);
+  return [
+    resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
+    ...(await Promise.all(
+      own.map(async ({ name }) =>
+        resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for App Runner"),
+      ),
+    )),
+    ...(await planStorage(context, bucketRole(context, spec, service), spec, live)),
+    ...releaseActions({ serviceName, spec, live, changes }),
+  ];
+}
+
+function settingChanges(context: Context, spec: ReleaseSpec, live: Service): FieldChange[] {
+  const wanted = wantedConfiguration(context, spec, live);
+  const source = live.SourceConfiguration;
+  const scaling = live.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn;
+  const range = wantedRange(context, scaling);
+  const pairs: [string, string | undefined, string | undefined][] = [
+    ["port", source?.ImageRepository?.ImageConfiguration?.Port, String(spec.port)],
+    ["cpu", toUnits(live.InstanceConfiguration?.Cpu), wanted.InstanceConfiguration.Cpu],
+    ["memory", toUnits(live.InstanceConfiguration?.Memory), wanted.InstanceConfiguration.Memory],
+    [
+      "instance_role",
+      live.InstanceConfiguration?.InstanceRoleArn,
+      wanted.InstanceConfiguration.InstanceRoleArn,
+    ],
+    [
+      "vpc_connector",
+      egressOf(live.NetworkConfiguration),
+      egressOf(wanted.NetworkConfiguration ?? live.NetworkConfiguration),
+    ],
+    ["health_path", live.HealthCheckConfiguration?.Path, spec.healthPath],
+    ["secret_versions", liveVersions(live), wantedVersions(spec) ?? liveVersions(live)],
+    ["auto_deployments", String(source?.AutoDeploymentsEnabled), "false"],
+    ["paused", String(live.Status === "PAUSED"), "false"],
+  ];
+  const changes = pairs
+    .filter(([, from, to]) => from !== to)
+    .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
+  if (range !== undefined && !hasWantedScaling(context, scaling))
+    changes.push({ field: "instances", from: scaling ?? null, to: rangeText(range) });
+  return changes;
+}

@@ -1,0 +1,85 @@
+import { createHash } from "node:crypto";
+import { labelChanges, wantedLabels } from "../../../deploy/labels.ts";
+import type { DeployTarget, ReleaseSpec } from "../../../deploy/platform.ts";
+import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { NONE, type ServerFlags } from "./flags.ts";
+
+/** Settings of a container besides image, variables and secrets. */
+export interface Settings {
+  /** Port of the service; open on the server if there is no domain. */
+  readonly port: number;
+  readonly bind?: string;
+  readonly domain?: string;
+  readonly memory?: string;
+  readonly cpus?: string;
+  /** Labels of the container, by name. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** What a release is made from: a label of its container. */
+export interface ServerRecord extends Settings {
+  readonly image: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Volumes of its secrets by variable; never a value. */
+  readonly secrets: Readonly<Record<string, string>>;
+}
+
+/** The same text for the same release, whatever the order of its variables. */
+export function recordText({ image, env, secrets, ...settings }: ServerRecord): string {
+  return JSON.stringify({ image, ...sorted(settings), env: sorted(env), secrets: sorted(secrets) });
+}
+
+export function parseRecord(text: string): ServerRecord {
+  return JSON.parse(text) as ServerRecord;
+}
+
+export function revisionOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 12);
+}
+
+/** The settings of a release: options that are given, and those of the running one. */
+export function wantedSettings(
+  { flags, labels }: Pick<DeployTarget<ServerFlags>, "flags" | "labels">,
+  port: number,
+  live: Settings | undefined,
+): Settings {
+  const settings: Record<string, string> = {};
+  for (const key of ["bind", "domain", "memory", "cpus"] as const) {
+    const value = flags[key] ?? live?.[key];
+    if (value !== undefined && value !== NONE) settings[key] = value;
+  }
+  const marks = wantedLabels({ labels }, live?.labels);
+  return { port, ...settings, ...(Object.keys(marks).length === 0 ? {} : { labels: sorted(marks) }) };
+}
+
+/** The record of a release, once all its secrets are stored. */
+export function wantedRecord(spec: ReleaseSpec, settings: Settings): ServerRecord {
+  const secrets = Object.entries(spec.secrets).map(([name, ref]) => {
+    if (ref === undefined) throw new Error(`Secret ${name} is not stored`);
+    return [name, ref.ref] as const;
+  });
+  return { image: spec.image, env: spec.env, secrets: Object.fromEntries(secrets), ...settings };
+}
+
+/** Differences of settings, for the plan. */
+export function settingChanges(wanted: Settings, live: Settings | undefined): FieldChange[] {
+  if (live === undefined) return [];
+  const gone = Object.fromEntries(Object.keys(live.labels ?? {}).map((name) => [name, null]));
+  const labels = labelChanges({ labels: { ...gone, ...wanted.labels } }, live.labels ?? {});
+  const others = (["port", "bind", "domain", "memory", "cpus"] as const).flatMap((key) => {
+    const [from, to] = [live[key], wanted[key]].map((value) => (value === undefined ? null : String(value)));
+    return from === to ? [] : [{ field: key, from: from ?? null, to: to ?? null }];
+  });
+  return [...others, ...labels];
+}
+
+/** Where people reach a service with these settings. */
+export function urlOf({ domain, bind, port }: Settings, address: string): string {
+  if (domain !== undefined) return `https://${domain}`;
+  const open = bind === undefined || bind === "0.0.0.0" || bind === "::" ? address : bind;
+  return `http://${open.includes(":") ? `[${open}]` : open}:${port}`;
+}
+
+function sorted<T>(map: Readonly<Record<string, T>> | object): Record<string, T> {
+  return Object.fromEntries(Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
