@@ -1,12 +1,13 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { build } from "rolldown";
 import config from "./rolldown.config.ts";
 import { PLATFORMS } from "./src/cli/deploy/built-in.ts";
 import { editorSchema } from "./src/deploy/file/editor-schema.ts";
 
-/** Builds `dist`: the types from TypeScript, the schema of deploy.yaml, the rest as rolldown.config.ts says; then links `svc` to it. */
+/** Builds `dist`: the templates, the types from TypeScript, the schema of deploy.yaml, the rest as rolldown.config.ts says; then links `svc` to it. */
 rmSync("dist", { recursive: true, force: true });
+cpSync("src/templates", "dist/templates", { recursive: true });
 await build(config);
 execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], {
   stdio: "inherit",

@@ -77,12 +77,12 @@ async function build(folder: string): Promise<void> {
   const { build } = await import("rolldown");
   const { default: config } = await import("../rolldown.config.ts");
   await build({ ...config, output: { ...config.output, dir: join(folder, "dist") } });
+  await symlink(join(ROOT, "src/templates"), join(folder, "dist/templates"));
   await addSurroundings(folder);
 }
 
 /** What modules of `dist` look for beside it. */
 async function addSurroundings(folder: string): Promise<void> {
   await copyFile(join(ROOT, "package.json"), join(folder, "package.json"));
-  for (const name of ["node_modules", "public", "templates"])
-    await symlink(join(ROOT, name), join(folder, name));
+  await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
 }

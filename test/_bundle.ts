@@ -41,8 +41,7 @@ async function bundle(program: string, packages: readonly string[], folder: stri
   const modules = { type: "module", exports: "./index.js" };
   for (const [entry] of peers)
     writeFileSync(join(dist, dirname(entry), "package.json"), JSON.stringify(modules));
-  for (const place of [root, folder]) {
-    copyFileSync(join(ROOT, "package.json"), join(place, "package.json"));
-    for (const name of ["public", "templates"]) symlinkSync(join(ROOT, name), join(place, name));
-  }
+  for (const place of [root, folder]) copyFileSync(join(ROOT, "package.json"), join(place, "package.json"));
+  for (const place of [root, dirname(dist)])
+    symlinkSync(join(ROOT, "src/templates"), join(place, "templates"));
 }

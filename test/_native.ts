@@ -26,7 +26,7 @@ export function nativeSources(): Plugin {
     },
     async resolveId(id, importer) {
       const path = id.startsWith(".") && importer ? resolve(dirname(importer), id) : id;
-      if (isWatching || !path.startsWith(`${SRC}/`) || !path.endsWith(".ts")) return undefined;
+      if (isWatching || !path.startsWith(`${SRC}/`) || !isModule(relative(SRC, path))) return undefined;
       built ??= once("sources", buildModules);
       return join(await built, "src", relative(SRC, path).replace(/\.ts$/, ".js"));
     },
@@ -34,9 +34,7 @@ export function nativeSources(): Plugin {
 }
 
 async function buildModules(folder: string): Promise<void> {
-  const names = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) =>
-    name.endsWith(".ts"),
-  );
+  const names = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter(isModule);
   await build({
     cwd: ROOT,
     input: Object.fromEntries(names.map((name) => [name.slice(0, -3), join(SRC, name)])),
@@ -54,6 +52,11 @@ async function buildModules(folder: string): Promise<void> {
   });
   // What modules look for above their folder.
   copyFileSync(join(ROOT, "package.json"), join(folder, "package.json"));
-  for (const name of ["node_modules", "public", "templates"])
-    symlinkSync(join(ROOT, name), join(folder, name));
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  symlinkSync(join(SRC, "templates"), join(folder, "src/templates"));
+}
+
+/** Whether a file of the sources is a module of the package, and not of a project that is created from it. */
+function isModule(name: string): boolean {
+  return name.endsWith(".ts") && !name.startsWith("templates/");
 }

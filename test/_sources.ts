@@ -25,10 +25,10 @@ export interface SourceImport {
 const STATIC = /^(import|export)\s+(type\s)?[^;"']*?\bfrom\s+["']([^"']+)["']|^import\s+["']([^"']+)["']/gm;
 const LAZY = /\bimport\(\s*["']([^"']+)["']\s*\)/g;
 
-/** Reads all TypeScript files under a folder. */
+/** Reads all TypeScript files under a folder, except those that projects are created from. */
 export function readSources(folder: string): SourceFile[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts"))
+    .filter((name) => name.endsWith(".ts") && !name.startsWith("templates/"))
     .map((name) => {
       const path = join(folder, name).replaceAll("\\", "/");
       const text = readFileSync(join(ROOT, path), "utf8");

@@ -137,7 +137,8 @@ describe("the sources", () => {
     const uses =
       /process\s*\.env\b|process\[|\benv\b[^;{]*\}?\s*from "node:process"|\{[^}]*\benv\b[^}]*\} = process\b/;
     const isUse = ({ path, text }: SourceFile) =>
-      /^src\/(cli|deploy|plugins\/platforms)\//.test(path) && uses.test(text.replace(/^\s*(\/\/|\/?\*).*$/gm, ""));
+      /^src\/(cli|deploy|plugins\/platforms)\//.test(path) &&
+      uses.test(text.replace(/^\s*(\/\/|\/?\*).*$/gm, ""));
 
     expect(sources.filter(isUse).map(({ path }) => path)).toEqual([
       // For the code of the controller.

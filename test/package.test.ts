@@ -75,15 +75,13 @@ describe("the published package", () => {
         "dist/index.js",
         "dist/index.d.ts",
         "dist/testing.js",
-        "templates/init/_package.json",
-        "templates/init/_gitignore",
-        "templates/init/src/controller.ts",
+        "dist/templates/init/_package.json",
+        "dist/templates/init/_gitignore",
+        "dist/templates/init/src/controller.ts",
       ]),
     );
-    expect(
-      paths.filter((path) => !/^(dist|templates|public|docs|examples)\/|^[A-Za-z.]+$/.test(path)),
-    ).toEqual([]);
-    const shipped = paths.filter((path) => !/^templates\/init[\w-]*\/test\//.test(path));
+    expect(paths.filter((path) => !/^(dist|docs|examples)\/|^[A-Za-z.]+$/.test(path))).toEqual([]);
+    const shipped = paths.filter((path) => !/^dist\/templates\/init[\w-]*\/test\//.test(path));
     expect(shipped.filter((path) => /\.(test|map)|\.ci|node_modules|\/data\//.test(path))).toEqual([]);
     expect(packed.size).toBeLessThan(3_200_000);
   });

@@ -9,8 +9,6 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const CHECKED = [
   "src",
   "test",
-  "public",
-  "templates",
   "examples",
   "bench",
   "site",
@@ -68,7 +66,7 @@ function filesOf(place: string): string[] {
     .filter(
       (path) =>
         path !== "test/words.test.ts" &&
-        !/\.min\.js$|^public\/swagger\/|\/(?:node_modules|dist|\.work-[^/]*)\//.test(path),
+        !/\.min\.js$|^src\/templates\/public\/swagger\/|\/(?:node_modules|dist|\.work-[^/]*)\//.test(path),
     );
 }
 

@@ -6,7 +6,7 @@ import { defineCommand } from "./command.ts";
 import { CliError } from "./errors.ts";
 import { writeTemplate } from "./write-template.ts";
 
-const TEMPLATES = new URL("../../templates/", import.meta.url);
+const TEMPLATES = new URL("../templates/", import.meta.url);
 
 /** What a template adds to the plain project: folders whose files replace those before, and packages. */
 interface Template {

@@ -28,7 +28,7 @@ export interface FileInput {
     | undefined;
 }
 
-const TEMPLATES = new URL("../../templates/deploy/", import.meta.url);
+const TEMPLATES = new URL("../templates/deploy/", import.meta.url);
 
 /** Text of each generated file, by its name under `.deployment/`. */
 export async function renderTemplates(input: FileInput): Promise<Record<string, string>> {

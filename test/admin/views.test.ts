@@ -271,7 +271,7 @@ it.each([
 });
 
 it("two rules of the style sheet do not lay out one class in two ways", () => {
-  const css = readFileSync(new URL("../../public/admin/admin.css", import.meta.url), "utf8")
+  const css = readFileSync(new URL("../../src/templates/public/admin/admin.css", import.meta.url), "utf8")
     .replaceAll(/\/\*[\s\S]*?\*\//g, "")
     // What a condition changes, it changes on purpose.
     .replaceAll(/@[^{};]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}/g, "");

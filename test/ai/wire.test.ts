@@ -8,7 +8,7 @@ import { testServer } from "agent-control-service/testing";
 import { streamText } from "ai";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { AttemptEntry, CallEntry } from "../../src/core/models/run-entry.ts";
-import { openModel } from "../../templates/init-model/src/model.ts";
+import { openModel } from "../../src/templates/init-model/src/model.ts";
 
 type Answer = (response: ServerResponse) => void;
 

@@ -161,7 +161,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
 
   it("may be another copy of the package than the one that the project uses", async () => {
     const copy = await project();
-    for (const part of ["dist", "templates", "public", "package.json"]) {
+    for (const part of ["dist", "package.json"]) {
       await cp(join(REPOSITORY, part), join(copy, part), { recursive: true });
     }
     await rm(join(copy, "node_modules"), { recursive: true });

@@ -21,7 +21,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
 };
 
 it("a host that a deployment cannot reach is named wherever it is asked", () => {
-  const files = ["deploy", "platforms"].flatMap((folder) =>
+  const files = ["deploy", "plugins/platforms"].flatMap((folder) =>
     readdirSync(join(SRC, folder), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`),
   );
 

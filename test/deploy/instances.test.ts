@@ -9,7 +9,7 @@ import { renderTemplates } from "../../src/deploy/templates.ts";
 import { temporaryProject } from "./_fixture.ts";
 import { freePort } from "./_local-project.ts";
 
-const BALANCER = new URL("../../templates/deploy/balancer.cjs", import.meta.url).pathname;
+const BALANCER = new URL("../../src/templates/deploy/balancer.cjs", import.meta.url).pathname;
 
 interface Compose {
   readonly services: Record<

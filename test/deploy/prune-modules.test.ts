@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryProject } from "./_fixture.ts";
 
-const SCRIPT = new URL("../../templates/deploy/prune.cjs", import.meta.url).pathname;
+const SCRIPT = new URL("../../src/templates/deploy/prune.cjs", import.meta.url).pathname;
 
 /** The files of packages, by folder and manifest. */
 function packages(manifests: Record<string, object>): Record<string, string> {

@@ -94,7 +94,7 @@ describe("the OpenAPI document", () => {
       "LICENSE",
       "NOTICE",
     ]) {
-      const own = readFileSync(new URL(`../../public/swagger/${file}`, import.meta.url));
+      const own = readFileSync(new URL(`../../src/templates/public/swagger/${file}`, import.meta.url));
       expect(own.equals(readFileSync(folder + file)), file).toBe(true);
     }
   });

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 
 const compress = promisify(gzip);
-const FOLDER = new URL("../../../public/admin/", import.meta.url);
+const FOLDER = new URL("../../templates/public/admin/", import.meta.url);
 const CSS = "text/css; charset=utf-8";
 const SCRIPT = "text/javascript; charset=utf-8";
 /** `after`: files that come before it in the same response. */

@@ -2,7 +2,7 @@ import type { Edge } from "edge.js";
 import type { Assets } from "./assets.ts";
 import { html } from "./views/html.ts";
 
-const TEMPLATES = new URL("../../../templates/admin/", import.meta.url);
+const TEMPLATES = new URL("../../templates/admin/", import.meta.url);
 
 /** Renders the templates of the admin interface. The engine is loaded with the first page, not with the service. */
 export class Renderer {

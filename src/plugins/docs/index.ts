@@ -40,7 +40,7 @@ export function docs(): Plugin {
     setup({ get }) {
       const router = get(ROUTER);
       let document: { readonly of: number; readonly asset: Promise<Asset> } | undefined;
-      const assets = new Assets(new URL("../../../public/swagger/", import.meta.url));
+      const assets = new Assets(new URL("../../templates/public/swagger/", import.meta.url));
       const shared = { method: "GET", auth: "none", tag: "Documentation" } as const;
       router.add(
         defineRoute({

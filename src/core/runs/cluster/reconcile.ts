@@ -19,10 +19,6 @@ import { holdOf, isIn, stateOf, UNFINISHED } from "../../models/job-state.ts";
 import type { DamagedJob } from "../../models/own-rows.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
 import { laterOf } from "../../store/timestamp.ts";
-import { MOST_CRASHES } from "./count-crashes.ts";
-import { type Crash, readCrash } from "./read-crash.ts";
-import { type Loss, readLoss } from "./read-loss.ts";
-import type { Suspect } from "./suspects.ts";
 import { callJobStop } from "../operate/method-calls.ts";
 import type { TurnKind } from "../queue/turn-kind.ts";
 import { isStorageError, whenWritable } from "../queue/when-writable.ts";
@@ -32,6 +28,10 @@ import type { RunEnd } from "../replay/run-errors.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import { cancellingEndOf, toCancelling } from "../replay/stopping.ts";
 import type { RequestParts } from "../runner-parts.ts";
+import { MOST_CRASHES } from "./count-crashes.ts";
+import { type Crash, readCrash } from "./read-crash.ts";
+import { type Loss, readLoss } from "./read-loss.ts";
+import type { Suspect } from "./suspects.ts";
 import { findSuspendedToEnd } from "./suspended-to-end.ts";
 
 interface ReconcileParts extends RequestParts {

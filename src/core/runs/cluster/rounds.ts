@@ -2,12 +2,12 @@ import { releaseJob } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { ACTIVE_JOBS, type HoldReason, holdOf } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
-import { isSteered } from "./count-crashes.ts";
 import { stopJob } from "../operate/steer.ts";
 import type { QuestionNotices } from "../questions/question-notices.ts";
 import { parentEndOf } from "../replay/children.ts";
 import { whyUnreadable } from "../replay/handler-context.ts";
 import type { RequestParts } from "../runner-parts.ts";
+import { isSteered } from "./count-crashes.ts";
 import { claimJobs, tryLater } from "./reconcile.ts";
 import { findOrphans } from "./suspended-to-end.ts";
 
