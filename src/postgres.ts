@@ -1,4 +1,4 @@
-import type { PostgresOptions } from "./core/store/postgres/postgres-options.ts";
+import { checkPostgresOptions, type PostgresOptions } from "./core/store/postgres/postgres-options.ts";
 import { openPostgresStore } from "./core/store/postgres/postgres-store.ts";
 import type { StoreFactory } from "./core/store/store.ts";
 
@@ -13,5 +13,6 @@ export type { PostgresOptions } from "./core/store/postgres/postgres-options.ts"
  * createServer({ agents, store: postgres({ url: process.env.DATABASE_URL! }) });
  */
 export function postgres(options: PostgresOptions): StoreFactory {
+  checkPostgresOptions(options);
   return (context) => openPostgresStore(context, options);
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { AgentDefinition } from "./core/agents/define-agent.ts";
 import { toSlug } from "./core/agents/identity.ts";
 import type { Duration } from "./core/base/duration.ts";
+import { type NamesOf, refuseUnknown } from "./core/base/refuse-unknown.ts";
 import { type Serve, serveWithNode } from "./core/http/serve.ts";
 import type { Case } from "./core/models/case.ts";
 import type { Job } from "./core/models/job.ts";
@@ -70,6 +71,8 @@ export interface RunOptions {
   /** Data of the events that it waits for, by name: each wait gets one. @default none */
   readonly events?: EventData;
 }
+
+const RUN_NAMES: NamesOf<RunOptions> = { fields: true, answers: true, events: true };
 
 /** A job that has ended. */
 export interface JobRun {
@@ -185,7 +188,9 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
     return fetch(new URL(path, this.url), toRequestInit(init, this.key));
   }
 
-  async run(agent: string | AgentDefinition, { fields = {}, ...given }: RunOptions = {}): Promise<JobRun> {
+  async run(agent: string | AgentDefinition, options: RunOptions = {}): Promise<JobRun> {
+    refuseUnknown(options, RUN_NAMES, "run");
+    const { fields = {}, ...given } = options;
     const slug = typeof agent === "string" ? agent : toSlug(agent.name);
     const answer = await this.request(`/agents/${slug}/jobs`, { json: { job_fields: fields } });
     if (!answer.ok) throw new Error(`The job was not started: ${await answer.text()}`);

@@ -1,9 +1,5 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-
-const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
-  exports: Record<string, { types: string; default: string } | string>;
-};
+import { EXPORTS, entriesOf, loadEntry } from "./_entries.ts";
 
 /** What each entry exports at run time, except for the tokens of a service's parts. */
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
@@ -73,24 +69,15 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
 /** Tokens by the entry that has them. */
 const WITH_TOKENS = ["./plugin", "./h3"];
 
-async function load(entry: string): Promise<Record<string, unknown>> {
-  const file = entry === "." ? "index" : entry.slice(2);
-  const [name, inside] = file.split("/");
-  const loaded: unknown = await (inside
-    ? import(`../src/${name}/${inside}.ts`)
-    : import(`../src/${name}.ts`));
-  return loaded as Record<string, unknown>;
-}
-
 // A name that is taken away or changed breaks somebody's program: these lists are changed on purpose only.
 describe("the package exports", () => {
   it("are one entry per audience, and no other file", () => {
-    const entries = Object.keys(manifest.exports).filter((entry) => entry !== "./package.json");
+    const entries = entriesOf();
 
     expect(entries.sort()).toEqual(Object.keys(ENTRIES).sort());
     for (const entry of entries) {
       const file = entry === "." ? "index" : entry.slice(2);
-      expect(manifest.exports[entry]).toEqual({
+      expect(EXPORTS[entry]).toEqual({
         types: `./dist/${file}.d.ts`,
         default: `./dist/${file}.js`,
       });
@@ -98,7 +85,7 @@ describe("the package exports", () => {
   });
 
   it.each(Object.entries(ENTRIES))("have in %s what its audience uses", async (entry, names) => {
-    const module = await load(entry);
+    const module = await loadEntry(entry);
 
     const values = Object.keys(module).filter((name) => typeof module[name] !== "symbol");
 
@@ -106,7 +93,7 @@ describe("the package exports", () => {
   });
 
   it("have each name in one entry", async () => {
-    const modules = await Promise.all(Object.keys(ENTRIES).map(load));
+    const modules = await Promise.all(Object.keys(ENTRIES).map(loadEntry));
     const names = modules.flatMap((module) => Object.keys(module));
 
     expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
@@ -114,11 +101,11 @@ describe("the package exports", () => {
 
   it("have a token for every part of a service, by its name", async () => {
     for (const entry of Object.keys(ENTRIES)) {
-      const tokens = Object.entries(await load(entry)).filter(([, value]) => typeof value === "symbol");
+      const tokens = Object.entries(await loadEntry(entry)).filter(([, value]) => typeof value === "symbol");
 
       if (!WITH_TOKENS.includes(entry)) expect(tokens).toEqual([]);
       for (const [name] of tokens) expect(name).toMatch(/^[A-Z][A-Z0-9_]+$/);
     }
-    expect(Object.keys(await load("./plugin")).length).toBeGreaterThan(20);
+    expect(Object.keys(await loadEntry("./plugin")).length).toBeGreaterThan(20);
   });
 });

@@ -77,6 +77,85 @@ describe("a plugin's options", () => {
     expect(message).not.toContain("hunter2");
   });
 
+  const nested: [string, (options: never) => Plugin][] = [
+    [
+      "valibot",
+      definePlugin({
+        ...base,
+        options: v.object({
+          from: v.string(),
+          retry: v.optional(v.object({ tries: v.optional(v.number()) })),
+        }),
+      }),
+    ],
+    [
+      "zod",
+      definePlugin({
+        ...base,
+        options: z.object({ from: z.string(), retry: z.object({ tries: z.number().optional() }).optional() }),
+      }),
+    ],
+    [
+      "zod, strict",
+      definePlugin({
+        ...base,
+        options: z.strictObject({
+          from: z.string(),
+          retry: z.strictObject({ tries: z.number().optional() }).optional(),
+        }),
+      }),
+    ],
+    [
+      "zod, of several forms",
+      definePlugin({
+        ...base,
+        options: z.union([
+          z.object({ to: z.string() }),
+          z.object({ from: z.string(), retry: z.object({ tries: z.number().optional() }).optional() }),
+        ]),
+      }),
+    ],
+    [
+      "ArkType",
+      definePlugin({ ...base, options: type({ from: "string", "retry?": { "tries?": "number" } }) }),
+    ],
+    [
+      "ArkType, strict",
+      definePlugin({
+        ...base,
+        options: type({ "+": "reject", from: "string", "retry?": { "+": "reject", "tries?": "number" } }),
+      }),
+    ],
+  ];
+
+  it.each(nested)("of %s that are not known are refused by the names that were meant", async (_, plugin) => {
+    const given = { from: "a@example.com", form: "b", retry: { trys: 3 } };
+
+    await expect(serve(plugin(given as never))).rejects.toThrow(
+      /^Plugin "mailer" cannot use its options: option form is not known: did you mean from\?; option retry.trys is not known: did you mean tries\?\. Change its options/,
+    );
+    await using server = await serve(plugin({ from: "a@example.com", retry: { tries: 3 } } as never));
+    expect(server.url).toMatch(/^http/);
+  });
+
+  it.each<[string, (options: never) => Plugin]>([
+    ["valibot", definePlugin({ ...base, options: v.looseObject({ from: v.string() }) })],
+    ["zod", definePlugin({ ...base, options: z.looseObject({ from: z.string() }) })],
+    ["ArkType", definePlugin({ ...base, options: type({ from: "string", "[string]": "unknown" }) })],
+  ])("of a loose schema of %s may have further names", async (_, plugin) => {
+    seen.length = 0;
+    await using _server = await serve(plugin({ from: "a", form: { deep: 1 } } as never));
+
+    expect(seen).toEqual([{ from: "a", form: { deep: 1 } }]);
+  });
+
+  it("that are given to a plugin without options are refused", () => {
+    const plain = definePlugin({ name: "plain" }) as (options: object) => Plugin;
+
+    expect(() => plain({ title: "x" })).toThrow('Plugin "plain" has no options: title is not accepted');
+    expect(plain({})).toEqual({ name: "plain" });
+  });
+
   it("that are invalid are found before the store is opened", async () => {
     const plugin = definePlugin({ name: "mailer", options: v.object({ from: v.string() }) });
     let opened = false;
@@ -141,6 +220,18 @@ describe("a plugin's options", () => {
 
     await expect(serve(forgotten as unknown as Plugin)).rejects.toThrow(
       'Plugin "auditTrail" is a function: call it, auditTrail()',
+    );
+  });
+});
+
+describe("a plugin that is written as an object", () => {
+  it("may have members of its own, but no misspelled one", async () => {
+    const own = { name: "own", setup() {}, receivers: [], describe: () => "mine" };
+    await using server = await serve(own);
+    expect(server.url).toMatch(/^http/);
+
+    await expect(serve({ name: "own", dependOn: ["events"], setup() {} } as Plugin)).rejects.toThrow(
+      'Plugin "own": dependOn is not known: did you mean dependsOn?',
     );
   });
 });

@@ -38,6 +38,9 @@ export interface RunGraphOptions {
   readonly config?: NodeConfig & Readonly<Record<string, unknown>>;
 }
 
+type NodeOptions = Pick<StepOptions, "retries" | "backoff" | "timeout" | "retryIf">;
+
+const NODE_NAMES: NamesOf<NodeOptions> = { retries: true, backoff: true, timeout: true, retryIf: true };
 const RUN_GRAPH_NAMES: NamesOf<RunGraphOptions> = { question: true, config: true };
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -64,8 +67,9 @@ interface GraphRun {
 export function durableNode<State, Update, Config extends NodeConfig>(
   name: string,
   fn: (state: State, config: Config & DurableNodeConfig) => Update | Promise<Update>,
-  options: Pick<StepOptions, "retries" | "backoff" | "timeout" | "retryIf"> = {},
+  options: NodeOptions = {},
 ): (state: State, config: Config) => Promise<Update> {
+  refuseUnknown(options, NODE_NAMES, `durableNode "${name}"`);
   return async (state, config) => {
     const run = config?.configurable?.[DURABLE] as GraphRun | undefined;
     if (!run) return fn(state, config);

@@ -1,4 +1,5 @@
 import type { StartArguments, StartableAgent } from "../core/agents/run-context.ts";
+import type { NamesOf } from "../core/base/refuse-unknown.ts";
 import type { EntityStatus } from "../core/models/entity-status.ts";
 import type { Job } from "../core/models/job.ts";
 import type { JobContext } from "../core/models/job-context.ts";
@@ -7,6 +8,7 @@ import type { ListedJob } from "../core/models/listed-job.ts";
 import type { AgentAt, AgentsIn, JsonResult, SlugOf } from "./agent-types.ts";
 import { type ClientOptions, type Credential, Http, type RequestOptions, readJson } from "./http.ts";
 import { newId } from "./new-id.ts";
+import { onlyKnown, SIGNAL } from "./only-known.ts";
 import { RemoteJob } from "./remote-job.ts";
 
 export interface StartJobOptions extends RequestOptions {
@@ -73,6 +75,12 @@ export function client<Source = StartableAgent>(
   return new ServiceClient(new Http(url, key, options)) as unknown as Client<AgentsIn<Source>>;
 }
 
+const START: NamesOf<StartJobOptions> = {
+  ...{ id: true, instructions: true, context: true, encryptedParameters: true },
+  ...SIGNAL,
+};
+const LIST: NamesOf<ListOptions> = { status: true, limit: true, skip: true, ...SIGNAL };
+
 class ServiceClient {
   readonly #http: Http;
 
@@ -83,8 +91,10 @@ class ServiceClient {
   async start(
     slug: string,
     fields: Readonly<Record<string, unknown>> = {},
-    { id = newId("job"), instructions, context, encryptedParameters, signal }: StartJobOptions = {},
+    options: StartJobOptions = {},
   ): Promise<RemoteJob> {
+    const given = onlyKnown(options, START, "start");
+    const { id = newId("job"), instructions, context, encryptedParameters, signal } = given;
     // The id makes it safe to send the request again.
     const job_context = { ...context, job_id: id, ...(instructions && { job_instructions: instructions }) };
     const json = { job_context, job_fields: fields, encrypted_agent_parameters: encryptedParameters };
@@ -97,7 +107,8 @@ class ServiceClient {
     return new RemoteJob(this.#http, id);
   }
 
-  async list(slug?: string, { status, limit = 100, skip = 0, signal }: ListOptions = {}): Promise<JobPage> {
+  async list(slug?: string, options: ListOptions = {}): Promise<JobPage> {
+    const { status, limit = 100, skip = 0, signal } = onlyKnown(options, LIST, "list");
     const jobs = slug === undefined ? "/jobs" : `/agents/${encodeURIComponent(slug)}/jobs`;
     const query = `limit=${limit}&skip=${skip}${status ? `&status=${status}` : ""}`;
     const response = await this.#http.send(`${jobs}?${query}`, { signal });

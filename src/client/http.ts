@@ -1,5 +1,6 @@
 import type { ErrorResponse } from "../core/models/error-response.ts";
 import { ClientError } from "./client-error.ts";
+import { onlyKnown } from "./only-known.ts";
 import { backoff, isAway, pause } from "./outage.ts";
 
 /** An API key, a token of one job, or what gives one: it is called again when the service refuses the last one. */
@@ -42,7 +43,8 @@ export class Http {
   readonly #fetch: typeof globalThis.fetch;
   #current: Promise<string | undefined> | undefined;
 
-  constructor(url: string, credential: Credential | undefined, { patience = 60, fetch }: ClientOptions) {
+  constructor(url: string, credential: Credential | undefined, options: ClientOptions) {
+    const { patience = 60, fetch } = onlyKnown(options, { patience: true, fetch: true }, "client");
     this.#url = url.replace(/\/+$/, "");
     this.#credential = credential;
     this.patience = patience;

@@ -1,3 +1,4 @@
+import type { NamesOf } from "../core/base/refuse-unknown.ts";
 import type { TokenScope } from "../core/http/job-tokens.ts";
 import type { Case } from "../core/models/case.ts";
 import type { Job } from "../core/models/job.ts";
@@ -5,6 +6,7 @@ import type { Http, RequestOptions } from "./http.ts";
 import { type JobEvent, jobEvents, type StreamOptions } from "./job-events.ts";
 import { jobResult } from "./job-result.ts";
 import { newId } from "./new-id.ts";
+import { onlyKnown, SIGNAL } from "./only-known.ts";
 
 /** A job as read from the service; its result is `null` until it has completed. */
 export interface TypedJob<Result = unknown> extends Omit<Job, "result"> {
@@ -48,6 +50,11 @@ export interface JobToken {
   readonly expires_at: string;
 }
 
+const CASES: NamesOf<CasesOptions> = { limit: true, skip: true, updates: true, ...SIGNAL };
+const ANSWER: NamesOf<AnswerOptions> = { message: true, ...SIGNAL };
+const MESSAGE: NamesOf<MessageOptions> = { id: true, ...SIGNAL };
+const TOKEN: NamesOf<TokenOptions> = { expiresIn: true, scopes: true, name: true, ...SIGNAL };
+
 /** A job on the service. Calls reject with `ClientError`. */
 export class RemoteJob<Result = unknown> {
   readonly id: string;
@@ -69,8 +76,8 @@ export class RemoteJob<Result = unknown> {
    * Its result, once it has completed: waits for days, and through restarts of the service. Rejects with
    * `JobFailedError` if it failed or was cancelled.
    */
-  result(options: RequestOptions = {}): Promise<Result> {
-    return jobResult(this.#http, this.#path, options) as Promise<Result>;
+  async result(options: RequestOptions = {}): Promise<Result> {
+    return jobResult(this.#http, this.#path, onlyKnown(options, SIGNAL, "result")) as Promise<Result>;
   }
 
   /**
@@ -81,16 +88,18 @@ export class RemoteJob<Result = unknown> {
    * for await (const event of job.stream()) if (event.type === "entry") console.log(event.entry);
    */
   stream(options: StreamOptions = {}): AsyncGenerator<JobEvent, void> {
-    return jobEvents(this.#http, this.#path, options);
+    return jobEvents(this.#http, this.#path, onlyKnown(options, { after: true, ...SIGNAL }, "stream"));
   }
 
   /** Its current state. */
-  read({ signal }: RequestOptions = {}): Promise<TypedJob<Result>> {
+  async read(options: RequestOptions = {}): Promise<TypedJob<Result>> {
+    const { signal } = onlyKnown(options, SIGNAL, "read");
     return this.#http.json(`${this.#path}/result`, { signal });
   }
 
   /** Its cases, oldest first, with their open questions. */
-  cases({ limit = 100, skip = 0, updates = 100, signal }: CasesOptions = {}): Promise<Case[]> {
+  async cases(options: CasesOptions = {}): Promise<Case[]> {
+    const { limit = 100, skip = 0, updates = 100, signal } = onlyKnown(options, CASES, "cases");
     const query = `limit=${limit}&skip=${skip}&updates=${updates}`;
     return this.#http.json(`${this.#path}/cases?${query}`, { signal });
   }
@@ -102,8 +111,9 @@ export class RemoteJob<Result = unknown> {
   async answer(
     caseId: string,
     answer: Readonly<Record<string, unknown>>,
-    { message, signal }: AnswerOptions = {},
+    options: AnswerOptions = {},
   ): Promise<void> {
+    const { message, signal } = onlyKnown(options, ANSWER, "answer");
     const path = `${this.#path}/cases/${encodeURIComponent(caseId)}/update`;
     const headers = { "idempotency-key": newId("answer") };
     const json = { answer, message: message ?? null };
@@ -111,19 +121,22 @@ export class RemoteJob<Result = unknown> {
   }
 
   /** Sends a message to a job that is a thread of a chat; the same id again adds nothing. Resolves with the message's id. */
-  async send(content: string, { id = newId("message"), signal }: MessageOptions = {}): Promise<string> {
+  async send(content: string, options: MessageOptions = {}): Promise<string> {
+    const { id = newId("message"), signal } = onlyKnown(options, MESSAGE, "send");
     const json = { content, id };
     await this.#http.send(`${this.#path}/messages`, { method: "POST", repeatable: true, json, signal });
     return id;
   }
 
   /** Asks it to stop; a job that has ended stays as it is. */
-  async stop({ signal }: RequestOptions = {}): Promise<void> {
+  async stop(options: RequestOptions = {}): Promise<void> {
+    const { signal } = onlyKnown(options, SIGNAL, "stop");
     await this.#http.send(`${this.#path}/stop`, { method: "POST", repeatable: true, signal });
   }
 
   /** Makes a token with which a browser can use this job, and nothing else. Needs the API key. */
-  token({ expiresIn, scopes, name, signal }: TokenOptions = {}): Promise<JobToken> {
+  async token(options: TokenOptions = {}): Promise<JobToken> {
+    const { expiresIn, scopes, name, signal } = onlyKnown(options, TOKEN, "token");
     const json = { expires_in: expiresIn, scopes, name };
     return this.#http.json(`${this.#path}/tokens`, { method: "POST", json, signal });
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Redactor } from "../core/base/redactor.ts";
+import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import { run } from "./exec.ts";
 import { importPeer } from "./import-peer.ts";
 import type { Journal } from "./journal.ts";
@@ -32,11 +33,17 @@ export interface DeployToolsOptions {
   readonly guard?: () => Promise<void>;
 }
 
+const NAMES: NamesOf<DeployToolsOptions> = {
+  ...{ cwd: true, env: true, signal: true, journal: true, redactor: true, onReport: true, onOutput: true },
+  ...{ fetch: true, now: true, sleep: true, newId: true, guard: true },
+};
+
 /** The tools of a deployment, using this machine's processes, network and clock. */
 export function createDeployTools(
   // A command may have loaded a controller, which takes secrets out of the environment of the process.
   options: DeployToolsOptions & Required<Pick<DeployToolsOptions, "env">>,
 ): DeployTools {
+  refuseUnknown(options, NAMES, "createDeployTools");
   const never = new AbortController().signal;
   const {
     cwd,

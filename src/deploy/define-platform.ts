@@ -1,4 +1,5 @@
 import type * as v from "valibot";
+import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import type { ResourceAction } from "../core/models/deployment.ts";
 import type { DeployTarget, Platform, PlatformFlags, PlatformSession } from "./platform.ts";
 import { specChanges } from "./spec-changes.ts";
@@ -24,6 +25,12 @@ export interface PlatformDefinition<F extends PlatformFlags>
   ): SessionDefinition | Promise<SessionDefinition>;
 }
 
+const NAMES: NamesOf<Platform> = {
+  ...{ name: true, defaultRegion: true, flags: true, ephemeralDisk: true, withDatabase: true },
+  ...{ splitsTraffic: true, proxies: true, timeout: true, placeOf: true, checkName: true, checkLabel: true },
+  ...{ defaults: true, pipeline: true, connect: true },
+};
+
 /**
  * Makes a platform: `connect` gets the options that its schema describes. A session without `plan` plans one
  * service whose image, variables and secrets are compared with the running one; without `imageRef` the image
@@ -33,6 +40,7 @@ export interface PlatformDefinition<F extends PlatformFlags>
 export function definePlatform<const F extends PlatformFlags>(
   platform: PlatformDefinition<F>,
 ): Platform<v.InferOutput<F>> {
+  refuseUnknown(platform, NAMES, `definePlatform: platform "${platform.name}"`);
   return {
     ...platform,
     async connect(target, tools) {

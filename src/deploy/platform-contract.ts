@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import type {
   DeployTarget,
   Platform,
@@ -38,6 +39,8 @@ export interface PlatformContractOptions<Flags = Record<string, unknown>> {
   readonly timeout?: number;
 }
 
+const NAMES: NamesOf<PlatformContractOptions> = { describe: true, it: true, setup: true, timeout: true };
+
 interface Case {
   readonly harness: PlatformHarness<never>;
   /** A further session on the target, with these options and no others. */
@@ -59,6 +62,7 @@ const NEW_SECRET = "contract-secret-value-2";
  * platformContract("my platform", { describe, it, setup: async () => ({ platform, target, tools, images }) });
  */
 export function platformContract<Flags>(name: string, options: PlatformContractOptions<Flags>): void {
+  refuseUnknown(options, NAMES, "platformContract");
   const { describe, it, setup, timeout = 60_000 } = options;
 
   const behaves = (title: string, body: (at: Case) => Promise<void>) =>

@@ -1,6 +1,7 @@
 import { inspect, isDeepStrictEqual } from "node:util";
 import type { AgentDefinition } from "../core/agents/define-agent.ts";
 import { toSlug } from "../core/agents/identity.ts";
+import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import type { StoredCase } from "../core/models/case.ts";
 import type { StoredJob } from "../core/models/job.ts";
 import { type Answers, casesOf, driveJob, type EventData } from "./drive-job.ts";
@@ -19,6 +20,8 @@ export interface CrashTestOptions {
   /** Other agents that it needs. */
   readonly agents?: readonly AgentDefinition[];
 }
+
+const NAMES: NamesOf<CrashTestOptions> = { fields: true, answers: true, events: true, agents: true };
 
 export interface CrashTestReport {
   /** Lines of the job's log: recorded calls, and what was recorded about them before they ended. */
@@ -73,6 +76,7 @@ export async function crashTest(
   agent: AgentDefinition,
   options: CrashTestOptions = {},
 ): Promise<CrashTestReport> {
+  refuseUnknown(options, NAMES, "crashTest");
   const turn = last.then(() => new CrashTest(agent, options).run());
   last = turn.catch(() => {});
   return turn;

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import { chatAnswer, chatChunks } from "./model-server/chat.ts";
 import type { ModelServerRequest } from "./model-server/messages.ts";
 import { readRequest } from "./model-server/read-request.ts";
@@ -23,6 +24,8 @@ export interface ModelServerOptions {
   /** Milliseconds between two words of a streamed answer. @default 0 */
   readonly pace?: number;
 }
+
+const NAMES: NamesOf<ModelServerOptions> = { reply: true, port: true, pace: true };
 
 /** A model on this machine, for tests and for examples that run without a key. */
 export interface ModelServer extends AsyncDisposable {
@@ -47,6 +50,7 @@ type Api = "chat" | "responses";
  * await using model = await modelServer({ reply: ({ last }) => `You wrote: ${last.text}` });
  */
 export async function modelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
+  refuseUnknown(options, NAMES, "modelServer");
   const { reply = standIn, port = 0, pace = 0 } = options;
   const paid: ModelServerRequest[] = [];
   const repeated: ModelServerRequest[] = [];

@@ -67,7 +67,7 @@ describe("options", () => {
     [
       { retention: { awaiting: "1d" } },
       {},
-      /retention.awaiting must have only the keys completed, failed and cancelled/,
+      /retention.awaiting is not known here, only completed, failed, cancelled/,
     ],
     [{}, { SERVICE_RETENTION_CANCELLED: "7" }, /retention.cancelled must be a duration/],
   ] as const)("refuses %j and %j", (options, env, problem) => {

@@ -1,3 +1,4 @@
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { ModelUsage } from "./step-report.ts";
 
 /** Prices of a model per million tokens, in the currency in which the service counts cost. */
@@ -9,6 +10,8 @@ export interface ModelPrice {
   /** Tokens that are written to the provider's cache. @default `input` */
   readonly cacheWrite?: number;
 }
+
+const NAMES: NamesOf<ModelPrice> = { input: true, output: true, cached: true, cacheWrite: true };
 
 /** Prices by the name of the model, without a date or a provider in it. */
 export type PriceTable = Readonly<Record<string, ModelPrice>>;
@@ -47,6 +50,7 @@ export const MODEL_PRICES: PriceTable = {
  * await item.model("triage", request, call, { cost: prices({ "my-model": { input: 0.5, output: 2 } }) });
  */
 export function prices(table: PriceTable): ModelCost {
+  for (const [model, price] of Object.entries(table)) refuseUnknown(price, NAMES, `prices: model "${model}"`);
   return (usage, { model }) => {
     const price = findPrice(table, model);
     if (!price) return undefined;

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { describeIssue } from "./describe-issue.ts";
+import { isUnknownMember, unknownMembers } from "./unknown-members.ts";
 
 /** An invalid option or variable: names it and says what it must be. Its value is not repeated. */
 export class OptionsError extends Error {
@@ -13,21 +14,25 @@ export interface CheckOptions {
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** Checks options against a schema; throws `OptionsError` naming each invalid one. */
+/** Checks options against a schema; throws `OptionsError` naming each that is invalid or not known. */
 export function checkOptions<S extends v.GenericSchema>(
   schema: S,
   options: unknown,
   { of = "", variables = {} }: CheckOptions = {},
 ): v.InferOutput<S> {
+  const unknown = unknownMembers(schema, options);
   const result = v.safeParse(schema, options, { abortPipeEarly: true });
-  if (result.success) return result.output;
-  const problems = result.issues.map((issue) => {
-    const path = v.getDotPath(issue) ?? "";
-    // An item of a list comes from the variable of the list.
-    const name = variables[path] ?? variables[path.replace(/\.\d+$/, "")];
-    const variable = name === undefined ? "" : ` (${name})`;
-    return `${path} ${describeIssue(issue)}${variable}`;
-  });
+  if (result.success && unknown.length === 0) return result.output;
+  const invalid = (result.issues ?? [])
+    .filter((issue) => !isUnknownMember(issue))
+    .map((issue) => {
+      const path = v.getDotPath(issue) ?? "";
+      // An item of a list comes from the variable of the list.
+      const name = variables[path] ?? variables[path.replace(/\.\d+$/, "")];
+      const variable = name === undefined ? "" : ` (${name})`;
+      return `${path} ${describeIssue(issue)}${variable}`;
+    });
+  const problems = [...unknown.map(({ path, problem }) => `${path} ${problem}`), ...invalid];
   throw new OptionsError(`Cannot use these options${of && ` ${of}`}: ${problems.join("; ")}`);
 }
 

@@ -1,5 +1,6 @@
 import type * as v from "valibot";
 import type { Caller } from "../audit/caller.ts";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { TokenRule } from "./job-tokens.ts";
 
 /** A valibot schema. */
@@ -93,12 +94,25 @@ export interface RouteDefinition<
   handler(input: RouteInput<RouteValue<P>, RouteValue<Q>, RouteValue<B>>): unknown;
 }
 
+const NAMES: NamesOf<RouteDefinition> = {
+  ...{ method: true, path: true, auth: true, token: true, summary: true, description: true, tag: true },
+  ...{ params: true, query: true, body: true, rawBody: true, bodyLimit: true, responses: true, status: true },
+  ...{ stored: true, hidden: true, handler: true },
+};
+const RESPONSE_NAMES: NamesOf<RouteResponse> = { description: true, schema: true, contentType: true };
+const TOKEN_NAMES: NamesOf<TokenRule> = { scope: true, job: true };
+
 /** Defines a route with inferred types. */
 export function defineRoute<
   P extends RouteSchema | undefined = undefined,
   Q extends RouteSchema | undefined = undefined,
   B extends RouteSchema | undefined = undefined,
 >(route: RouteDefinition<P, Q, B>): RouteDefinition {
+  const what = `defineRoute: ${route.method} ${route.path}`;
+  refuseUnknown(route, NAMES, what);
+  if (route.token) refuseUnknown(route.token, TOKEN_NAMES, `${what}: token`);
+  for (const [status, response] of Object.entries(route.responses))
+    refuseUnknown(response, RESPONSE_NAMES, `${what}: response ${status}`);
   return route as unknown as RouteDefinition;
 }
 

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { OptionsError } from "../base/check-options.ts";
 import { type Duration, isDuration, toMilliseconds } from "../base/duration.ts";
+import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import type { StorageLike } from "../storage/open-storage.ts";
 
 /** When backups are made, and where they are kept. */
@@ -25,6 +26,8 @@ export interface ResolvedBackup {
   readonly keep: number;
 }
 
+const NAMES: NamesOf<BackupOptions> = { storage: true, every: true, keep: true };
+
 const SECOND = 1000;
 const DAY = 24 * 3_600_000;
 
@@ -43,6 +46,8 @@ export function resolveBackup(
   },
 ): ResolvedBackup | undefined {
   const given = option === undefined || "storage" in option ? option : { storage: option };
+  const unknown = given && unknownOption(given, NAMES);
+  if (unknown !== undefined) throw new OptionsError(`Cannot use option backup: ${unknown}`);
   const to = given?.storage ?? variables.url;
   if (to === undefined) {
     if (variables.every === undefined && variables.keep === undefined) return undefined;

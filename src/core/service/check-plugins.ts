@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { isAboutUnknown, unknownIn } from "../agents/unknown-in-schema.ts";
 import { describeProblem, listProblems } from "../base/describe-issue.ts";
 import { describeStandardIssue } from "../base/describe-standard-issue.ts";
 import { VERSION } from "../http/service-state.ts";
@@ -36,9 +37,15 @@ async function checkEngines(plugin: string, range: string, version: string): Pro
 
 async function checkOptions(plugin: string, { schema, given }: GivenOptions): Promise<unknown> {
   const { validate, vendor } = schema["~standard"];
+  const unknown = await unknownIn(schema, given);
   const result = await validate(given);
-  if (!result.issues) return result.value;
-  const problems = result.issues.map((issue) => describe(issue, vendor, given));
+  if (!result.issues && unknown.length === 0) return result.value;
+  const problems = [
+    ...unknown.map(({ path, problem }) => describeProblem(path && `option ${path}`, problem)),
+    ...(result.issues ?? [])
+      .filter((issue) => unknown.length === 0 || !isAboutUnknown(issue, vendor))
+      .map((issue) => describe(issue, vendor, given)),
+  ];
   throw new PluginError(
     `Plugin "${plugin}" cannot use its options: ${listProblems(problems)}. Change its options, ${plugin}({ … }), in createServer({ plugins })`,
   );

@@ -10,6 +10,7 @@ import { describeWeakKeys } from "../base/key-strength.ts";
 import type { LogFormat, LogLevel } from "../base/log.ts";
 import { unknownOption } from "../base/refuse-unknown.ts";
 import type { StartTimer } from "../base/timer.ts";
+import { unknownMembers } from "../base/unknown-members.ts";
 import { WallTimers } from "../base/wall-timers.ts";
 import type { TrustProxy } from "../http/clients.ts";
 import { type Account, AccountSchema } from "../models/account.ts";
@@ -327,6 +328,8 @@ function readAccount(option: Account | undefined, env: Environment): Account | u
     api_url: textOf(env, "SERVICE_ACCOUNT_API_URL"),
   };
   if (Object.values(account).every((value) => value === undefined)) return undefined;
+  const [unknown] = unknownMembers(AccountSchema, account);
+  if (unknown) throw new OptionsError(`Cannot use option account: ${unknown.path} ${unknown.problem}`);
   const result = v.safeParse(AccountSchema, account);
   if (result.success) return result.output;
   const fields = result.issues.map((issue) => v.getDotPath(issue)).join(", ");

@@ -1,4 +1,5 @@
 import type * as v from "valibot";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 
 /**
  * Schema of a command's options: defines the flags, their help, validation and types. An entry `minInstances`
@@ -56,9 +57,14 @@ export interface ServiceConnection {
   delete<T>(path: string): Promise<T>;
 }
 
+const NAMES: NamesOf<PluginCommand> = {
+  ...{ usage: true, summary: true, flags: true, examples: true, connects: true, run: true },
+};
+
 /** Defines a command with inferred option types. */
 export function defineCommand<F extends FlagsSchema = v.ObjectSchema<Record<never, never>, undefined>>(
   command: PluginCommand<F>,
 ): PluginCommand {
+  refuseUnknown(command, NAMES, `defineCommand: command "${command.usage}"`);
   return command as unknown as PluginCommand;
 }

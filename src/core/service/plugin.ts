@@ -3,6 +3,9 @@ import type { PlatformLoader } from "../../deploy/platform.ts";
 import type { Token } from "../base/container.ts";
 import type { Logger } from "../base/log.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
+import { shownName } from "../base/not-known.ts";
+import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
+import { suggest } from "../base/suggest.ts";
 import type { Participant } from "../entities/change.ts";
 import {
   type CoreHooks,
@@ -35,6 +38,11 @@ export interface Plugin {
   /** Deploy targets by name, imported only when they are used. */
   readonly platforms?: Readonly<Record<string, PlatformLoader>>;
 }
+
+const NAMES: NamesOf<Plugin> = {
+  ...{ name: true, engines: true, dependsOn: true, hooks: true, tables: true, options: true, setup: true },
+  ...{ commands: true, platforms: true },
+};
 
 /** Options as they were given, checked when the service starts. */
 export interface GivenOptions {
@@ -123,12 +131,22 @@ export function definePlugin<
   Schema extends StandardSchemaV1 = NoOptions,
   const Own extends PluginHookName = never,
 >(definition: PluginDefinition<Schema, Own>): PluginFactory<Schema> {
+  const unknown = unknownOption(definition, NAMES);
+  if (unknown !== undefined) throw new PluginError(`definePlugin: plugin "${definition.name}": ${unknown}`);
   const { options: schema, ...rest } = definition;
-  const make = (given: unknown = {}): Plugin =>
-    ({ ...rest, ...(schema && { options: { schema, given } }) }) as Plugin;
+  const make = (given: unknown = {}): Plugin => {
+    if (!schema) refuseOptions(definition.name, given);
+    return { ...rest, ...(schema && { options: { schema, given } }) } as Plugin;
+  };
   // What the error names where somebody forgets to call it.
   const name = definition.name.replace(/[^A-Za-z0-9]+(.)?/g, (_, next: string = "") => next.toUpperCase());
   return Object.defineProperty(make, "name", { value: name }) as PluginFactory<Schema>;
+}
+
+function refuseOptions(plugin: string, given: unknown): void {
+  const [name] = typeof given === "object" && given !== null ? Object.keys(given) : [String(given)];
+  if (name !== undefined)
+    throw new PluginError(`Plugin "${plugin}" has no options: ${shownName(name)} is not accepted`);
 }
 
 /** Flattens a list, and lets a later plugin replace an earlier one of its name. They may depend on plugins that it lacks. */
@@ -178,6 +196,19 @@ function refuseMistakes(plugin: Plugin): void {
   if (plugin instanceof Promise) throw new PluginError("A plugin is a promise: await it");
   if (typeof plugin.name !== "string" || plugin.name === "") {
     throw new PluginError("A plugin has no name: give it a unique, non-empty name");
+  }
+  refuseMisspelled(plugin);
+}
+
+/** A plugin that is not made by `definePlugin` may have members of its own; those that look like a known one are mistakes. */
+function refuseMisspelled(plugin: Plugin): void {
+  for (const [name, value] of Object.entries(plugin)) {
+    if (Object.hasOwn(NAMES, name) || value === undefined) continue;
+    const meant = suggest(name, Object.keys(NAMES));
+    if (meant !== undefined)
+      throw new PluginError(
+        `Plugin "${plugin.name}": ${shownName(name)} is not known: did you mean ${meant}?`,
+      );
   }
 }
 

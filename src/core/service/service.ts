@@ -11,6 +11,7 @@ import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
 import { LogOutput } from "../base/log-output.ts";
 import { passwordIn, Redactor } from "../base/redactor.ts";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { WallTimers } from "../base/wall-timers.ts";
 import { Cases } from "../entities/cases.ts";
 import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
@@ -91,6 +92,8 @@ export interface ListenOptions {
   /** @default Node's own server */
   readonly serve?: Serve;
 }
+
+const LISTEN_NAMES: NamesOf<ListenOptions> = { host: true, port: true, serve: true };
 
 export interface ServiceParts {
   readonly options: ResolvedOptions;
@@ -209,7 +212,9 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
       await booting;
       return service;
     },
-    async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
+    async listen(at = {}) {
+      refuseUnknown(at, LISTEN_NAMES, "listen");
+      const { host = options.host, port = options.port, serve = serveWithNode } = at;
       if (state.closing && !preparing) throw closedError();
       // One that waits to take over is reachable meanwhile.
       if (!standby) await prepared();

@@ -1,7 +1,16 @@
 import { createHash, createHmac } from "node:crypto";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { Environment } from "./aws-credentials.ts";
 import { type AzureCredentials, findAzureCredentials } from "./azure-credentials.ts";
-import { type Call, type CallLimits, type CallTools, converse, type Response, type Verdict } from "./call.ts";
+import {
+  type Call,
+  type CallLimits,
+  type CallTools,
+  converse,
+  type Response,
+  SHARED_NAMES,
+  type Verdict,
+} from "./call.ts";
 import { checkEndpoint } from "./endpoint.ts";
 import { Renewed } from "./renewed.ts";
 import { escapeUri } from "./sign-v4.ts";
@@ -22,6 +31,11 @@ export interface AzureOptions extends CallTools, CallLimits {
   readonly env?: Environment | undefined;
 }
 
+const NAMES: NamesOf<AzureOptions> = {
+  ...SHARED_NAMES,
+  ...{ account: true, container: true, prefix: true, endpoint: true, credentials: true, env: true },
+};
+
 /**
  * A driver for a container of Azure Blob Storage. That of unstorage takes a failed read for a missing item, and needs the SDK.
  *
@@ -29,6 +43,7 @@ export interface AzureOptions extends CallTools, CallLimits {
  * azureDriver({ account: "mycompany", container: "agents", prefix: "production" })
  */
 export function azureDriver(options: AzureOptions): CreatingStorageDriver {
+  refuseUnknown(options, NAMES, "azureDriver");
   const container = new AzureContainer(options);
   const prefix = toPrefix(options.prefix);
   const read = async (key: string) => {

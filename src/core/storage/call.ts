@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { NamesOf } from "../base/refuse-unknown.ts";
 import { readRetryAfter } from "../base/retry-after.ts";
 import { isPassing, StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
 
@@ -18,6 +19,11 @@ export interface CallLimits {
   /** Milliseconds over which a request is repeated where that can help. @default 20000 */
   readonly patience?: number | undefined;
 }
+
+/** The options that all drivers of clouds have. */
+export const SHARED_NAMES: NamesOf<CallTools & CallLimits> = {
+  ...{ fetch: true, now: true, random: true, timeout: true, patience: true },
+};
 
 export interface Call {
   readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";

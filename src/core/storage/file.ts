@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { nodeIo } from "./node-io.ts";
 import { type AppendingStorageDriver, toPath } from "./storage-driver.ts";
 import { StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
@@ -13,6 +14,8 @@ export interface FileOptions {
   readonly folder: string;
 }
 
+const NAMES: NamesOf<FileOptions> = { folder: true };
+
 /**
  * A driver for a folder of a disk, or of a network file system: each item is a file, which is complete and synced before a
  * write resolves, and which a store can append to. unstorage's own writes in place and without a sync: a crash leaves half a file, or none.
@@ -20,7 +23,9 @@ export interface FileOptions {
  * @example
  * fileDriver({ folder: "/mnt/backups" })
  */
-export function fileDriver({ folder }: FileOptions): AppendingStorageDriver {
+export function fileDriver(options: FileOptions): AppendingStorageDriver {
+  refuseUnknown(options, NAMES, "fileDriver");
+  const { folder } = options;
   const pathOf = (key: string) => join(folder, toPath("", key));
   const read = async (key: string) => {
     try {

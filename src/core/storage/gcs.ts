@@ -1,6 +1,15 @@
 import { createHash } from "node:crypto";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { Environment } from "./aws-credentials.ts";
-import { type Call, type CallLimits, type CallTools, converse, type Response, type Verdict } from "./call.ts";
+import {
+  type Call,
+  type CallLimits,
+  type CallTools,
+  converse,
+  type Response,
+  SHARED_NAMES,
+  type Verdict,
+} from "./call.ts";
 import { checkEndpoint } from "./endpoint.ts";
 import { findGoogleToken, type GoogleToken } from "./google-token.ts";
 import { Renewed } from "./renewed.ts";
@@ -19,6 +28,11 @@ export interface GcsOptions extends CallTools, CallLimits {
   readonly env?: Environment | undefined;
 }
 
+const NAMES: NamesOf<GcsOptions> = {
+  ...SHARED_NAMES,
+  ...{ bucket: true, prefix: true, endpoint: true, token: true, env: true },
+};
+
 /**
  * A driver for a bucket of Google Cloud Storage, through its JSON API. unstorage has none.
  *
@@ -26,6 +40,7 @@ export interface GcsOptions extends CallTools, CallLimits {
  * gcsDriver({ bucket: "agents", prefix: "production" })
  */
 export function gcsDriver(options: GcsOptions): CreatingStorageDriver {
+  refuseUnknown(options, NAMES, "gcsDriver");
   const bucket = new GcsBucket(options);
   const prefix = toPrefix(options.prefix);
   const read = async (key: string) => {

@@ -1,6 +1,15 @@
 import { createHash } from "node:crypto";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { type Environment, findAwsCredentials } from "./aws-credentials.ts";
-import { type Call, type CallLimits, type CallTools, converse, type Response, type Verdict } from "./call.ts";
+import {
+  type Call,
+  type CallLimits,
+  type CallTools,
+  converse,
+  type Response,
+  SHARED_NAMES,
+  type Verdict,
+} from "./call.ts";
 import { Renewed } from "./renewed.ts";
 import { type AwsCredentials, escapeUri, sha256Hex, signV4 } from "./sign-v4.ts";
 import {
@@ -33,6 +42,19 @@ export interface S3Options extends CallTools, CallLimits {
   readonly env?: Environment | undefined;
 }
 
+const NAMES: NamesOf<S3Options> = {
+  ...SHARED_NAMES,
+  ...{
+    bucket: true,
+    prefix: true,
+    region: true,
+    endpoint: true,
+    conditional: true,
+    credentials: true,
+    env: true,
+  },
+};
+
 /**
  * A driver for a bucket of S3 or of a service with the same interface. That of unstorage lists only the first 1000 keys,
  * does not repeat a request, has no temporary credentials, and puts addresses in its errors.
@@ -41,6 +63,9 @@ export interface S3Options extends CallTools, CallLimits {
  * s3Driver({ bucket: "agents", prefix: "production", region: "eu-central-1" })
  */
 export function s3Driver(options: S3Options): OwnStorageDriver | CreatingStorageDriver {
+  refuseUnknown(options, NAMES, "s3Driver");
+  if (options.conditional !== undefined && typeof options.conditional !== "boolean")
+    throw new TypeError("s3Driver: conditional must be true or false");
   const bucket = new S3Bucket(options);
   const prefix = toPrefix(options.prefix);
   const read = async (key: string) => {

@@ -1,8 +1,9 @@
 import { fileURLToPath } from "node:url";
 import { OptionsError } from "../base/check-options.ts";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { Environment } from "./aws-credentials.ts";
 import { azureDriver } from "./azure.ts";
-import type { CallLimits, CallTools } from "./call.ts";
+import { type CallLimits, type CallTools, SHARED_NAMES } from "./call.ts";
 import { fileDriver } from "./file.ts";
 import { gcsDriver } from "./gcs.ts";
 import { s3Driver } from "./s3.ts";
@@ -25,6 +26,8 @@ export interface StorageUrlOptions extends CallTools, CallLimits {
   readonly name?: string | undefined;
 }
 
+const NAMES: NamesOf<StorageUrlOptions> = { ...SHARED_NAMES, env: true, name: true };
+
 /** The storage that a variable of a service names. @throws {OptionsError} */
 export function storageFromVariable(name: string, url: string, limits: CallLimits = {}): StorageDriver {
   try {
@@ -42,6 +45,7 @@ export function storageFromVariable(name: string, url: string, limits: CallLimit
  * @throws {TypeError} if it is not such a URL; its text is not in the message.
  */
 export function storageFromUrl(text: string, options: StorageUrlOptions = {}): StorageDriver {
+  refuseUnknown(options, NAMES, "storageFromUrl");
   const { name = "The URL of the storage", ...tools } = options;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const known = url && PARAMETERS[url.protocol];

@@ -1,3 +1,4 @@
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { difficultTests } from "./contract/difficult.ts";
 import { entityTests } from "./contract/entities.ts";
 import { failFirstCommits } from "./contract/fail-first-commits.ts";
@@ -23,6 +24,10 @@ export interface StoreContractOptions {
   readonly shared?: boolean;
 }
 
+const NAMES: NamesOf<StoreContractOptions> = {
+  ...{ describe: true, it: true, name: true, open: true, persistent: true, shared: true },
+};
+
 /**
  * The guarantees of every store, for any test runner that has `describe` and `it`.
  *
@@ -30,6 +35,7 @@ export interface StoreContractOptions {
  * storeContract({ describe, it, name: "my store", open: openMyStore, persistent: true });
  */
 export function storeContract(options: StoreContractOptions): void {
+  refuseUnknown(options, NAMES, "storeContract");
   const { describe, it, name } = options;
   const test: StoreTest = (title, work) =>
     it(title, () => inFolder(async (dataDir) => withStore(options.open, dataDir, work)));

@@ -1,3 +1,4 @@
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { toJob } from "../models/job.ts";
 import type { Entity, Store, Table, TableName } from "./store.ts";
 
@@ -12,6 +13,8 @@ export interface StoreDriverOptions {
   /** Tables to show. @default ["Job", "Case"] */
   readonly tables?: readonly TableName[];
 }
+
+const NAMES: NamesOf<StoreDriverOptions> = { store: true, tables: true };
 
 /** A driver for `createStorage` of unstorage. Its own type would bring those of all its drivers along. */
 export interface StoreDriver {
@@ -35,6 +38,7 @@ export interface StoreDriver {
  * await storage.getItem("Job:a1");
  */
 export function storeDriver(options: StoreDriverOptions): StoreDriver {
+  refuseUnknown(options, NAMES, "storeDriver");
   const { store, tables = ["Job", "Case"] } = options;
   const read = async (key: string): Promise<Entity | undefined> => {
     const [name, ...rest] = key.split(":");

@@ -42,7 +42,7 @@ import { ADMIN, Extensions } from "./extension.ts";
 import { forgetLog, JobLog } from "./job-log/job-log.ts";
 import { JOB_LOG_TABLE } from "./job-log/job-log-table.ts";
 import { LiveHub } from "./live/hub.ts";
-import { type AdminOptions, resolveAdminOptions } from "./options.ts";
+import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from "./options.ts";
 import { Wellness } from "./pages/well.ts";
 import type { AdminParts } from "./parts.ts";
 import { Renderer } from "./renderer.ts";
@@ -75,7 +75,7 @@ export function admin(options: AdminOptions = {}): Plugin {
       JOB_LOG_TABLE,
     ],
     async setup(context) {
-      const parts = await createParts(context, options);
+      const parts = await createParts(context, resolveAdminOptions(options));
       context.provide(ADMIN, () => parts.extensions);
       context.provide(SESSIONS, () => createVerifier(parts));
       context.provide(SIGN_IN_LINK, () => parts.links);
@@ -108,8 +108,7 @@ async function newestChange(store: Store, jobLog: JobLog, jobIds: readonly strin
   return JSON.stringify([job, changedJob?.updated_at, item, changedCase?.updated_at, jobIds, lines, logged]);
 }
 
-async function createParts(context: PluginContext, given: AdminOptions): Promise<AdminParts> {
-  const options = resolveAdminOptions(given);
+async function createParts(context: PluginContext, options: ResolvedAdminOptions): Promise<AdminParts> {
   const clock = context.get(CLOCK);
   const state = context.get(SERVICE_STATE);
   const jobs = context.get(JOBS);

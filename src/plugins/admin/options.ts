@@ -1,3 +1,6 @@
+import * as v from "valibot";
+import { atLeast, checkOptions, wholeAtLeast } from "../../core/base/check-options.ts";
+
 /** Options of the admin interface. */
 export interface AdminOptions {
   /** Name shown in the corner and in page titles. @default "Agent control" */
@@ -16,13 +19,23 @@ export interface AdminOptions {
 
 export type ResolvedAdminOptions = Required<AdminOptions>;
 
-/** Fills in omitted options. */
+const OptionsSchema = v.object({
+  title: v.optional(v.string()),
+  currency: v.optional(v.string()),
+  consoleLines: v.optional(wholeAtLeast(0)),
+  jobLogLines: v.optional(wholeAtLeast(0)),
+  sessionHours: v.optional(atLeast(0)),
+  sessionIdleMinutes: v.optional(atLeast(0)),
+});
+
+/** Fills in the defaults; throws if an option is invalid. */
 export function resolveAdminOptions(options: AdminOptions): ResolvedAdminOptions {
+  checkOptions(OptionsSchema, options, { of: 'of plugin "admin"' });
   return {
     title: options.title ?? "Agent control",
     currency: options.currency ?? "$",
     consoleLines: Math.max(100, options.consoleLines ?? 2000),
-    jobLogLines: Math.max(0, options.jobLogLines ?? 500),
+    jobLogLines: options.jobLogLines ?? 500,
     sessionHours: options.sessionHours ?? 12,
     sessionIdleMinutes: options.sessionIdleMinutes ?? 30,
   };

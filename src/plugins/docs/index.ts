@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { defineRoute, type Router } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
-import type { Plugin } from "../../core/service/plugin.ts";
+import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
 import { ROUTER } from "../../core/service/tokens.ts";
 import { type Asset, Assets, answerAsset, toAsset } from "./assets.ts";
 
@@ -34,51 +34,49 @@ const PAGE = `<!doctype html>
 `;
 
 /** The OpenAPI document at `/openapi.json` and its page at `/docs`, generated from the routes. */
-export function docs(): Plugin {
-  return {
-    name: "docs",
-    setup({ get }) {
-      const router = get(ROUTER);
-      let document: { readonly of: number; readonly asset: Promise<Asset> } | undefined;
-      const assets = new Assets(new URL("../../templates/public/swagger/", import.meta.url));
-      const shared = { method: "GET", auth: "none", tag: "Documentation" } as const;
-      router.add(
-        defineRoute({
-          ...shared,
-          path: "/openapi.json",
-          summary: "This document",
-          responses: { 200: { description: "OpenAPI 3.1", schema: v.record(v.string(), v.unknown()) } },
-          handler: ({ event }) => {
-            const of = router.routes.length;
-            if (document?.of !== of) document = { of, asset: makeDocument(router) };
-            return document.asset.then((asset) => answerAsset(asset, event, "no-cache"));
-          },
-        }),
-      );
-      router.add(
-        defineRoute({
-          ...shared,
-          path: "/docs",
-          summary: "The API as an interactive page",
-          hidden: true,
-          responses: { 200: { description: "A page", contentType: "text/html" } },
-          handler: () => new Response(PAGE, { headers: pageHeaders() }),
-        }),
-      );
-      router.add(
-        defineRoute({
-          ...shared,
-          path: "/docs/{file}",
-          summary: "A file of the page",
-          hidden: true,
-          params: v.object({ file: v.picklist(["swagger-ui.css", "swagger-ui-bundle.js", "start.js"]) }),
-          responses: { 200: { description: "The file", contentType: "text/javascript" } },
-          handler: ({ params, event }) => assets.serve(params.file, event),
-        }),
-      );
-    },
-  };
-}
+export const docs = definePlugin({
+  name: "docs",
+  setup({ get }) {
+    const router = get(ROUTER);
+    let document: { readonly of: number; readonly asset: Promise<Asset> } | undefined;
+    const assets = new Assets(new URL("../../templates/public/swagger/", import.meta.url));
+    const shared = { method: "GET", auth: "none", tag: "Documentation" } as const;
+    router.add(
+      defineRoute({
+        ...shared,
+        path: "/openapi.json",
+        summary: "This document",
+        responses: { 200: { description: "OpenAPI 3.1", schema: v.record(v.string(), v.unknown()) } },
+        handler: ({ event }) => {
+          const of = router.routes.length;
+          if (document?.of !== of) document = { of, asset: makeDocument(router) };
+          return document.asset.then((asset) => answerAsset(asset, event, "no-cache"));
+        },
+      }),
+    );
+    router.add(
+      defineRoute({
+        ...shared,
+        path: "/docs",
+        summary: "The API as an interactive page",
+        hidden: true,
+        responses: { 200: { description: "A page", contentType: "text/html" } },
+        handler: () => new Response(PAGE, { headers: pageHeaders() }),
+      }),
+    );
+    router.add(
+      defineRoute({
+        ...shared,
+        path: "/docs/{file}",
+        summary: "A file of the page",
+        hidden: true,
+        params: v.object({ file: v.picklist(["swagger-ui.css", "swagger-ui-bundle.js", "start.js"]) }),
+        responses: { 200: { description: "The file", contentType: "text/javascript" } },
+        handler: ({ params, event }) => assets.serve(params.file, event),
+      }),
+    );
+  },
+}) as () => Plugin;
 
 /** Generated on the first request: a service starts faster without it. */
 async function makeDocument(router: Router): Promise<Asset> {

@@ -20,7 +20,7 @@ import {
 import { builtInMetrics } from "./built-in-metrics.ts";
 import { JOB_TRACE_TABLE } from "./job-traces.ts";
 import { type Metric, toPrometheus } from "./metrics.ts";
-import { resolveTelemetryOptions, type TelemetryOptions } from "./options.ts";
+import { type ResolvedTelemetryOptions, resolveTelemetryOptions, type TelemetryOptions } from "./options.ts";
 import { TelemetryBuffer, within } from "./telemetry-buffer.ts";
 import { createSender, createTelemetryTarget, TELEMETRY } from "./telemetry-target.ts";
 import { wantsOtel } from "./wants-otel.ts";
@@ -46,7 +46,8 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
     dependsOn: ["events"],
     tables: [JOB_TRACE_TABLE],
     async setup(context) {
-      const pipeline = createPipeline(context, options, fetch);
+      const resolved = resolveTelemetryOptions(options);
+      const pipeline = createPipeline(context, resolved, fetch);
       const { metrics, stop } = builtInMetrics({
         hooks: context.hooks,
         jobs: context.get(JOBS),
@@ -60,7 +61,7 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
       });
       context.onClose(stop);
       addMetricsRoute(context, metrics);
-      if (pipeline) reportOwn(context, options, pipeline.accept, metrics);
+      if (pipeline) reportOwn(context, resolved, pipeline.accept, metrics);
       await exportByOtel(context, metrics);
     },
   };
@@ -93,12 +94,11 @@ type Accept = (telemetry: Telemetry, stream?: string) => void;
 
 function createPipeline(
   { get, hooks, log, onClose }: PluginContext,
-  options: TelemetryOptions,
+  { sample, interval, buffer: size }: ResolvedTelemetryOptions,
   fetch: Fetch,
 ): { readonly accept: Accept; readonly buffer: TelemetryBuffer } | undefined {
   const { account } = get(OPTIONS);
   if (!account) return undefined;
-  const { sample, interval, buffer: size } = resolveTelemetryOptions(options);
   const redactor = get(REDACTOR);
   const events = get(EVENTS);
   const send = createSender(account, fetch);
@@ -126,11 +126,10 @@ function createPipeline(
 /** Metrics, log lines and exceptions that agents need not send themselves. */
 function reportOwn(
   { get, hooks, onClose, participate }: PluginContext,
-  options: TelemetryOptions,
+  { metricsInterval, logs }: ResolvedTelemetryOptions,
   accept: Accept,
   metrics: readonly Metric[],
 ): void {
-  const { metricsInterval, logs } = resolveTelemetryOptions(options);
   const agents = get(AGENTS);
   const own = get(SERVICE_STATE).info().id;
   // In the transaction that ends the job: a crash right after it must not lose the reason.

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { type NamesOf, unknownOption } from "../../core/base/refuse-unknown.ts";
 import { unknownMembers } from "../../core/base/unknown-members.ts";
 import type { DeliveryTarget, NewEvent } from "../../core/delivery/events.ts";
 import { createGuardedFetch, type Resolve } from "../../core/delivery/guarded-post.ts";
@@ -36,6 +37,8 @@ const WebhookSchema = v.object({
   types: v.optional(v.array(EventTypeSchema)),
 });
 
+const NAMES: NamesOf<WebhooksOptions> = { webhooks: true, allowPrivate: true };
+
 /**
  * Sends events to your own URLs, signed according to the Standard Webhooks specification, with the guarantees
  * of the outbox.
@@ -48,6 +51,7 @@ export function webhooks(options: WebhooksOptions, resolve?: Resolve): Plugin {
     name: "webhooks",
     dependsOn: ["events"],
     setup({ get }) {
+      checkOptions(options);
       const fetch = createGuardedFetch(options.allowPrivate ?? false, resolve);
       for (const input of options.webhooks) {
         const webhook = checkWebhook(input);
@@ -74,6 +78,18 @@ function createTarget(
       await postJson(fetch, url, { headers: { ...headers, ...signed }, body: text, signal });
     },
   };
+}
+
+function checkOptions(options: WebhooksOptions): void {
+  const refuse = (problem: string): never => {
+    throw new PluginError(`Plugin "webhooks" cannot use its options: ${problem}`);
+  };
+  const unknown = unknownOption(options, NAMES);
+  if (unknown !== undefined) refuse(unknown);
+  const { webhooks, allowPrivate } = options;
+  if (!Array.isArray(webhooks)) refuse("webhooks must be a list");
+  if (allowPrivate !== undefined && typeof allowPrivate !== "boolean")
+    refuse("allowPrivate must be true or false");
 }
 
 function checkWebhook(input: WebhookOptions): WebhookOptions {

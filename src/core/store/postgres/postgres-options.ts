@@ -1,3 +1,5 @@
+import { type NamesOf, refuseUnknown } from "../../base/refuse-unknown.ts";
+
 /** Options of `postgres`. */
 export interface PostgresOptions {
   /**
@@ -20,6 +22,18 @@ export interface PostgresOptions {
    * @default false
    */
   readonly prepared?: boolean;
+}
+
+const NAMES: NamesOf<PostgresOptions> = {
+  ...{ url: true, schema: true, connections: true, statementTimeout: true, lockTimeout: true },
+  ...{ connectTimeout: true, prepared: true },
+};
+
+/** Throws a `TypeError` that names an option of `postgres` that is not known, or a switch that is neither on nor off. */
+export function checkPostgresOptions(options: PostgresOptions): void {
+  refuseUnknown(options, NAMES, "postgres");
+  if (options.prepared !== undefined && typeof options.prepared !== "boolean")
+    throw new TypeError("postgres: prepared must be true or false");
 }
 
 /** Whether a URL is one of a Postgres database. */
