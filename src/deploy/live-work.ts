@@ -38,6 +38,7 @@ async function isDown({ journal, state }: Deployment): Promise<boolean> {
 
 /** Whether it is a first release that did not become healthy, so that nobody has started a job. */
 export async function hasNeverServed({ state }: Pick<Deployment, "state">, live: Release): Promise<boolean> {
+  if (live.neverServed) return true;
   const recorded = await state.read();
   const { release, previous } = detailsOf(recorded);
   return recorded?.status === "failed" && release?.revision === live.revision && previous?.length === 0;

@@ -82,6 +82,8 @@ export interface Release {
   readonly url: string | undefined;
   /** The platform's own name of its state. */
   readonly status: string;
+  /** Set where it does not run and no run has seen it healthy: it has no jobs, and is not one to go back to. */
+  readonly neverServed?: boolean;
   /** True while it serves no users: the engine checks it at `probeUrl` and calls `promote`. */
   readonly noTraffic?: boolean;
   /** URL of this particular revision, if that is not `url`. */
@@ -266,6 +268,11 @@ export interface PlatformSession {
    * Earlier releases that `rollback` can go to, newest first, if the platform knows more than the state file.
    */
   history?(): Promise<Release[]>;
+  /**
+   * Present only where a release that fails is restarted forever: stops it, unless it is healthy, and keeps it with its log.
+   * Called after a first release that failed; resolves with whether it is stopped.
+   */
+  stopFailed?(): Promise<boolean>;
   /** Stops all instances; resolves immediately if the platform cannot. */
   scaleToZero(): Promise<void>;
   /**

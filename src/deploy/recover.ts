@@ -81,11 +81,14 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     });
   }
   if (previous === undefined) {
+    // The cause is reported also where this fails.
+    const isStopped = (await session.stopFailed?.().catch(() => false)) === true;
     await record(deployment, failed, "failed", release ?? live);
     journal.finish();
     throw error.with({
-      outcome:
-        "It is the first release of this service, so there is none to roll back to; the failed one is left in place",
+      outcome: `It is the first release of this service, so there is none to roll back to; the failed one is ${
+        isStopped ? "stopped, and kept with its log" : "left in place"
+      }`,
       fix: "Fix the cause (svc deploy logs) and deploy again, or remove it with svc deploy down",
     });
   }

@@ -353,7 +353,7 @@ function releaseStart({ journal, tools }: Deployment): Date {
 function previousOf({ journal }: Deployment, { live, state }: Prepared): Release | undefined {
   const remembered = journal.recall("deploy");
   if (remembered !== undefined) return (remembered.data.previous as Release | null) ?? undefined;
-  if (live === undefined) return undefined;
+  if (live === undefined || live.neverServed) return undefined;
   const { release, previous } = detailsOf(state);
   // A failed release that was kept must not be rolled back to.
   if (state?.status === "failed" && release?.revision === live.revision) return previous?.[0];

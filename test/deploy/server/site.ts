@@ -6,6 +6,7 @@ import { openDeployment } from "../../../src/deploy/deployment.ts";
 import { down } from "../../../src/deploy/down.ts";
 import { isDeployError } from "../../../src/deploy/errors.ts";
 import type { DeployEvent } from "../../../src/deploy/events.ts";
+import type { CheckJobs } from "../../../src/deploy/held-jobs.ts";
 import type { JournalLine } from "../../../src/deploy/journal.ts";
 import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
 import { rollback } from "../../../src/deploy/rollback.ts";
@@ -41,6 +42,7 @@ export interface Said {
   readonly options?: Readonly<Partial<typeof DEFAULT_OPTIONS>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly platform?: typeof platform;
+  readonly checkJobs?: CheckJobs;
   readonly onJournal?: (line: JournalLine) => void;
   readonly onEvent?: (event: DeployEvent) => void;
 }
@@ -104,7 +106,7 @@ export async function site(sshConfig: string, port: number) {
           ".deployment/config.yaml": `environment: ${JSON.stringify({ STEP: step, ...others })}\n`,
         });
       },
-      up: (said) => closing("up", said, (at) => up(at, consent)),
+      up: (said) => closing("up", said, (at) => up(at, consent, said?.checkJobs)),
       rollback: (said) => closing("rollback", said, (at) => rollback(at, { to: undefined, consent })),
       down: (said) => closing("down", said, (at) => down(at, consent)),
     };

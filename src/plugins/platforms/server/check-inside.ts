@@ -46,3 +46,11 @@ export async function checkInside(context: Context, container: Container, second
     log: await lastLines(context, container.id),
   });
 }
+
+/** Whether the service in a container responds as healthy now. */
+export function isHealthy(context: Context, container: Container): Promise<boolean> {
+  return checkInside(context, container, 1).then(
+    () => true,
+    () => false,
+  );
+}

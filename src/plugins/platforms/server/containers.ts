@@ -1,5 +1,5 @@
 import type { Release } from "../../../deploy/platform.ts";
-import { CANDIDATE, type Context, onServer, RECORD, SERVICE } from "./context.ts";
+import { CANDIDATE, type Context, onServer, RECORD, SERVICE, THOSE_LEFT } from "./context.ts";
 import { parseRecord, revisionOf, type ServerRecord, urlOf } from "./record.ts";
 
 /** A container of the service: the one that serves, an earlier one that has stopped, or one that never started. */
@@ -21,8 +21,8 @@ const NEVER = "0001-";
 
 /** All containers of the service, the one that started last first. */
 export async function listContainers(context: Context): Promise<Container[]> {
-  const script = `ids=$(docker ps --all --quiet --no-trunc --filter "label=$1" --filter "label=$2") || exit
-    [ -z "$ids" ] || docker inspect --format "$3" $ids`;
+  const script = `${THOSE_LEFT}ids=$(docker ps --all --quiet --no-trunc --filter "label=$1" --filter "label=$2") || exit
+    [ -z "$ids" ] || left docker inspect --format "$3" $ids`;
   const text = await onServer(context, "The containers of the service could not be read", script, [
     `${SERVICE}=${context.target.serviceName}`,
     RECORD,
@@ -64,19 +64,21 @@ export function isRunning({ state }: Container): boolean {
 
 /** Whether it has ever been healthy: only such a release is one to go back to. */
 export function hasServed({ name, started }: Container): boolean {
-  return !name.endsWith(CANDIDATE) && !started.startsWith(NEVER);
+  return !name.endsWith(CANDIDATE) && hasStarted({ started });
 }
 
-/** The container that serves, or served last. */
+function hasStarted({ started }: Pick<Container, "started">): boolean {
+  return !started.startsWith(NEVER);
+}
+
+/** The container that serves, or served last; of a service that never did, the one that was tried last. */
 export function servingOf(containers: readonly Container[]): Container | undefined {
-  return containers.find(isRunning) ?? containers.find(hasServed);
+  return containers.find(isRunning) ?? containers.find(hasServed) ?? containers.find(hasStarted);
 }
 
-export function toRelease(
-  { target }: Context,
-  { name, state, restarts, text, record }: Container,
-  address: string,
-): Release {
+export function toRelease({ target }: Context, container: Container, address: string): Release {
+  const { name, state, restarts, text, record } = container;
+  const isUnfinished = name.endsWith(CANDIDATE);
   return {
     id: target.serviceName,
     revision: revisionOf(text),
@@ -88,6 +90,7 @@ export function toRelease(
     secretNames: Object.keys(record.secrets),
     secrets: record.secrets,
     resources: { cpu: record.cpus ?? "no limit", memory: record.memory ?? "no limit", instances: "1" },
-    data: { record: text, ...(name.endsWith(CANDIDATE) ? { unfinished: true } : {}) },
+    ...(isUnfinished && !isRunning(container) ? { neverServed: true } : {}),
+    data: { record: text, ...(isUnfinished ? { unfinished: true } : {}) },
   };
 }

@@ -56,8 +56,28 @@ export const WITH_EMPTY = `docker image inspect ${EMPTY} >/dev/null 2>&1 || head
  * Shell functions of scripts that start and stop containers. One that serves has the restart policy `always`: an engine that
  * comes back after a crash counts the containers that it stops then as stopped by hand, and would not start them again
  * with `unless-stopped` (seen with 20.10). One that was stopped gets that policy back, and stays stopped. Where the policy
- * cannot be set, on a full disk, the container serves with the earlier one.
+ * cannot be set, on a full disk, the container serves with the earlier one. The engine refuses to set it in the moment
+ * between the end of a container's process and its restart, which those that crash again and again meet.
  */
-export const START_AND_STOP = `start() { docker start "$1" >/dev/null || return 1; docker update --restart always "$1" >/dev/null 2>&1 || :; }
-    stop() { docker update --restart unless-stopped "$@" >/dev/null && docker stop "$@" >/dev/null; }
+export const START_AND_STOP = `policy() {
+      for try in 1 2 3 4 5; do
+        said=$(docker update --restart "$@" 2>&1 >/dev/null) && return
+        case $said in *"no space left"*|*"quota exceeded"*) break ;; esac
+        sleep 1
+      done
+      echo "$said" >&2; return 1
+    }
+    start() { docker start "$1" >/dev/null || return 1; policy always "$1" 2>/dev/null || :; }
+    stop() { policy unless-stopped "$@" && docker stop "$@" >/dev/null; }
+`;
+
+/**
+ * A shell function of scripts that list things and then read them: it runs a command that reads, and takes it as no failure
+ * that some of them have been removed in between, by another command or the engine.
+ */
+export const THOSE_LEFT = `left() {
+      { said=$("$@" 2>&1 >&3); } 3>&1 && return
+      printf '%s\\n' "$said" | grep -iv -e 'no such object' -e 'no such image' -e 'no such container' >&2 && return 1
+      return 0
+    }
 `;

@@ -7,7 +7,7 @@ import { createGzip } from "node:zlib";
 import { docker } from "../../../deploy/docker.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
-import { type Context, namesOf, onServer } from "./context.ts";
+import { type Context, namesOf, onServer, THOSE_LEFT } from "./context.ts";
 import { dockerError } from "./docker-error.ts";
 import { nameIn, sizeIn, tarWithout } from "./tar-without.ts";
 
@@ -94,8 +94,8 @@ async function localImage(tools: DeployTools, ref: string): Promise<Image> {
 }
 
 async function serverImages(context: Context): Promise<Image[]> {
-  const script = `ids=$(docker image ls --quiet --no-trunc) || exit
-    [ -z "$ids" ] || docker image inspect --format "$1" $(echo "$ids" | sort -u)`;
+  const script = `${THOSE_LEFT}ids=$(docker image ls --quiet --no-trunc) || exit
+    [ -z "$ids" ] || left docker image inspect --format "$1" $(echo "$ids" | sort -u)`;
   const text = await onServer(context, "The images of the server could not be read", script, [FORMAT]);
   return text.split("\n").filter(Boolean).map(toImage);
 }

@@ -24,7 +24,8 @@ const SCRIPT = `${WITH_EMPTY}
     found=$(docker inspect --format "$4" "$1" 2>/dev/null) || continue
     set -- "$1" "$2" "$3" "$4" "$5" $found
     if [ "$5" = no ] && [ "$7" = "$boot" ] && [ "$(cut -d ' ' -f 22 "/proc/$8/stat" 2>/dev/null)" = "$9" ]; then
-      docker inspect --format "held {{index .Config.Labels \\"\${2%%=*}\\"}}" "$6"; exit 0
+      docker inspect --format "held {{index .Config.Labels \\"\${2%%=*}\\"}}" "$6" 2>/dev/null && exit 0
+      continue # It was released in between.
     fi
     docker rm --force "$6" >/dev/null 2>&1
   done

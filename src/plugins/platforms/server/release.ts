@@ -1,7 +1,7 @@
 import { storeOf, usesFolder } from "../../../deploy/job-store.ts";
 import type { Release } from "../../../deploy/platform.ts";
 import { change, type Releasing } from "./change.ts";
-import { checkInside } from "./check-inside.ts";
+import { checkInside, isHealthy } from "./check-inside.ts";
 import { type Container, hasServed, isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
 import { type Context, namesOf, onServer, RECORD, SERVICE, START_AND_STOP } from "./context.ts";
 import { imageIn } from "./image.ts";
@@ -49,6 +49,16 @@ export async function runRecord(at: Releasing, record: ServerRecord, address: st
 /** The release that a rollback went back to runs again, from its own record. */
 export function rollBackTo(at: Releasing, to: Release, address: string): Promise<Release> {
   return runRecord(at, parseRecord(String(to.data?.record)), address);
+}
+
+/** Stops what runs and is not healthy: the engine would restart it after each crash, and with the server. */
+export async function stopFailed(at: Releasing): Promise<boolean> {
+  const [failed] = (await listContainers(at)).filter(isRunning);
+  if (failed === undefined || (await isHealthy(at, failed))) return false;
+  await change(at, "container.stop", { names: [failed.name] }, () =>
+    onServer(at, "The container was not stopped", `${START_AND_STOP}stop "$1"`, [failed.id]),
+  );
+  return true;
 }
 
 /** Earlier releases whose containers, and so their images, are still on the server; the newest first. */

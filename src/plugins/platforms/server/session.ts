@@ -2,7 +2,7 @@ import { composeFile } from "../../../deploy/export/compose.ts";
 import type { DeployTarget, PlatformSession, ReleaseSpec } from "../../../deploy/platform.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
 import type { ProxyOptions, Releasing } from "./change.ts";
-import { checkInside, HEALTH_PATH } from "./check-inside.ts";
+import { HEALTH_PATH, isHealthy } from "./check-inside.ts";
 import { isRunning, listContainers, listServices, servingOf, toRelease } from "./containers.ts";
 import { namesOf, onServer } from "./context.ts";
 import { restoreData, sendBackup, sendOpenJobs } from "./data.ts";
@@ -14,7 +14,7 @@ import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { removeService } from "./prune.ts";
 import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } from "./record.ts";
-import { earlierReleases, rollBackTo, runRecord } from "./release.ts";
+import { earlierReleases, rollBackTo, runRecord, stopFailed } from "./release.ts";
 import { SECRETS_DIR, serverSecrets } from "./secrets.ts";
 import { setupServer } from "./setup.ts";
 import { openSsh } from "./ssh.ts";
@@ -89,6 +89,7 @@ export async function openSession(
     },
     rollback: async (to) => rollBackTo(at, to, await address()),
     history: async () => earlierReleases(context, await address()),
+    stopFailed: () => stopFailed(at),
     scaleToZero: async () => undefined,
     remove: () => removeService(at, flags.removeData === true),
     keepsFiles: flags.removeData !== true,
@@ -119,11 +120,7 @@ export async function openSession(
       const url = urlOf(found.record, await address());
       const reason = await unreachable(tools, url, url.startsWith("https:") ? proxy.patience : 0);
       if (reason === undefined) return undefined;
-      const isWell = await checkInside(context, found, 1).then(
-        () => true,
-        () => false,
-      );
-      return isWell ? `${url} cannot be reached from here (${reason})` : undefined;
+      return (await isHealthy(context, found)) ? `${url} cannot be reached from here (${reason})` : undefined;
     },
     close: () => ssh.close(),
   };
