@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { openParts } from "../../src/core/runs/open-parts.ts";
 import { stopJob } from "../../src/core/runs/operate/steer.ts";
-import { ActiveRuns } from "../../src/core/runs/queue/active-runs.ts";
 import { Starts } from "../../src/core/runs/queue/start.ts";
 import { agentOf } from "./_agent.ts";
 import { jobContext } from "./_jobs.ts";
@@ -12,12 +12,13 @@ test("a stop that is stored in the moment in which the run leaves its job to a n
     methods: { job_stop: { run: ({ job }) => void stopped.push(job.id) } },
   });
   const life = new Life(await emptyStore(), agent);
-  const runs = new ActiveRuns(life.parts);
-  const parts = { ...life.parts, runs };
+  const { parts } = openParts(life.parts);
   await new Starts(parts).start("worker", { job_context: jobContext(JOB), job_fields: {} });
   life.hooks.on("job:changed", ({ job }) => {
     if (job.status !== "cancelling") return;
-    runs.find(JOB)?.abandon({ to: "cancelled", reason: "interrupted", message: "It moves to a new process" });
+    parts.runs
+      .find(JOB)
+      ?.abandon({ to: "cancelled", reason: "interrupted", message: "It moves to a new process" });
   });
 
   await stopJob(parts, JOB, "someone");

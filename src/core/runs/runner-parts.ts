@@ -3,13 +3,28 @@ import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { Store } from "../store/store.ts";
+import type { HeldTries } from "./check/held-tries.ts";
+import type { Cluster } from "./cluster/cluster.ts";
 import type { LeaseTimes } from "./cluster/membership.ts";
+import type { Suspects } from "./cluster/suspects.ts";
+import type { Pauses } from "./operate/pauses.ts";
 import type { ActiveRuns, ActiveRunsParts } from "./queue/active-runs.ts";
 import type { Budgets } from "./queue/budgets.ts";
+import type { Scheduler } from "./queue/scheduler.ts";
+import type { Turns } from "./queue/turns.ts";
+import type { Waker } from "./queue/waker.ts";
 import type { ResolvedSchedule } from "./schedules/define-schedule.ts";
 
-export interface RunnerParts extends ActiveRunsParts {
+/** What the runner is made of; the rest it makes itself. */
+export interface RunnerParts extends Omit<ActiveRunsParts, "scheduler" | "cluster" | "queue" | "stop"> {
+  readonly store: Store;
   readonly audit: AuditLog;
+  readonly maxConcurrentJobs: number;
+  /** Whether nothing runs until the scheduler is resumed. @default false */
+  readonly isPaused?: boolean;
+  /** Milliseconds by which a test has advanced the clock. @default never */
+  readonly advancedBy?: (() => number) | undefined;
   /** When an instance counts as dead, and how often it looks; where several share the store. */
   readonly leaseTimes?: Partial<LeaseTimes> | undefined;
   readonly schedules: readonly ResolvedSchedule[];
@@ -24,7 +39,20 @@ export interface RunnerParts extends ActiveRunsParts {
 
 /** What every request to the runner is answered with. */
 export interface RequestParts extends RunnerParts {
+  readonly scheduler: Scheduler;
+  /** The instances of the store: this one, or this one among others. */
+  readonly cluster: Cluster;
+  /** The runs that this instance has. */
   readonly runs: ActiveRuns;
+  /** Begins runs, each when its turn comes. */
+  readonly turns: Turns;
+  /** Resumes suspended jobs. */
+  readonly waker: Waker;
+  /** Resumes jobs that may end the process. */
+  readonly suspects: Suspects;
+  /** Tries whether held jobs fit the code. */
+  readonly tries: HeldTries;
+  readonly pauses: Pauses;
 }
 
 /** Adds a line to the audit log with a change that somebody asked for. */
@@ -42,8 +70,8 @@ export const asJob = (id: string) => ({ kind: "job", id });
 export const asCase = (id: string) => ({ kind: "case", id });
 
 /** Refuses new work while the service closes, unless other instances can do it. */
-export function refuseWhenClosing({ runs }: RequestParts): void {
-  if (!runs.isClosed || runs.owner !== null) return;
+export function refuseWhenClosing({ cluster, scheduler }: RequestParts): void {
+  if (!scheduler.isClosed || cluster.owner !== null) return;
   throw new ServiceError("unavailable", "The service is closing", {
     detail: "Retry after it has restarted.",
     headers: { "Retry-After": "5" },
@@ -64,14 +92,14 @@ export function refusePulled({ id, pulled_from }: StoredJob): void {
 
 /** Refuses a job of an agent that would have to wait while too many do. */
 export async function refuseWhenFull(parts: RequestParts, slug: string): Promise<void> {
-  if (!parts.runs.scheduler.hasPlace({ jobId: "", agent: slug, workspace: "" })) await refuseMore(parts);
+  if (!parts.scheduler.hasPlace({ jobId: "", agent: slug, workspace: "" })) await refuseMore(parts);
 }
 
 /** Refuses a job that would have to wait while too many do. */
-export async function refuseMore({ runs, maxQueuedJobs }: RequestParts): Promise<void> {
-  const queued = await runs.countQueued();
+export async function refuseMore({ cluster, scheduler, maxQueuedJobs }: RequestParts): Promise<void> {
+  const queued = await cluster.countQueued();
   if (queued < maxQueuedJobs) return;
-  const seconds = runs.scheduler.retryAfter();
+  const seconds = scheduler.retryAfter();
   throw new ServiceError("rate_limited", `${queued} jobs are already queued`, {
     detail: `Try again in ${seconds} s.`,
     headers: { "Retry-After": String(seconds) },

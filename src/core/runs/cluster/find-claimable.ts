@@ -2,7 +2,7 @@ import type { StoredJob } from "../../models/job.ts";
 import { ACTIVE_JOBS, UNFINISHED } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import type { Condition } from "../../store/store.ts";
-import { toApplicant } from "../queue/active-runs.ts";
+import { toApplicant } from "../queue/scheduler.ts";
 import type { RequestParts } from "../runner-parts.ts";
 
 type Where = Readonly<Record<string, Condition | undefined>>;
@@ -18,7 +18,7 @@ interface Claimable {
  * are places, from each workspace in turn, oldest first; those that may have ended their instance come last.
  */
 export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<Claimable> {
-  const { agents, jobs, runs, store } = parts;
+  const { agents, cluster, jobs, runs, scheduler, store, suspects } = parts;
   const alive = new Set(living.map(({ id }) => id));
   const owners = await jobs.countBy("owner", { where: { status: UNFINISHED, owner: { gte: "" } } });
   const dead = Object.keys(owners).filter((id) => !alive.has(id));
@@ -29,26 +29,26 @@ export async function findClaimable(parts: RequestParts, living: readonly Instan
     where: { agent_name: hosted, wake_at: null, owner, status: "cancelling" },
     limit: 100,
   });
-  const isHere = ({ id }: StoredJob) => runs.isRunning(id) || runs.scheduler.position(id) !== undefined;
+  const isHere = ({ id }: StoredJob) => runs.isRunning(id) || scheduler.position(id) !== undefined;
   const isDue = (job: StoredJob) => {
-    if (isHere(job) || runs.isLaterSuspect(job) || !runs.mayRun(job)) return false;
+    if (isHere(job) || suspects.isLeft(job) || !cluster.mayRun(job)) return false;
     const applicant = toApplicant(job);
-    return job.owner ? runs.scheduler.hasRoom(applicant) : runs.scheduler.hasPlace(applicant);
+    return job.owner ? scheduler.hasRoom(applicant) : scheduler.hasPlace(applicant);
   };
   const open = { agent_name: hosted, ...ACTIVE_JOBS };
   const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);
-  if (dead.length > 0 && due.length < runs.scheduler.free)
+  if (dead.length > 0 && due.length < scheduler.free)
     due.push(...(await firstOfEach(parts, { ...open, owner: dead })).filter(isDue));
-  const found = [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, runs.scheduler.free)];
+  const found = [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, scheduler.free)];
   return { found, died: new Set(died) };
 }
 
 /** The oldest jobs of each workspace, in turn: those come first of whose workspace the fewest run here. */
-async function firstOfEach({ jobs, runs }: RequestParts, where: Where): Promise<StoredJob[]> {
-  const { free } = runs.scheduler;
+async function firstOfEach({ jobs, scheduler }: RequestParts, where: Where): Promise<StoredJob[]> {
+  const { free } = scheduler;
   if (free <= 0) return [];
   const workspaces = Object.keys(await jobs.countBy("workspace_id", { where }));
-  const running = (workspace: string) => runs.scheduler.runningOf(workspace);
+  const running = (workspace: string) => scheduler.runningOf(workspace);
   const inTurn = workspaces.toSorted((a, b) => running(a) - running(b)).slice(0, free);
   // Some may be of versions that others host.
   const query = { sort: "created_at", limit: 2 * free };

@@ -32,10 +32,6 @@ interface MembershipParts {
   readonly log: Logger;
   readonly times?: Partial<LeaseTimes> | undefined;
   readonly describe: () => Pick<Instance, "agents" | "running" | "places">;
-  /** It may count as dead by now: its runs must end. */
-  readonly onLost: () => void;
-  /** Called again and again while it is alive; not while the last call is under way. */
-  readonly onLook: () => Promise<void>;
 }
 
 /**
@@ -64,6 +60,10 @@ export class Membership {
   #timer: NodeJS.Timeout | undefined;
   #nextBeat = 0;
   #isOver = false;
+  /** Called when it may count as dead: its runs must end. */
+  onLost: () => void = () => {};
+  /** Called again and again while it is alive; not while the last call is under way. */
+  onLook: () => Promise<void> = async () => {};
 
   constructor(parts: MembershipParts) {
     this.#parts = parts;
@@ -109,8 +109,7 @@ export class Membership {
       return;
     }
     this.#isLooking = true;
-    this.#parts
-      .onLook()
+    this.onLook()
       .catch((error: unknown) => {
         if (!this.#isClosing) this.#parts.log.warn("jobs could not be searched for", { error });
       })
@@ -165,7 +164,7 @@ export class Membership {
     this.#parts.log.error("the instance could not renew its sign of life: its jobs are left to others");
     this.#former.push(this.#id);
     this.#id = randomUUID();
-    this.#parts.onLost();
+    this.onLost();
   }
 
   async #beat(): Promise<void> {

@@ -6,9 +6,9 @@ import { stopJob } from "../operate/steer.ts";
 import type { QuestionNotices } from "../questions/question-notices.ts";
 import { parentEndOf } from "../replay/children.ts";
 import { whyUnreadable } from "../replay/handler-context.ts";
-import type { RequestParts } from "../runner-parts.ts";
+import { claimJobs } from "./claim-jobs.ts";
+import { claimantOf, type SharedParts } from "./claimant.ts";
 import { isSteered } from "./count-crashes.ts";
-import { claimJobs, tryLater } from "./reconcile.ts";
 import { findOrphans } from "./suspended-to-end.ts";
 
 const OPEN = ["stopped", "in_progress", "awaiting"] as const;
@@ -21,7 +21,7 @@ const MOST = 100;
  * unfinished, and what failed at a living one.
  */
 export class Rounds {
-  readonly #parts: RequestParts;
+  readonly #parts: SharedParts;
   readonly #notices: QuestionNotices;
   readonly #pause: number;
   #next = 0;
@@ -33,7 +33,7 @@ export class Rounds {
   #idle = new Map<string, number>();
 
   /** There are so many milliseconds between two rounds. */
-  constructor(parts: RequestParts, pause: number, notices: QuestionNotices) {
+  constructor(parts: SharedParts, pause: number, notices: QuestionNotices) {
     this.#parts = parts;
     this.#notices = notices;
     this.#pause = pause;
@@ -68,34 +68,34 @@ export class Rounds {
 
   /** A job whose start or end could not be stored here has no run: this instance, or another one, claims it. */
   async #giveUpIdle(): Promise<void> {
-    const { jobs, runs, log } = this.#parts;
+    const { cluster, jobs, log, turns } = this.#parts;
     const { items } = await jobs.list({
-      where: { owner: runs.owner, status: RUNNING },
+      where: { owner: cluster.owner, status: RUNNING },
       limit: Number.POSITIVE_INFINITY,
     });
     const idle = new Map<string, number>();
     for (const { id, run_count } of items) {
-      if (runs.isHandled(id)) continue;
+      if (turns.isHandled(id)) continue;
       idle.set(id, run_count);
       if (this.#idle.get(id) !== run_count) continue;
       log.warn("a job of this instance had no run: it is claimed again", { job_id: id });
-      await runs.giveUp(id, run_count);
+      await cluster.release([{ jobId: id, epoch: run_count }]);
     }
     this.#idle = idle;
   }
 
   /** The code that is here may fit jobs that were held elsewhere. */
   async #tryHeld(): Promise<void> {
-    const { agents, jobs, runs } = this.#parts;
+    const { agents, cluster, jobs, tries } = this.#parts;
     const agent_name = agents.list().map(({ slug }) => slug);
     const where = { agent_name, status: "awaiting", stop_reason: "code_changed" satisfies HoldReason };
     const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
     const held = new Set(items.map(({ id }) => id));
     for (const id of this.#tried.keys()) if (!held.has(id)) this.#tried.delete(id);
     for (const job of items) {
-      if (!job.held || this.#tried.get(job.id) === job.held.at || !runs.mayRun(job)) continue;
+      if (!job.held || this.#tried.get(job.id) === job.held.at || !cluster.mayRun(job)) continue;
       this.#tried.set(job.id, job.held.at);
-      void tryLater(this.#parts, job);
+      void tries.try(job);
     }
   }
 
@@ -139,6 +139,7 @@ export class Rounds {
     const isNew = ({ id }: StoredJob) => !this.#marked.has(id);
     const found = (await jobs.list(query)).items.filter(isNew);
     for (const { id } of found) this.#marked.add(id);
-    await claimJobs(this.#parts, found);
+    const claimant = claimantOf(this.#parts, new Set());
+    await claimJobs({ ...this.#parts, claimant }, found);
   }
 }

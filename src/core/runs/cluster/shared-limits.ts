@@ -1,13 +1,16 @@
 import { hash } from "node:crypto";
 import type { AgentRegistry } from "../../agents/registry.ts";
 import { toMilliseconds } from "../../base/duration.ts";
+import type { Logger } from "../../base/log.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { Ledger, Unit } from "../../entities/ledger.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { SharedLimit } from "../../models/own-rows.ts";
-import type { Store } from "../../store/store.ts";
-import type { Scheduler } from "../queue/scheduler.ts";
+import { FencedError, type Store } from "../../store/store.ts";
+import type { Scheduler, SharedPart } from "../queue/scheduler.ts";
+import { whenWritable } from "../queue/when-writable.ts";
+import type { Limit, Limited, Limits, Refusal, RunLimits } from "./cluster.ts";
 
 /** Topic of hints: ids of limits of which a job has left something to others. */
 export const LIMIT = "limit";
@@ -16,40 +19,9 @@ export const LIMIT = "limit";
 const SWEEP = 3_600_000;
 const SWEPT = 100;
 
-/** What an agent limits for the jobs of all instances together. */
-export interface Limit {
-  /** Id of its row. */
-  readonly id: string;
-  readonly kind: "key" | "agent" | "rate";
-  /** The agent's slug. */
-  readonly agent: string;
-  readonly key?: string | undefined;
-  readonly most: number;
-  /** Whether a job has its part until it ends, also while it does not run. */
-  readonly isKept: boolean;
-  /** Milliseconds, of a rate. */
-  readonly period?: number | undefined;
-}
-
-/** The limits that a job falls under, and the time by the clock of the store, where a rate needs it. */
-export interface Limits {
-  readonly all: readonly Limit[];
-  readonly now: number;
-}
-
-/** A limit that lets no further job begin. */
-export interface Refusal {
-  readonly limit: Limit;
-  /** Of a rate: when its last jobs started, and the time then, by the clock of the store. */
-  readonly starts: readonly number[];
-  readonly now: number;
-}
-
 type Run = Pick<StoredJob, "id" | "run_count">;
-type Limited = Pick<StoredJob, "id" | "agent_name"> &
-  Partial<Pick<StoredJob, "concurrency_key" | "rate_key" | "run_count">>;
 
-interface SharedLimitsParts {
+export interface SharedLimitsParts {
   readonly agents: AgentRegistry;
   readonly jobs: Jobs;
   readonly ledger: Ledger;
@@ -57,6 +29,7 @@ interface SharedLimitsParts {
   readonly clock: () => Date;
   readonly advancedBy?: (() => number) | undefined;
   readonly scheduler: Scheduler;
+  readonly log: Logger;
 }
 
 /**
@@ -64,7 +37,7 @@ interface SharedLimitsParts {
  * written in the unit that begins one: two instances cannot both take the last part. What the scheduler knows of other
  * instances only keeps it from asking in vain.
  */
-export class SharedLimits {
+export class SharedLimits implements RunLimits {
   readonly #parts: SharedLimitsParts;
   /** When rows that are no longer needed were removed last, by the monotonic clock. */
   #sweptAt = Number.NEGATIVE_INFINITY;
@@ -77,14 +50,12 @@ export class SharedLimits {
     this.#parts = parts;
   }
 
-  /** What is counted for a job when it begins. */
   async of(job: Limited): Promise<Limits> {
     const all = this.#limitsOf(job);
     const isRated = all.some(({ kind }) => kind === "rate");
     return { all, now: isRated ? await this.#now() : 0 };
   }
 
-  /** Counts a run inside the unit that begins it; where a limit is reached, nothing is written, and the run must not begin. */
   async take(unit: Unit, { id, run_count }: Run, { all, now }: Limits): Promise<Refusal | undefined> {
     const next: SharedLimit[] = [];
     for (const limit of all) {
@@ -107,7 +78,6 @@ export class SharedLimits {
     return undefined;
   }
 
-  /** Other jobs have all of a limit: those here that fall under it wait. */
   refused({ limit, starts, now }: Refusal): void {
     const { scheduler, clock } = this.#parts;
     if (limit.kind === "rate") {
@@ -124,29 +94,47 @@ export class SharedLimits {
     void this.refresh([limit.id]).catch(() => {});
   }
 
-  /** Whether a job falls under a limit that counts it only while it runs. */
-  concerns(job: Limited): boolean {
-    return this.#runLimitsOf(job).length > 0;
+  /** Nothing of it is known here: each unit reads the rows. */
+  async recall(): Promise<void> {}
+
+  partOf(job: StoredJob): SharedPart | undefined {
+    const limits = this.#runLimitsOf(job);
+    if (limits.length === 0) return undefined;
+    const { scheduler } = this.#parts;
+    const patiently = <T>(work: () => Promise<T>) =>
+      whenWritable(work, (error) => {
+        if (scheduler.isClosed) throw error;
+      });
+    return {
+      rest: () => this.#inBackground(patiently(() => this.#giveBack(job, limits))),
+      // Where the job was taken away, its run finds out by itself.
+      retake: () =>
+        patiently(() => this.#retake(job, limits)).catch((error: unknown) => {
+          if (error instanceof FencedError || scheduler.isClosed) return undefined;
+          throw error;
+        }),
+    };
   }
 
-  /** Gives back what a job has only while it runs. */
-  async rest(job: Limited & Run): Promise<void> {
-    await this.#giveBack(job, this.#runLimitsOf(job));
+  ended(job: StoredJob): void {
+    const kept = this.#limitsOf(job).filter(({ isKept }) => isKept);
+    void this.#inBackground(this.#giveBack(job, kept));
   }
 
   /** Counts a run again that gave back what it has only while it runs; where it is refused, the result says that to the scheduler. */
-  async retake(job: Limited & Run): Promise<(() => void) | undefined> {
-    const all = this.#runLimitsOf(job);
+  async #retake(job: StoredJob, all: readonly Limit[]): Promise<(() => void) | undefined> {
     const refusal = await this.#parts.ledger.write((unit) => this.take(unit, job, { all, now: 0 }), {
       fence: { job: job.id, epoch: job.run_count },
     });
     return refusal && (() => this.refused(refusal));
   }
 
-  /** Gives back what a job has until it ends. */
-  async ended(job: Limited & Run): Promise<void> {
-    const kept = this.#limitsOf(job).filter(({ isKept }) => isKept);
-    await this.#giveBack(job, kept);
+  /** Where it fails, others find by themselves what it was to tell. */
+  async #inBackground(work: Promise<void>): Promise<void> {
+    const { scheduler, log } = this.#parts;
+    await work.catch((error: unknown) => {
+      if (!scheduler.isClosed) log.warn("a limit could not be given back yet", { error });
+    });
   }
 
   /** Reads again which limits let jobs begin; all that do not, or those of these. */

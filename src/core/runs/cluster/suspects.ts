@@ -3,7 +3,10 @@ import type { Hooks } from "../../entities/hooks.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
+import type { Scheduler } from "../queue/scheduler.ts";
 import type { TurnKind } from "../queue/turn-kind.ts";
+import type { Turns } from "../queue/turns.ts";
+import type { Cluster } from "./cluster.ts";
 
 /**
  * Milliseconds after which the next suspect is resumed in any case: after the first crash, and after further
@@ -27,11 +30,9 @@ export interface Suspect {
 interface SuspectsParts {
   readonly hooks: Hooks;
   readonly log: Logger;
-  isClosed(): boolean;
-  /** Queues a job; resolves once its turn has come, with whether it runs. */
-  begin(suspect: Suspect): Promise<boolean>;
-  /** Called when none is left. */
-  onIdle(): void;
+  readonly scheduler: Scheduler;
+  readonly cluster: Cluster;
+  readonly turns: Turns;
 }
 
 /**
@@ -45,6 +46,9 @@ export class Suspects {
   /** Run counts of jobs that are suspects, and are left to others or to a later search. */
   readonly #left = new Map<string, number>();
   #watched: { readonly jobId: string; readonly pass: () => void } | undefined;
+
+  /** Called when none is left. */
+  onIdle: () => void = () => {};
 
   constructor(parts: SuspectsParts) {
     this.#parts = parts;
@@ -71,11 +75,19 @@ export class Suspects {
     if (this.#watched?.jobId === jobId) this.#watched.pass();
   }
 
-  /** Resumes them, after `others` have started. */
+  /** Resumes them, after `others` have started: their steps are noted before they begin. */
   async resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
+    const { cluster, scheduler, turns } = this.#parts;
+    for (const { job, kind } of suspects) cluster.watched.watch(job.id, kind === "start");
+    await scheduler.whenResumed();
     if (suspects.length === 0) return;
+    const ids = suspects.map(({ job }) => job.id);
+    await turns.handling(ids, this.#resume(suspects, others));
+  }
+
+  async #resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
     this.#isBusy = true;
-    const { hooks, log, isClosed, begin, onIdle } = this.#parts;
+    const { hooks, log, scheduler, turns } = this.#parts;
     // They come in the order in which they were created.
     const inOrder = suspects.toSorted((a, b) => a.crashes - b.crashes);
     log.warn("jobs that were under way when the process crashed are resumed one at a time", {
@@ -93,19 +105,21 @@ export class Suspects {
     ];
     try {
       for (const suspect of inOrder) {
-        const { job, crashes } = suspect;
-        if (isClosed()) return;
+        const { job, kind, crashes, entries, before } = suspect;
+        if (scheduler.isClosed) return;
         const passed = new Promise<void>((pass) => {
           this.#watched = { jobId: job.id, pass };
         });
-        if (await begin(suspect)) await within(crashes > 1 ? LONG_PATIENCE : PATIENCE, passed);
+        await before?.();
+        if (await turns.queue(job, kind, entries))
+          await within(crashes > 1 ? LONG_PATIENCE : PATIENCE, passed);
       }
     } finally {
       this.#watched = undefined;
       for (const stop of stops) stop();
       this.#isBusy = false;
       this.#left.clear();
-      onIdle();
+      this.onIdle();
     }
   }
 }

@@ -113,7 +113,7 @@ async function again(
   actor?: Actor,
 ): Promise<StoredJob> {
   const by = actor && nameOf(actor);
-  const { agents, runs } = parts;
+  const { agents, turns } = parts;
   refuseWhenClosing(parts);
   const next = await changeWithRun(parts, jobId, async (unit, { job, record }) => {
     const { mark, patch, after } = plan(job);
@@ -146,6 +146,6 @@ async function again(
     return changeJob(unit, jobId, "retry", change, by);
   });
   // A job that was held resumes where it was, without being `stopped` in between.
-  void runs.queue(next, next.status === "stopped" ? "start" : "resume");
+  void turns.queue(next, next.status === "stopped" ? "start" : "resume");
   return next;
 }

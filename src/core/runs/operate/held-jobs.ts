@@ -16,11 +16,11 @@ type Cut = (readonly [first: number, last: number])[];
 /** Resumes a held job with the current code, without the recorded calls that it does not make. */
 export async function continueJob(parts: RequestParts, jobId: string, actor?: Actor): Promise<StoredJob> {
   refuseWhenClosing(parts);
-  const { jobs, runs } = parts;
+  const { jobs, tries, turns } = parts;
   const by = actor && nameOf(actor);
   const seen = await jobs.get(jobId);
   assertHeld(seen);
-  const { notMade, ...rehearsed } = await runs.rehearse(seen);
+  const { notMade, ...rehearsed } = await tries.rehearse(seen);
   const problem = whyUnknown(rehearsed);
   // Calls that it may still make would be forgotten, and made again.
   if (problem) {
@@ -38,7 +38,7 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
     await removeWaits(unit, jobId);
     return releaseJob(unit, jobId, { by: by ?? "api", cut });
   });
-  runs.queue(next, "resume");
+  turns.queue(next, "resume");
   return next;
 }
 
@@ -74,7 +74,7 @@ export async function moveJobTo(
   actor?: Actor,
 ): Promise<StoredJob> {
   refuseWhenClosing(parts);
-  const { jobs, runs, agents } = parts;
+  const { jobs, agents, tries, turns } = parts;
   const by = actor && nameOf(actor);
   const seen = await jobs.get(jobId);
   assertOpen(seen);
@@ -86,7 +86,7 @@ export async function moveJobTo(
       detail: here === "" ? "The agent is not registered." : `Available versions: ${here}.`,
     });
   }
-  const { end } = await runs.rehearse(seen, agent);
+  const { end } = await tries.rehearse(seen, agent);
   if (end !== undefined && end !== "unsure") throw doesNotFit(jobId, version, end);
   const moved: RunEnd = { to: "cancelled", reason: "overridden", message: `Moved to version ${version}` };
   const next = await takeFrom(parts, jobId, {
@@ -103,7 +103,7 @@ export async function moveJobTo(
       return { value, take: true };
     },
   });
-  if (!isIn(next, "parked")) runs.queue(next, next.status === "stopped" ? "start" : "resume");
+  if (!isIn(next, "parked")) turns.queue(next, next.status === "stopped" ? "start" : "resume");
   return next;
 }
 

@@ -9,7 +9,6 @@ import { type EntityStatus, isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn } from "../../models/job-state.ts";
 import { JOB_OVERRIDES } from "../../models/overrides.ts";
-import { endCancelled } from "../cluster/reconcile.ts";
 import { whileAsked } from "../questions/awake.ts";
 import { whenWritable } from "../queue/when-writable.ts";
 import type { StopOrder } from "../replay/child-handle.ts";
@@ -18,6 +17,7 @@ import type { Run } from "../replay/run.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import { cancellingEndOf, STOPPED, toCancelling } from "../replay/stopping.ts";
 import { asCase, asJob, note, type RequestParts, refusePulled } from "../runner-parts.ts";
+import { endCancelled } from "./end-cancelled.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
@@ -34,18 +34,18 @@ export async function stopJob(
   actor?: Actor,
   { end = STOPPED, write, record }: StopOptions = {},
 ): Promise<StoredJob> {
-  const { agents, runs } = parts;
+  const { agents, scheduler } = parts;
   const store = async (unit: Unit, found: FoundJob): Promise<Stopping> => {
     const stopping = await storeStop(parts, unit, found, { end, actor });
     await record?.(unit);
     return stopping;
   };
   const { job, run, isSuspended } = await changeWithRun(parts, jobId, store, { write });
-  runs.scheduler.callOff(jobId);
+  scheduler.callOff(jobId);
   run?.end(end, () => callJobStop(parts, job, agents.of(job)));
   // The run may have left its job, to resume in a new process, in the moment in which the stop was stored.
   const isLeft =
-    run?.isOver === true && !runs.isClosed && (await parts.jobs.find(jobId))?.status === "cancelling";
+    run?.isOver === true && !scheduler.isClosed && (await parts.jobs.find(jobId))?.status === "cancelling";
   if (isSuspended || isLeft) void endCancelled(parts, job, agents.of(job));
   return job;
 }
@@ -67,14 +67,19 @@ async function storeStop(
   await note(parts, unit, actor, { action: "job.stop", target: asJob(job.id), before: job.status });
   // The instance that owns it ends it, or the one that claims it.
   const isSuspended = !run && isIn(job, "suspended");
-  const isIdle = !run && !isSuspended && !parts.runs.isElsewhere(job);
+  const isIdle = !run && !isSuspended && !parts.cluster.isElsewhere(job);
   if (isIdle) return { job: await cancelWithCases(unit, job, { end, total_cost: spent, by }) };
   const events = TO_CANCELLING[job.status as keyof typeof TO_CANCELLING];
   return { job: await moveJob(unit, job.id, events, toCancelling(end), by), run, isSuspended };
 }
 
 /** Stops a child because the handler of its parent does, unless it is gone or has ended. */
-async function stopChild(parts: RequestParts, parent: string, id: string, order: StopOrder): Promise<void> {
+export async function stopChild(
+  parts: RequestParts,
+  parent: string,
+  id: string,
+  order: StopOrder,
+): Promise<void> {
   const child = await parts.jobs.find(id);
   // A fork knows the children of the other job, which needs them.
   if (child && child.parent?.job_id !== parent)
@@ -99,19 +104,18 @@ export async function stopChildren(parts: RequestParts, jobId: string, end: RunE
       () => stopJob(parts, id, undefined, { end }),
       (error) => {
         // They are stopped at the next start.
-        if (parts.runs.isClosed) throw error;
+        if (parts.scheduler.isClosed) throw error;
       },
     );
   }
 }
 
-/** From now on, stops children whose parent asks for it, and those of each job that does not complete. */
+/** From now on, stops the children of each job that does not complete. */
 export function stopWithParents(parts: RequestParts): void {
-  const { hooks, runs, log } = parts;
-  runs.stopChild = (parent, id, order) => stopChild(parts, parent, id, order);
+  const { hooks, scheduler, log } = parts;
   const stopAfter = (id: string, status?: string): void => {
     stopChildren(parts, id, endOfParent(id, status)).catch((error: unknown) => {
-      if (!runs.isClosed) log.error("children of a job could not be stopped", { job_id: id, error });
+      if (!scheduler.isClosed) log.error("children of a job could not be stopped", { job_id: id, error });
     });
   };
   hooks.on("job:finished", ({ job: { id, status } }) => {
@@ -129,7 +133,7 @@ export async function overrideStatus(
   status: EntityStatus,
   actor: Actor,
 ): Promise<StoredJob> {
-  const { agents, runs } = parts;
+  const { agents, cluster, scheduler, turns } = parts;
   const message = `The job was set to ${status} by an operator`;
   const end: RunEnd = { to: status === "failed" ? "failed" : "cancelled", reason: "overridden", message };
   const { job, effect, run, isElsewhere } = await takeFrom(parts, jobId, {
@@ -142,21 +146,21 @@ export async function overrideStatus(
       const effect = JOB_OVERRIDES[change.before][status];
       const job = await storeOverride(unit, found.job, {
         ...{ status, by: nameOf(actor), effect, message, record, total_cost: spent },
-        isRunning: run !== undefined || runs.isElsewhere(found.job),
+        isRunning: run !== undefined || cluster.isElsewhere(found.job),
       });
-      const isElsewhere = runs.isElsewhere(found.job);
+      const isElsewhere = cluster.isElsewhere(found.job);
       return { value: { job, effect, run, isElsewhere }, take: LEAVES_RUN.has(effect) };
     },
   });
   if (effect === "is stopped") {
     const agent = agents.of(job);
-    runs.scheduler.callOff(jobId);
+    scheduler.callOff(jobId);
     if (run) run.end(STOPPED, () => callJobStop(parts, job, agent));
     else if (!isElsewhere) void endCancelled(parts, job, agent);
   }
-  const isIdle = !run && !isElsewhere && runs.scheduler.position(jobId) === undefined;
+  const isIdle = !run && !isElsewhere && scheduler.position(jobId) === undefined;
   if (effect === "is resumed" || effect === "is retried" || (effect === "continues" && isIdle)) {
-    void runs.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
+    void turns.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
   }
   return job;
 }
@@ -217,7 +221,7 @@ export async function takeFrom<T>(
   try {
     const { value, take } = await changeWithRun(parts, jobId, work, order);
     if (take) {
-      parts.runs.scheduler.callOff(jobId);
+      parts.scheduler.callOff(jobId);
       fenced?.lift(order.end);
     }
     return value;

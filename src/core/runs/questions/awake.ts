@@ -10,16 +10,16 @@ const PATIENCE = 5000;
  * is paused or closes, or the code is another, is treated as one without a run.
  */
 export async function whileAsked<T>(
-  { runs, jobs, agents }: RequestParts,
+  { runs, jobs, agents, scheduler, waker }: RequestParts,
   { jobId, caseId }: { readonly jobId: string; readonly caseId: string },
   work: () => Promise<T>,
 ): Promise<T> {
   const release = runs.keepInMemory(jobId);
   try {
     const job = runs.find(jobId) ? undefined : await jobs.find(jobId);
-    if (job?.suspended && agents.of(job) && !runs.scheduler.isPaused && !runs.isClosed) {
+    if (job?.suspended && agents.of(job) && !scheduler.isPaused && !scheduler.isClosed) {
       const isIn = performance.now() + PATIENCE;
-      await Promise.race([runs.wake(jobId), delay(PATIENCE, undefined, { ref: false })]);
+      await Promise.race([waker.wakeJob(jobId), delay(PATIENCE, undefined, { ref: false })]);
       for (let pause = 1; performance.now() < isIn; pause = Math.min(pause * 2, 50)) {
         const run = runs.find(jobId);
         if (!run || run.isOver || run.onlyWaits || run.questions.fieldsOf(caseId)) break;

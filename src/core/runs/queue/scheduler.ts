@@ -1,5 +1,6 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import type { StartTimer } from "../../base/timer.ts";
+import type { StoredJob } from "../../models/job.ts";
 import type { QueuePosition } from "../runner.ts";
 import { type Rate, StartRates } from "./start-rates.ts";
 import { type Gate, type Waiting, WaitingLine } from "./waiting-line.ts";
@@ -18,6 +19,25 @@ export interface Applicant {
   readonly isFirst?: boolean;
   /** Whether it was let in here, and other jobs had its concurrency key. */
   readonly isRefused?: boolean;
+}
+
+/** Who a job is to the scheduler. */
+export function toApplicant({
+  id,
+  agent_name,
+  job_context,
+  concurrency_key,
+  rate_key,
+  run_count,
+}: Pick<StoredJob, "id" | "agent_name" | "job_context"> & Partial<StoredJob>): Applicant {
+  return {
+    jobId: id,
+    agent: agent_name,
+    workspace: job_context.workspace_id,
+    key: concurrency_key,
+    rateKey: rate_key,
+    isFirst: !run_count,
+  };
 }
 
 /** How many jobs of one concurrency key run at the same time. */
@@ -77,7 +97,8 @@ export class Scheduler {
   readonly #placesOf: (agent: string) => number;
   readonly #keyLimitOf: (agent: string) => KeyLimit | undefined;
   readonly #rates: StartRates;
-  readonly #watch: PlaceWatch | undefined;
+  /** Is notified from when it is set. */
+  watch: PlaceWatch | undefined;
   readonly #isShared: boolean;
   /** Agents of which as many jobs run as may, at all instances together. */
   readonly #blocked = new Set<string>();
@@ -109,7 +130,6 @@ export class Scheduler {
     rateOf?: (agent: string) => Rate | undefined;
     clock?: () => Date;
     startTimer: StartTimer;
-    watch?: PlaceWatch;
     isPaused?: boolean;
     /** Whether limits hold for several instances: what jobs keep of them is not known here. @default false */
     isShared?: boolean;
@@ -118,7 +138,6 @@ export class Scheduler {
     this.#placesOf = options.placesOf;
     this.#keyLimitOf = options.keyLimitOf ?? (() => undefined);
     this.#rates = new StartRates(options);
-    this.#watch = options.watch;
     this.#isShared = options.isShared ?? false;
     this.#isPaused = options.isPaused ?? false;
     this.#resumed = new Promise((resolve) => {
@@ -308,7 +327,7 @@ export class Scheduler {
 
   /** @internal */
   release(applicant: Applicant, seconds: number): void {
-    this.#watch?.rested(applicant);
+    this.watch?.rested(applicant);
     this.#turnTime += (seconds - this.#turnTime) / 8;
     this.#running--;
     this.#perAgent.set(applicant.agent, this.#perAgent.get(applicant.agent)! - 1);
@@ -372,7 +391,7 @@ export class Scheduler {
   #occupy(applicant: Applicant, rate: string | undefined): void {
     const { agent, workspace } = applicant;
     if (rate !== undefined) this.#rates.started(rate);
-    this.#watch?.began(applicant);
+    this.watch?.began(applicant);
     this.#running++;
     this.#perAgent.set(agent, (this.#perAgent.get(agent) ?? 0) + 1);
     const share = this.#shareOf(workspace);

@@ -6,13 +6,12 @@ import { jobOfKey } from "../../entities/idempotency-keys.ts";
 import { createJob, type NewJob, sameRequest } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
-import type { Refusal } from "../cluster/shared-limits.ts";
+import type { Refusal } from "../cluster/cluster.ts";
 import { forkJob } from "../fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "../replay/handler-context.ts";
 import type { ForkRequest, StartRequest } from "../runner.ts";
 import { type RequestParts, refuseMore, refuseWhenClosing } from "../runner-parts.ts";
-import { toApplicant } from "./active-runs.ts";
-import type { Place } from "./scheduler.ts";
+import { type Place, toApplicant } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
 /** Of a job that the service itself starts. */
@@ -41,7 +40,7 @@ export class Starts {
   async fork(jobId: string, given: ForkRequest, actor?: Actor): Promise<StoredJob> {
     const request = { ...given, job_id: given.job_id ?? randomUUID() };
     const { job, created } = await forkJob(this.#parts, jobId, request, actor);
-    if (created) void this.#parts.runs.queue(job, "start");
+    if (created) void this.#parts.turns.queue(job, "start");
     return job;
   }
 
@@ -69,8 +68,7 @@ export class Starts {
       refuseUndeclared(agent, sent);
       checkRequired(agent, values);
       if (agent.definition.budget?.refuse) await this.#parts.budgets?.refuse(agent.slug);
-      const { scheduler } = this.#parts.runs;
-      place = scheduler.tryTake(toApplicant(input));
+      place = this.#parts.scheduler.tryTake(toApplicant(input));
       if (!place) await refuseMore(this.#parts);
     } catch (refusal) {
       // A repeated request is answered also where a new one is refused.
@@ -83,7 +81,7 @@ export class Starts {
         this.#startIn(place, agent, { input, values, request, also }),
       );
     const { job, created } = await ledger.write((unit) => storeJob(unit, { input, request, also }));
-    if (created) void this.#parts.runs.queue(job, "start");
+    if (created) void this.#parts.turns.queue(job, "start");
     return job;
   }
 
@@ -93,30 +91,30 @@ export class Starts {
     agent: HostedAgent,
     { values, ...asked }: Asked & { values: Record<string, string> },
   ): Promise<StoredJob> {
-    const { runs, ledger } = this.#parts;
+    const { cluster, turns } = this.#parts;
     const { input } = asked;
     try {
-      const limits = await runs.limits?.of(input);
-      const { job, created, refusal, begins } = await ledger.write(async (unit) => {
-        let refusal: Refusal | undefined;
-        const begins = runs.mayBegin;
-        const stored = await storeJob(unit, asked, async () => {
-          if (!begins) return {};
-          const isLimited = limits !== undefined && limits.all.length > 0;
-          // One that already exists counts already.
-          if (isLimited && (await unit.tx.get("Job", input.id))) return {};
-          refusal = isLimited
-            ? await runs.limits!.take(unit, { id: input.id, run_count: 1 }, limits)
-            : undefined;
-          return refusal ? {} : { begin: true, owner: runs.owner };
-        });
-        return { ...stored, refusal, begins };
-      });
-      if (created && (refusal || !begins)) {
-        place.withdraw(refusal && (() => runs.limits!.refused(refusal)));
-        void runs.queue(job, "start");
-      } else if (created) runs.launch(job, agent, place, { values });
-      else place.withdraw();
+      const { job, created, begun } = await turns.begin(
+        place,
+        input,
+        async (unit, allow) => {
+          let refusal: Refusal | undefined;
+          const isBegun = async () => {
+            if (!cluster.mayBegin) return false;
+            // One that already exists counts already.
+            if (allow && (await unit.tx.get("Job", input.id))) return false;
+            refusal = await allow?.(1);
+            return refusal === undefined;
+          };
+          const stored = await storeJob(unit, asked, async () =>
+            (await isBegun()) ? { begin: true, owner: cluster.owner } : {},
+          );
+          const begun = stored.created && stored.job.run_count > 0 ? stored.job : undefined;
+          return { ...stored, refusal, begun };
+        },
+        () => ({ agent, values }),
+      );
+      if (created && !begun) void turns.queue(job, "start");
       return job;
     } catch (error) {
       place.release();

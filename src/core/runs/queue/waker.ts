@@ -71,6 +71,12 @@ export class Waker {
     return woken;
   }
 
+  /** Resumes a job now, if it is suspended. */
+  async wakeJob(jobId: string): Promise<void> {
+    const job = await this.#parts.jobs.find(jobId);
+    if (job?.suspended) await this.wake(job);
+  }
+
   /** Resumes all jobs that are due, and sets the timer for the next one. */
   look(): void {
     if (this.#isLooking) {

@@ -112,12 +112,12 @@ export function stoppedByParent(id: string): RunEnd {
 
 export interface ParentEndParts extends Pick<ChildrenParts, "jobs" | "agents"> {
   /** `owner` is null where only this process has the store. */
-  readonly runs: { readonly owner: string | null };
+  readonly cluster: { readonly owner: string | null };
 }
 
 /** Why a child does not resume: its parent ended without completing, and then the process; or it is started over. */
 export async function parentEndOf(
-  { jobs, agents, runs }: ParentEndParts,
+  { jobs, agents, cluster }: ParentEndParts,
   { parent }: StoredJob,
 ): Promise<RunEnd | undefined> {
   if (!parent || parent.detached) return undefined;
@@ -126,7 +126,7 @@ export async function parentEndOf(
   if (!above || isTerminal(above.status)) return endOfParent(parent.job_id, above?.status);
   const isInterrupted = isIn(above, "running", "waiting", "suspended");
   // An owner stops them itself. Where only this process has the store, an owner is of the store from which the job was moved.
-  const isOwned = runs.owner !== null && Boolean(above.owner);
+  const isOwned = cluster.owner !== null && Boolean(above.owner);
   const isStartedOver =
     isInterrupted && !isOwned && agents.of(above)?.definition.onInterruption === "restart";
   return isStartedOver ? endOfParent(parent.job_id, "restarted") : undefined;

@@ -103,7 +103,7 @@ export class ActiveSchedule {
   }
 
   #mayDecide(): boolean {
-    return this.#isOpen && !this.#parts.runs.scheduler.isPaused;
+    return this.#isOpen && !this.#parts.scheduler.isPaused;
   }
 
   async #work(): Promise<void> {
@@ -218,8 +218,8 @@ export class ActiveSchedule {
 
   /** Tells why a job does not start, and resolves with the milliseconds until the next attempt: no time is lost. */
   #tryLater(error: unknown): number | undefined {
-    const { log, runs } = this.#parts;
-    if (!this.#isOpen || runs.isClosed) return undefined;
+    const { log, scheduler } = this.#parts;
+    if (!this.#isOpen || scheduler.isClosed) return undefined;
     const detail = isServiceError(error) && error.detail ? `. ${error.detail}` : "";
     const problem = `${messageOf(error)}${detail}`;
     if (problem !== this.#problem)

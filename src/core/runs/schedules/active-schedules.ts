@@ -31,7 +31,7 @@ export class ActiveSchedules implements Schedules {
   }
 
   async start(): Promise<void> {
-    const { log, runs } = this.#parts;
+    const { log, scheduler } = this.#parts;
     try {
       await this.#begin();
     } catch (error) {
@@ -45,7 +45,7 @@ export class ActiveSchedules implements Schedules {
         if (!this.#isClosed) log.error("the schedules could not start", { error: problem });
       });
     }
-    void runs.scheduler.whenResumed().then(() => this.#wake());
+    void scheduler.whenResumed().then(() => this.#wake());
   }
 
   async list(): Promise<Schedule[]> {

@@ -9,97 +9,93 @@ import {
   moveJob,
   releaseJob,
   removeCasesOf,
-  takeJob,
 } from "../../entities/jobs.ts";
 import { isRefusal, type Unit } from "../../entities/ledger.ts";
 import { removeWaits } from "../../entities/received-events.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
-import { holdOf, isIn, stateOf, UNFINISHED } from "../../models/job-state.ts";
+import { holdOf, isIn, stateOf } from "../../models/job-state.ts";
 import type { DamagedJob } from "../../models/own-rows.ts";
-import type { RunEntry } from "../../models/run-entry.ts";
+import type { MarkEntry, RunEntry } from "../../models/run-entry.ts";
 import { laterOf } from "../../store/timestamp.ts";
-import { callJobStop } from "../operate/method-calls.ts";
+import { endCancelled } from "../operate/end-cancelled.ts";
 import type { TurnKind } from "../queue/turn-kind.ts";
 import { isStorageError, whenWritable } from "../queue/when-writable.ts";
 import { parentEndOf } from "../replay/children.ts";
 import { whyUnreadable } from "../replay/handler-context.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import { RunRecord } from "../replay/run-record.ts";
-import { cancellingEndOf, toCancelling } from "../replay/stopping.ts";
+import { toCancelling } from "../replay/stopping.ts";
 import type { RequestParts } from "../runner-parts.ts";
 import { MOST_CRASHES } from "./count-crashes.ts";
-import { type Crash, readCrash } from "./read-crash.ts";
-import { type Loss, readLoss } from "./read-loss.ts";
+import type { Crash } from "./read-crash.ts";
+import type { Loss } from "./read-loss.ts";
 import type { Suspect } from "./suspects.ts";
-import { findSuspendedToEnd } from "./suspended-to-end.ts";
 
-interface ReconcileParts extends RequestParts {
-  /** When the process before this one was last seen alive, ISO 8601. */
+/** How jobs are resumed whose owners are gone: at the start of the only instance of a store, or by one of several. */
+export interface Claimant {
+  /** When the owner of the jobs was last seen alive, ISO 8601, where that is known. */
   readonly aliveUntil?: string | undefined;
-  /** Where several instances share the store. */
-  readonly claiming?: Claiming | undefined;
+  /** What the end of its owner was to a job; `last` is the end of its log. */
+  lossOf(job: StoredJob, last: RunEntry | undefined): Promise<Loss>;
+  /** What the mark of an interruption says of it besides. */
+  markOf(job: StoredJob, loss: Loss): Pick<MarkEntry, "run" | "watched">;
+  /** Of jobs that were under way, those that this instance does not resume now. */
+  later(suspects: readonly Suspect[]): readonly Suspect[];
+  /** Makes this instance the owner of a job inside a unit, or nobody where it is left. */
+  own(unit: Unit, job: StoredJob, isLeft: boolean): Promise<void>;
+  /** Called before a job is started over. */
+  beforeRestart(jobId: string): Promise<void>;
+  /** Of jobs that somebody has changed meanwhile, those to plan again. */
+  again(changed: readonly StoredJob[]): readonly StoredJob[];
 }
 
-/** What an instance knows that claims jobs. */
-export interface Claiming {
-  /** Instances that have ended without giving their jobs up. */
-  readonly died: ReadonlySet<string>;
-  /** Called before a job is started over: its children may run at other instances. */
-  readonly onRestart: (jobId: string) => Promise<void>;
+interface ClaimParts extends RequestParts {
+  readonly claimant: Claimant;
 }
 
 /** Jobs in one transaction, so that a start with many of them needs few. */
-const BATCH = 200;
+export const BATCH = 200;
+
+/** Claims jobs without a living owner, and continues each as its agent declares. */
+export async function claimJobs(parts: ClaimParts, found: readonly StoredJob[]): Promise<void> {
+  const round = roundOf(found);
+  while (round.left.length > 0) await takeUp(parts, round);
+  resumeSuspects(parts, round);
+}
 
 /**
- * Finds the jobs that the end of the last process left unfinished, and continues each as its agent declares. Where
- * several instances share the store, `claimJobs` does that instead.
- * If the store cannot write, it still resolves: the service responds, and resumes the jobs later.
+ * The same at the start of a service. If the store cannot write, it still resolves: the service responds, and resumes the
+ * jobs later.
  */
-export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
-  const { jobs, log } = parts;
-  const left: StoredJob[] = [];
-  for (let skip = 0; ; skip += BATCH) {
-    // Those that are suspended sleep on: nothing of them was interrupted.
-    const where = { status: UNFINISHED, wake_at: null };
-    const page = await jobs.list({ where, sort: "created_at", limit: BATCH, skip });
-    left.push(...page.items);
-    if (left.length >= page.total || page.items.length === 0) break;
-  }
-  left.push(...(await findSuspendedToEnd(parts)));
-  settleEnded(parts, left);
-  if (left.length === 0 && (await jobs.damaged()).length === 0) return;
-  log.info("resuming unfinished jobs", { jobs: left.length });
-  const round: Round = { left, others: [], suspects: [] };
-  const queueSuspects = () => parts.runs.queueSuspects(round.suspects, Promise.all(round.others));
+export async function claimAtStart(parts: ClaimParts, found: readonly StoredJob[]): Promise<void> {
+  const { log, scheduler } = parts;
+  const round = roundOf(found);
   try {
     do await takeUp(parts, round);
-    while (left.length > 0);
+    while (round.left.length > 0);
   } catch (error) {
     if (!isStorageError(error)) throw error;
     log.error("the store cannot write: unfinished jobs are resumed once it can", {
-      jobs: left.length,
+      jobs: round.left.length,
       error: error.message,
     });
     void takeUpLater(parts, round)
-      .then(queueSuspects)
+      .then(() => resumeSuspects(parts, round))
       .catch((problem: unknown) => {
-        if (!parts.runs.isClosed) log.error("unfinished jobs could not be resumed", { error: problem });
+        if (!scheduler.isClosed) log.error("unfinished jobs could not be resumed", { error: problem });
       });
     return;
   }
-  void queueSuspects();
+  resumeSuspects(parts, round);
 }
 
-/** Claims jobs that no living instance owns, and continues each as its agent declares. */
-export async function claimJobs(parts: ReconcileParts, found: readonly StoredJob[]): Promise<void> {
-  const round: Round = { left: [...found], others: [], suspects: [] };
-  while (round.left.length > 0) await takeUp(parts, round);
-  void parts.runs.queueSuspects(round.suspects, Promise.all(round.others));
+/** Those that were under way come after the others. */
+function resumeSuspects({ suspects }: ClaimParts, round: Round): void {
+  void suspects.resume(round.suspects, Promise.all(round.others));
 }
 
-/** The jobs of a start. */
+/** Jobs that are claimed together. */
 interface Round {
   readonly left: StoredJob[];
   /** Settle once the resumed ones have got a slot. */
@@ -107,15 +103,12 @@ interface Round {
   readonly suspects: Suspect[];
 }
 
-/** Nothing follows from a crash for a job that has ended, or was never stored. */
-function settleEnded({ underWay }: ReconcileParts, left: readonly StoredJob[]): void {
-  if (!underWay) return;
-  const unfinished = new Set(left.map(({ id }) => id));
-  for (const id of [...underWay.leftovers().keys()]) if (!unfinished.has(id)) underWay.settle(id);
+function roundOf(found: readonly StoredJob[]): Round {
+  return { left: [...found], others: [], suspects: [] };
 }
 
 /** Resumes the first of some jobs, and removes them from the list. */
-async function takeUp(parts: ReconcileParts, round: Round, most = BATCH): Promise<void> {
+async function takeUp(parts: ClaimParts, round: Round, most = BATCH): Promise<void> {
   try {
     await takeUpTogether(parts, round, most);
   } catch (error) {
@@ -129,7 +122,7 @@ async function takeUp(parts: ReconcileParts, round: Round, most = BATCH): Promis
 }
 
 async function takeUpTogether(
-  parts: ReconcileParts,
+  parts: ClaimParts,
   { left, others, suspects }: Round,
   most: number,
 ): Promise<void> {
@@ -141,7 +134,8 @@ async function takeUpTogether(
       return damage && job.status !== "cancelling" ? endDamaged(parts, job, damage) : plan(parts, job);
     }),
   );
-  const later = parts.claiming ? parts.runs.laterSuspects(batch.flatMap(({ suspect }) => suspect ?? [])) : [];
+  const { claimant } = parts;
+  const later = claimant.later(batch.flatMap(({ suspect }) => suspect ?? []));
   const { own, changed } = await parts.ledger.write(async (unit) => {
     const own: Plan[] = [];
     const changed: StoredJob[] = [];
@@ -155,8 +149,7 @@ async function takeUpTogether(
         if (current && !isTerminal(current.status)) changed.push(current);
         continue;
       }
-      if (parts.runs.owner !== null && job.status !== "stopped")
-        await takeJob(unit, job.id, { owner: one.isLeft ? null : parts.runs.owner });
+      await claimant.own(unit, job, one.isLeft === true);
       await one.store?.(unit);
       own.push(one);
     }
@@ -171,8 +164,7 @@ async function takeUpTogether(
   const open = new Set(changed.map(({ id }) => id));
   for (const { id } of due) if (!open.has(id)) parts.underWay?.settle(id);
   left.splice(0, most);
-  // Where several instances share the store, the next search finds them.
-  if (parts.runs.owner === null) left.push(...changed.filter(({ id }) => !parts.runs.isRunning(id)));
+  left.push(...claimant.again(changed));
   for (const { proceed, suspect } of own) {
     const turn = proceed?.();
     if (turn) others.push(turn);
@@ -191,8 +183,8 @@ function isUnchanged(planned: StoredJob, current: StoredJob | undefined): boolea
   );
 }
 
-async function takeUpLater(parts: ReconcileParts, round: Round): Promise<void> {
-  const { jobs, runs } = parts;
+async function takeUpLater(parts: ClaimParts, round: Round): Promise<void> {
+  const { jobs, scheduler } = parts;
   const { left } = round;
   while (left.length > 0) {
     await whenWritable(
@@ -206,7 +198,7 @@ async function takeUpLater(parts: ReconcileParts, round: Round): Promise<void> {
         left.splice(0, now.length);
       },
       (error) => {
-        if (runs.isClosed) throw error;
+        if (scheduler.isClosed) throw error;
       },
     );
   }
@@ -223,8 +215,8 @@ interface Plan {
   readonly suspect?: Suspect;
 }
 
-async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
-  const { agents, runs } = parts;
+async function plan(parts: ClaimParts, job: StoredJob): Promise<Plan> {
+  const { agents, claimant, cluster, tries, turns } = parts;
   const agent = agents.of(job);
   if (job.status === "cancelling") return { proceed: () => endCancelled(parts, job, agent) };
   const end = await parentEndOf(parts, job);
@@ -234,35 +226,34 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   if (reason === "crash_loop" || state === "pulled" || state === "parked") return {};
   if (state === "queued" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
-  if (state === "queued") return { proceed: () => runs.queue(job, "start") };
+  if (state === "queued") return { proceed: () => turns.queue(job, "start") };
   if (reason === "unreadable_parameters") return resumeIfReadable(parts, job, agent);
-  if (reason) return { proceed: () => tryLater(parts, job) };
+  if (reason) return { proceed: () => tries.try(job) };
 
   const policy = agent.definition.onInterruption ?? "resume";
   const message = "The process ended while the job was in progress";
   const last = await lastEntry(parts, job);
-  const since = downSince(last, parts.aliveUntil);
-  const loss = await findLoss(parts, job, last);
+  const since = downSince(last, claimant.aliveUntil);
+  const loss = await claimant.lossOf(job, last);
   const { crash } = loss;
   const interrupted = (unit: Unit) =>
     unit.record(job.id, {
       ...{ type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) },
       ...(crash && !loss.isKnown && { doing: crash.doing }),
-      ...((crash || parts.claiming) && { run: job.run_count }),
-      ...(parts.claiming && loss.isWatched && { watched: true }),
+      ...claimant.markOf(job, loss),
     });
   if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
   if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, tell: interrupted });
   const goOn = (kind: TurnKind): Plan => {
     const before = async () => {
-      if (kind === "start") await parts.claiming?.onRestart(job.id);
+      if (kind === "start") await claimant.beforeRestart(job.id);
     };
     if (crash) return { suspect: { job, kind, crashes: crash.count, entries: crash.entries, before } };
     return {
       proceed: async () => {
-        if (loss.isWatched) runs.watch(job.id, kind);
+        if (loss.isWatched) cluster.watched.watch(job.id, kind === "start");
         await before();
-        return runs.queue(job, kind);
+        return turns.queue(job, kind);
       },
     };
   };
@@ -285,7 +276,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
 }
 
 function stopOrphan(
-  parts: ReconcileParts,
+  parts: ClaimParts,
   { id, status, run_count }: StoredJob,
   { end, agent }: { readonly end: RunEnd; readonly agent: HostedAgent | undefined },
 ): Plan {
@@ -302,20 +293,9 @@ function stopOrphan(
   };
 }
 
-/** What the end of its process, or of its instance, was to a job. */
-async function findLoss(parts: ReconcileParts, job: StoredJob, last: RunEntry | undefined): Promise<Loss> {
-  const { claiming, agents, jobs } = parts;
-  if (!claiming) return { crash: await readCrash(parts, job, last), isWatched: false };
-  const agent = agents.of(job)?.definition;
-  // What an isolated agent does cannot end its instance.
-  if (!job.owner || !claiming.died.has(job.owner) || agent?.isolate) return { isWatched: false };
-  const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
-  return readLoss(job, entries, { startsOver: agent?.onInterruption === "restart" });
-}
-
 /** Holds a job that was under way at too many crashes. */
 async function hold(
-  { jobs, log }: ReconcileParts,
+  { jobs, log }: ClaimParts,
   { id }: StoredJob,
   { count, doing, tell }: Crash & { readonly tell: (unit: Unit) => Promise<unknown> },
 ): Promise<Plan> {
@@ -331,23 +311,16 @@ async function hold(
 }
 
 /** A job that is held because its parameters could not be read resumes once they can. */
-async function resumeIfReadable(parts: ReconcileParts, { id }: StoredJob, agent: HostedAgent): Promise<Plan> {
+async function resumeIfReadable(parts: ClaimParts, { id }: StoredJob, agent: HostedAgent): Promise<Plan> {
   const job = await parts.jobs.get(id);
   if ((await whyUnreadable(parts, agent, job)) !== undefined) return {};
   return {
     store: (unit) => releaseJob(unit, id, { by: "service" }),
-    proceed: async () => parts.runs.queue(await parts.jobs.get(id), "resume"),
+    proceed: async () => parts.turns.queue(await parts.jobs.get(id), "resume"),
   };
 }
 
-/** A held job resumes if it fits the current code. */
-export function tryLater({ runs, log }: RequestParts, job: StoredJob): Promise<void> {
-  return runs.tryAgain(job).catch((error: unknown) => {
-    if (!runs.isClosed) log.error("a held job could not be checked again", { job_id: job.id, error });
-  });
-}
-
-async function lastEntry({ jobs }: ReconcileParts, job: StoredJob): Promise<RunEntry | undefined> {
+async function lastEntry({ jobs }: ClaimParts, job: StoredJob): Promise<RunEntry | undefined> {
   return (await jobs.logEnds(job.id, { first: 0, last: 1 })).at(-1)?.entry;
 }
 
@@ -364,7 +337,7 @@ function earlierOf(one: string, other: string): string {
 }
 
 /** Ends a job that lost data: it would resume with other data than was stored. A person may retry it. */
-function endDamaged(parts: ReconcileParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
+function endDamaged(parts: ClaimParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
   const message = `Data of this job was lost and the store was repaired at ${at}: ${what.join("; ")}. Check what it did before you retry it`;
   parts.log.error("a job that lost data is not resumed", { job_id: job.id, what });
   const tell = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });
@@ -372,7 +345,7 @@ function endDamaged(parts: ReconcileParts, job: StoredJob, { at, what }: Damaged
 }
 
 async function fail(
-  { jobs }: ReconcileParts,
+  { jobs }: ClaimParts,
   { id }: StoredJob,
   {
     message,
@@ -394,7 +367,7 @@ async function fail(
 }
 
 /** Tells a job that waits for its turn from one that an operator has set to `stopped`; version 0.1.0 did not mark it. */
-async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boolean> {
+async function isQueued({ jobs }: ClaimParts, job: StoredJob): Promise<boolean> {
   if (job.run_count === 0) return true;
   const entries = await jobs.log(job.id);
   const asked = entries.findLast(({ entry }) => entry.type === "mark" || entry.type === "status");
@@ -405,7 +378,7 @@ async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boole
   return asked !== undefined && asked.seq - before.seq <= 1;
 }
 
-async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: StoredJob): Promise<Plan> {
+async function waitForAgent({ jobs, log, claimant }: ClaimParts, job: StoredJob): Promise<Plan> {
   log.warn("a job is waiting for its agent, which is not registered", {
     job_id: job.id,
     agent: job.agent_name,
@@ -414,7 +387,7 @@ async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: Stor
   const last = entries.at(-1);
   if (last?.type === "mark" && last.mark === "waiting_for_agent") return { isLeft: true };
   const message = `Agent "${job.agent_name}" is not registered: the job resumes once it is`;
-  const since = job.status === "stopped" ? undefined : downSince(last, aliveUntil);
+  const since = job.status === "stopped" ? undefined : downSince(last, claimant.aliveUntil);
   const total_cost = RunRecord.read(entries).cost;
   return {
     isLeft: true,
@@ -428,42 +401,4 @@ async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: Stor
       await changeJob(unit, job.id, null, (current) => ({ ...current, total_cost }));
     },
   };
-}
-
-/** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
-export function endCancelled(
-  parts: RequestParts,
-  job: StoredJob,
-  agent: HostedAgent | undefined,
-): Promise<void> {
-  return parts.runs.handling([job.id], storeCancelled(parts, job, agent));
-}
-
-async function storeCancelled(
-  parts: RequestParts,
-  job: StoredJob,
-  agent: HostedAgent | undefined,
-): Promise<void> {
-  const { jobs, ledger, log, runs } = parts;
-  await runs.scheduler.whenResumed();
-  try {
-    await callJobStop(parts, job, agent);
-    const total_cost = (await RunRecord.of(jobs, job.id)).cost;
-    const end = async (unit: Unit): Promise<void> => {
-      // An operator may have given it another status meanwhile.
-      const current = await unit.tx.get("Job", job.id);
-      if (current?.status !== "cancelling") return;
-      const { message: error, reason: stop_reason } = cancellingEndOf(current);
-      await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
-      await endJob(unit, job.id, () => ({ to: "cancelled", patch: { error, stop_reason, total_cost } }));
-    };
-    await whenWritable(
-      () => ledger.write(end),
-      (problem) => {
-        if (runs.isClosed) throw problem;
-      },
-    );
-  } catch (error) {
-    log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
-  }
 }

@@ -1,0 +1,178 @@
+import type { AgentRegistry } from "../../agents/registry.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Hooks } from "../../entities/hooks.ts";
+import { type Jobs, noteDoing, takeJob } from "../../entities/jobs.ts";
+import type { Ledger } from "../../entities/ledger.ts";
+import type { StoredJob } from "../../models/job.ts";
+import { isIn, QUEUED_JOBS as QUEUED, stateOf } from "../../models/job-state.ts";
+import { FencedError, type Store } from "../../store/store.ts";
+import type { Doing } from "../replay/activity.ts";
+import type { Run } from "../replay/run.ts";
+import type { QueuePosition } from "../runner.ts";
+import type { Cluster, LeftRun, WatchedJobs } from "./cluster.ts";
+import { isProgress } from "./count-crashes.ts";
+import type { Membership } from "./membership.ts";
+import { SharedLimits, type SharedLimitsParts } from "./shared-limits.ts";
+
+interface SharedClusterParts extends SharedLimitsParts {
+  readonly hooks: Hooks;
+  readonly membership: Membership;
+}
+
+/** Several instances of one store, as one of them sees them. */
+export class SharedCluster implements Cluster {
+  readonly limits: SharedLimits;
+  readonly watched: WatchedJobs;
+  /** Agents of other living instances, as `slug@version`. */
+  hostedElsewhere: ReadonlySet<string> = new Set();
+  readonly #membership: Membership;
+  readonly #agents: AgentRegistry;
+  readonly #jobs: Jobs;
+  readonly #ledger: Ledger;
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #isRunning: (jobId: string) => boolean;
+  /** The number of the last line of its job's log that a run knows. */
+  readonly #linesSeen = new WeakMap<Run, number>();
+  /** Queued jobs of all instances as they were counted last, and since then. */
+  #queued = { count: Promise.resolve(0), added: 0, until: 0 };
+
+  /** `isRunning` says whether a job runs here. */
+  constructor(parts: SharedClusterParts, isRunning: (jobId: string) => boolean) {
+    this.limits = new SharedLimits(parts);
+    this.watched = new WatchedInStore(parts.hooks);
+    this.#membership = parts.membership;
+    this.#agents = parts.agents;
+    this.#jobs = parts.jobs;
+    this.#ledger = parts.ledger;
+    this.#store = parts.store;
+    this.#log = parts.log;
+    this.#isRunning = isRunning;
+  }
+
+  get owner(): string {
+    return this.#membership.id;
+  }
+
+  get mayBegin(): boolean {
+    return this.#membership.isAlive;
+  }
+
+  checkLease = (): void => this.#membership.check();
+
+  isElsewhere({ owner }: Pick<StoredJob, "owner">): boolean {
+    return Boolean(owner) && owner !== this.owner;
+  }
+
+  mayRun({ agent_name, agent_version }: StoredJob): boolean {
+    if (agent_version == null || !this.hostedElsewhere.has(`${agent_name}@${agent_version}`)) return true;
+    const hosted = this.#agents.versions(agent_name);
+    return hosted.some(({ definition }) => definition.version === agent_version);
+  }
+
+  lacksAgent(job: StoredJob): boolean {
+    const { owner, agent_name } = job;
+    if (owner || isIn(job, "ended", "parked", "suspended") || this.#agents.find(agent_name)) return false;
+    return ![...this.hostedElsewhere].some((one) => one.startsWith(`${agent_name}@`));
+  }
+
+  wasRunElsewhere(asked: StoredJob, { owner, run_count, created_at }: StoredJob): boolean {
+    return !owner && created_at === asked.created_at && run_count > asked.run_count;
+  }
+
+  /** Counted once a second at most. */
+  async countQueued(): Promise<number> {
+    if (performance.now() >= this.#queued.until) {
+      const count = this.#jobs.countBy("status", { where: QUEUED }).then(({ stopped = 0 }) => stopped);
+      this.#queued = { count, added: 0, until: performance.now() + 1000 };
+    }
+    const counted = this.#queued;
+    const before = counted.added++;
+    try {
+      return (await counted.count) + before;
+    } catch (error) {
+      counted.until = 0;
+      throw error;
+    }
+  }
+
+  async position(jobId: string): Promise<QueuePosition | undefined> {
+    if (this.#isRunning(jobId)) return undefined;
+    const job = await this.#jobs.find(jobId);
+    if (!job || stateOf(job) !== "queued") return undefined;
+    const before = { ...QUEUED, created_at: { lt: Date.parse(job.created_at) } };
+    const [all, ahead] = await Promise.all(
+      [QUEUED, before].map((where) => this.#jobs.countBy("status", { where })),
+    );
+    const queued = all!.stopped ?? 0;
+    return { position: Math.min((ahead!.stopped ?? 0) + 1, queued), queued };
+  }
+
+  tell(jobIds: readonly string[]): void {
+    if (jobIds.length > 0) this.#store.hints.tell("run", jobIds);
+  }
+
+  offer(jobIds: readonly string[]): void {
+    if (jobIds.length > 0) this.#store.hints.tell("claim", jobIds);
+  }
+
+  async release(runs: readonly LeftRun[]): Promise<void> {
+    const released = await Promise.all(runs.map((run) => this.#release(run)));
+    this.offer(released.flat());
+  }
+
+  async #release({ jobId, epoch, total_cost }: LeftRun): Promise<string[]> {
+    const fence = { job: jobId, epoch };
+    try {
+      await this.#ledger.write((unit) => takeJob(unit, jobId, { total_cost }), { fence });
+      return [jobId];
+    } catch (error) {
+      // It has ended, or others have it.
+      if (!(error instanceof FencedError))
+        this.#log.warn("a job could not be given up: others claim it later", { job_id: jobId, error });
+      return [];
+    }
+  }
+
+  answersOf(find: () => Run): () => Promise<void> {
+    return async () => {
+      const run = find();
+      const after = this.#linesSeen.get(run) ?? run.parts.record.lines;
+      for (const { seq, entry } of await this.#jobs.log(run.jobId, { after })) {
+        if (entry.type === "answer") run.questions.answered(entry, seq);
+        this.#linesSeen.set(run, seq);
+      }
+    };
+  }
+}
+
+/** The next owner finds what a job does with the job. */
+class WatchedInStore implements WatchedJobs {
+  /** With whether they start over. */
+  readonly #jobs = new Map<string, boolean>();
+
+  constructor(hooks: Hooks) {
+    hooks.on("run:entry", ({ job_id, entry }) => {
+      // It did not end its instance. One that starts over makes the same calls again.
+      if (this.#jobs.get(job_id) === false && isProgress(entry)) this.#jobs.delete(job_id);
+    });
+  }
+
+  watch(jobId: string, startsOver: boolean): void {
+    this.#jobs.set(jobId, startsOver);
+  }
+
+  forget(jobId: string): void {
+    this.#jobs.delete(jobId);
+  }
+
+  doingOf({ id, run_count: run }: StoredJob, find: () => Run): Doing | undefined {
+    if (!this.#jobs.has(id)) return undefined;
+    let last: string | null | undefined;
+    return (what) => {
+      if (what === undefined || what === last || !this.#jobs.has(id)) return undefined;
+      last = what;
+      return find().write((unit) => noteDoing(unit, id, { run, what }));
+    };
+  }
+}

@@ -1,0 +1,97 @@
+import { toMilliseconds } from "../base/duration.ts";
+import type { StoredJob } from "../models/job.ts";
+import { HeldTries } from "./check/held-tries.ts";
+import { Alone } from "./cluster/alone.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import { LoneMember } from "./cluster/lone-member.ts";
+import type { Member } from "./cluster/member.ts";
+import { Membership } from "./cluster/membership.ts";
+import { SharedCluster } from "./cluster/shared-cluster.ts";
+import { SharedMember } from "./cluster/shared-member.ts";
+import { Suspects } from "./cluster/suspects.ts";
+import { Pauses } from "./operate/pauses.ts";
+import { stopChild } from "./operate/steer.ts";
+import { ActiveRuns } from "./queue/active-runs.ts";
+import { Scheduler, toApplicant } from "./queue/scheduler.ts";
+import { Turns } from "./queue/turns.ts";
+import { Waker } from "./queue/waker.ts";
+import type { RequestParts, RunnerParts } from "./runner-parts.ts";
+
+/** Makes what runs jobs, and the place of this instance among those of its store. */
+export function openParts(given: RunnerParts): { readonly parts: RequestParts; readonly member: Member } {
+  const scheduler = openScheduler(given);
+  if (!given.store.isShared) {
+    const parts = assemble(given, scheduler, new Alone({ ...given, scheduler }));
+    return { parts, member: new LoneMember(parts) };
+  }
+  const membership = new Membership({
+    ...{ store: given.store, log: given.log, times: given.leaseTimes },
+    describe: () => ({
+      agents: given.agents
+        .list()
+        .flatMap(({ slug }) => given.agents.versions(slug))
+        .map(({ slug, definition }) => `${slug}@${definition.version}`),
+      running: scheduler.running,
+      places: given.maxConcurrentJobs,
+    }),
+  });
+  const isRunning = (jobId: string) => parts.runs.isRunning(jobId);
+  const cluster = new SharedCluster({ ...given, scheduler, membership }, isRunning);
+  const parts = { ...assemble(given, scheduler, cluster), cluster };
+  return { parts, member: new SharedMember(parts, membership) };
+}
+
+function openScheduler({ agents, maxConcurrentJobs, store, isPaused, clock, startTimer }: RunnerParts) {
+  return new Scheduler({
+    places: maxConcurrentJobs,
+    isPaused,
+    keyLimitOf: (slug) => {
+      const { limit, scope } = agents.find(slug)?.definition.concurrency ?? {};
+      return limit === undefined ? undefined : { limit, isKept: scope === "job" };
+    },
+    rateOf: (slug) => {
+      const { limit, period, key } = agents.find(slug)?.definition.rateLimit ?? {};
+      if (limit === undefined) return undefined;
+      return { limit, period: toMilliseconds(period!), isKeyed: key !== undefined };
+    },
+    clock,
+    startTimer,
+    isShared: store.isShared,
+    placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
+  });
+}
+
+function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): RequestParts {
+  const { agents, hooks, underWay } = given;
+  const ended = ({ job }: { job: StoredJob }) => {
+    scheduler.ended(toApplicant(job));
+    cluster.limits.ended(job);
+  };
+  hooks.on("job:finished", ended);
+  hooks.on("job:deleted", ended);
+  const runs = new ActiveRuns({
+    ...{ ...given, scheduler, cluster },
+    queue: (job, kind) => turns.queue(job, kind),
+    stop: (parent, id, order) => stopChild(parts, parent, id, order),
+  });
+  const turns = new Turns({ ...given, scheduler, cluster, runs });
+  const suspects = new Suspects({ ...given, scheduler, cluster, turns });
+  const tries = new HeldTries({ ...given, scheduler, turns });
+  const pauses = new Pauses({ ...given, scheduler, cluster });
+  const waker = new Waker({
+    ...given,
+    isClosed: () => scheduler.isClosed,
+    resume: (job, wokenAt) => turns.queueSuspended(job, wokenAt),
+  });
+  const isIsolated = (slug: string) => Boolean(agents.find(slug)?.definition.isolate);
+  scheduler.watch = {
+    // What an isolated agent does cannot end this process.
+    began: ({ jobId, agent }) => isIsolated(agent) || underWay?.began(jobId),
+    rested: ({ jobId, agent }) => {
+      if (!isIsolated(agent)) underWay?.rested(jobId);
+      suspects.rested(jobId);
+    },
+  };
+  const parts: RequestParts = { ...given, scheduler, cluster, runs, turns, suspects, tries, pauses, waker };
+  return parts;
+}

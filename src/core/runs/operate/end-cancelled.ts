@@ -1,0 +1,48 @@
+import type { HostedAgent } from "../../agents/registry.ts";
+import { endCases } from "../../entities/cases.ts";
+import { caseIdsOf, endJob } from "../../entities/jobs.ts";
+import type { Unit } from "../../entities/ledger.ts";
+import type { StoredJob } from "../../models/job.ts";
+import { whenWritable } from "../queue/when-writable.ts";
+import { RunRecord } from "../replay/run-record.ts";
+import { cancellingEndOf } from "../replay/stopping.ts";
+import type { RequestParts } from "../runner-parts.ts";
+import { callJobStop } from "./method-calls.ts";
+
+/** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
+export function endCancelled(
+  parts: RequestParts,
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  return parts.turns.handling([job.id], storeCancelled(parts, job, agent));
+}
+
+async function storeCancelled(
+  parts: RequestParts,
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  const { jobs, ledger, log, scheduler } = parts;
+  await scheduler.whenResumed();
+  try {
+    await callJobStop(parts, job, agent);
+    const total_cost = (await RunRecord.of(jobs, job.id)).cost;
+    const end = async (unit: Unit): Promise<void> => {
+      // An operator may have given it another status meanwhile.
+      const current = await unit.tx.get("Job", job.id);
+      if (current?.status !== "cancelling") return;
+      const { message: error, reason: stop_reason } = cancellingEndOf(current);
+      await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
+      await endJob(unit, job.id, () => ({ to: "cancelled", patch: { error, stop_reason, total_cost } }));
+    };
+    await whenWritable(
+      () => ledger.write(end),
+      (problem) => {
+        if (scheduler.isClosed) throw problem;
+      },
+    );
+  } catch (error) {
+    log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
+  }
+}
