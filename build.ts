@@ -1,6 +1,6 @@
-import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { build } from "rolldown";
+import { writeTypes } from "./areas/write-types.ts";
 import config from "./rolldown.config.ts";
 import { PLATFORMS } from "./src/cli/deploy/built-in.ts";
 import { editorSchema } from "./src/deploy/file/editor-schema.ts";
@@ -9,9 +9,7 @@ import { editorSchema } from "./src/deploy/file/editor-schema.ts";
 rmSync("dist", { recursive: true, force: true });
 cpSync("src/templates", "dist/templates", { recursive: true });
 await build(config);
-execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], {
-  stdio: "inherit",
-});
+writeTypes("dist");
 
 // One after the other: of two imports of one module at the same time, jiti gives the second an unfinished one.
 const platforms = new Set<Awaited<ReturnType<(typeof PLATFORMS)[string]>>["default"]>();

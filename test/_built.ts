@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { writeTypes } from "../areas/write-types.ts";
 import { once } from "./_once.ts";
 
 const run = promisify(execFile);
@@ -63,7 +64,7 @@ function isCurrent(): boolean {
   const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" });
   const files = [
     "package.json",
-    "tsconfig.build.json",
+    "tsconfig.base.json",
     "rolldown.config.ts",
     ...sources.map((name) => join("src", name)),
   ];
@@ -71,9 +72,7 @@ function isCurrent(): boolean {
 }
 
 async function build(folder: string): Promise<void> {
-  const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
-  const args = [tsc, "-p", "tsconfig.build.json", "--outDir", join(folder, "dist")];
-  await run(process.execPath, args, { cwd: ROOT });
+  writeTypes(join(folder, "dist"));
   const { build } = await import("rolldown");
   const { default: config } = await import("../rolldown.config.ts");
   await build({ ...config, output: { ...config.output, dir: join(folder, "dist") } });

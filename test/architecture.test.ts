@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { describe, expect, it } from "vitest";
 import { packageOf, readSources, type SourceFile, type SourceImport } from "./_sources.ts";
@@ -93,6 +93,20 @@ describe("the sources", () => {
     );
 
     expect(upward).toEqual([]);
+  });
+
+  it("belong to one area each, which the compiler knows", () => {
+    const areas = new URL("../areas/", import.meta.url);
+    const folders = readdirSync(areas)
+      .filter((name) => name.endsWith(".json"))
+      .flatMap((name) => JSON.parse(readFileSync(new URL(name, areas), "utf8")).include as string[])
+      .map((path) => path.slice("../".length));
+    const areasOf = ({ path }: SourceFile) =>
+      folders.filter((one) =>
+        one === "src/*.ts" ? /^src\/[^/]+\.ts$/.test(path) : path.startsWith(`${one}/`),
+      );
+
+    expect(sources.filter((file) => areasOf(file).length !== 1).map(({ path }) => path)).toEqual([]);
   });
 
   it("import each other in one direction only, types included", () => {

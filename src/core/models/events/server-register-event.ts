@@ -1,8 +1,23 @@
 import * as v from "valibot";
-import { AgentResponseSchema } from "../agent-response.ts";
+import { type AgentResponse, AgentResponseSchema } from "../agent-response.ts";
+
+export interface ServerRegisterEvent {
+  readonly source: { readonly server: string };
+  readonly type: "server.register";
+  readonly object_type: "server";
+  readonly details: {
+    readonly url: string;
+    readonly uri: string;
+    readonly api_version: string;
+    readonly environment: string;
+    readonly public_key: string;
+    readonly docs: string;
+    readonly agents: AgentResponse[];
+  };
+}
 
 /** The server is listening. */
-export const ServerRegisterEventSchema = v.object({
+export const ServerRegisterEventSchema: v.GenericSchema<unknown, ServerRegisterEvent> = v.object({
   source: v.object({ server: v.string() }),
   type: v.literal("server.register"),
   object_type: v.literal("server"),
@@ -16,7 +31,6 @@ export const ServerRegisterEventSchema = v.object({
     agents: v.array(AgentResponseSchema),
   }),
 });
-export type ServerRegisterEvent = v.InferOutput<typeof ServerRegisterEventSchema>;
 
 export function serverRegisterEvent(
   id: string,
