@@ -8,6 +8,7 @@ export interface StartRequest {
 }
 
 export interface Measured {
+  readonly jobs: number;
   /** Jobs per second. */
   readonly rate: number;
   /** Milliseconds from start to result. */
@@ -35,7 +36,7 @@ export async function load(
   );
   const took = (performance.now() - begun) / 1000;
   agent.destroy();
-  return { rate: times.length / took, median: median(times) };
+  return { jobs: times.length, rate: times.length / took, median: median(times) };
 }
 
 /** Sends a request and resolves with the JSON of the response. */

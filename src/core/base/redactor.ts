@@ -82,7 +82,7 @@ export class Redactor {
    * A copy of a JSON value with every known secret replaced, in keys too; the value itself if there is none.
    */
   json<T>(value: T): T {
-    if (this.#index.size === 0) return value;
+    if (this.#index.size === 0 || (Array.isArray(value) && value.length === 0)) return value;
     if (typeof value !== "object" || value === null) return this.#clean(value) as T;
     const text = JSON.stringify(value);
     if (text === undefined || !this.#index.finds(text)) return value;

@@ -224,7 +224,8 @@ export async function createJob(
   const line = await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
   // Only a deleted job has left lines.
   if (line > 1) await refuseDeleted(unit.tx, job.id);
-  await unit.tell({ kind: "job:created", job });
+  const told = unit.tell({ kind: "job:created", job });
+  if (told) await told;
   if (begin) await noteChange(unit, job, begun);
   return { job: begun, created: true };
 }
@@ -526,10 +527,12 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
     } as const;
     await unit.record(id, entry);
   }
-  await unit.tell({ kind: "job:changed", job, previous, by });
+  const told = unit.tell({ kind: "job:changed", job, previous, by });
+  if (told) await told;
   if (isTerminal(job.status) && !isTerminal(previous.status)) {
     await removeWaits(unit, id);
-    await unit.tell({ kind: "job:finished", job, previous, by });
+    const finished = unit.tell({ kind: "job:finished", job, previous, by });
+    if (finished) await finished;
     // Its parent may wait for that.
     if (job.parent) await wakeParents(unit, job.parent.job_id);
   }

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Redactor } from "../base/redactor.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Store, Transaction, TransactionOptions } from "../store/store.ts";
@@ -18,8 +19,8 @@ export interface Unit {
   readonly tx: Transaction;
   /** The same time for everything in this unit, ISO 8601. */
   readonly now: string;
-  /** Lets participants add writes, and notifies observers once it is stored. */
-  tell(change: Change): Promise<void>;
+  /** Lets participants add writes, which is to be waited for, and notifies observers once it is stored. */
+  tell(change: Change): MaybePromise<void>;
   /** Adds a line to a job's run log. */
   record(jobId: string, entry: RunEntryInput): Promise<number>;
   /**
@@ -35,6 +36,12 @@ const REFUSALS = new WeakSet<object>();
 /** Whether a participant has refused a change with this error. */
 export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && REFUSALS.has(error);
+}
+
+/** Throws what a participant has thrown. */
+function refuse(error: unknown): never {
+  if (error instanceof Error) REFUSALS.add(error);
+  throw error;
 }
 
 /**
@@ -126,18 +133,23 @@ class OpenUnit implements Unit {
     return this.#tx;
   }
 
-  async tell(told: Change): Promise<void> {
+  tell(told: Change): MaybePromise<void> {
     const change = this.#scrub.change(told);
-    for (const participant of this.#participants) {
-      try {
-        const written = participant(change, this.#raw);
-        if (written) await written;
-      } catch (error) {
-        if (error instanceof Error) REFUSALS.add(error);
-        throw error;
+    const announce = () => void this.#announcements.push({ name: change.kind, payload: change });
+    const asked = this.#ask(change, 0);
+    return asked ? asked.then(announce) : announce();
+  }
+
+  /** Lets participants add writes, from one on: most have none to add, and are not waited for. */
+  #ask(change: Change, from: number): MaybePromise<void> {
+    try {
+      for (let at = from; at < this.#participants.length; at++) {
+        const written = this.#participants[at]!(change, this.#raw);
+        if (written) return written.then(() => this.#ask(change, at + 1), refuse);
       }
+    } catch (error) {
+      refuse(error);
     }
-    this.#announcements.push({ name: change.kind, payload: change });
   }
 
   record(jobId: string, input: RunEntryInput): Promise<number> {

@@ -60,24 +60,27 @@ function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    const settle = (finish: () => void): void => {
-      request.off("data", add).off("end", end).off("error", fail).off("close", fail);
-      finish();
-    };
+    let isWhole = false;
     const add = (chunk: Buffer): void => {
       size += chunk.length;
       if (size <= limit) {
         chunks.push(chunk);
         return;
       }
-      settle(() => reject(tooLarge(limit)));
+      reject(tooLarge(limit));
       // The rest is discarded, so that the client gets to read the response.
-      request.resume();
+      request.off("data", add).resume();
     };
-    const end = (): void => settle(() => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-    const fail = (cause?: Error): void => settle(() => reject(endedEarly(cause)));
+    const end = (): void => {
+      isWhole = true;
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+    };
+    const fail = (cause?: Error): void => {
+      if (!isWhole) reject(endedEarly(cause));
+    };
     if (request.destroyed || request.readableEnded) fail();
-    else request.on("data", add).once("end", end).once("error", fail).once("close", fail);
+    // They stay, as the request does not outlive its response by much: what happens first settles it.
+    else request.on("data", add).on("end", end).on("error", fail).on("close", fail);
   });
 }
 

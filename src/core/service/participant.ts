@@ -1,7 +1,7 @@
 import { messageOf } from "../base/error-text.ts";
 import { isServiceError } from "../base/errors.ts";
 import type { Participant } from "../entities/change.ts";
-import type { Transaction } from "../store/store.ts";
+import type { IndexValue, LogName, Logs, TableName, Tables, Transaction } from "../store/store.ts";
 import { PluginError } from "./plugin.ts";
 
 /**
@@ -25,7 +25,7 @@ export function guardParticipant(
   };
   return (change, tx) => {
     try {
-      const written = participant(change, limitTo(tables, tx, plugin));
+      const written = participant(change, new LimitedTransaction(tx, tables, plugin));
       return written?.catch((error: unknown) => {
         throw explain(error);
       });
@@ -36,36 +36,57 @@ export function guardParticipant(
 }
 
 /** The transaction, with writes to these tables only. */
-function limitTo(tables: ReadonlySet<string>, tx: Transaction, plugin: string): Transaction {
-  const check = (table: string): void => {
-    if (tables.has(table)) return;
+class LimitedTransaction implements Transaction {
+  readonly #tx: Transaction;
+  readonly #tables: ReadonlySet<string>;
+  readonly #plugin: string;
+
+  constructor(tx: Transaction, tables: ReadonlySet<string>, plugin: string) {
+    this.#tx = tx;
+    this.#tables = tables;
+    this.#plugin = plugin;
+  }
+
+  get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined> {
+    return this.#tx.get(table, id);
+  }
+
+  ids(table: TableName, field: string, value: IndexValue): Promise<string[]> {
+    return this.#tx.ids(table, field, value);
+  }
+
+  async insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void> {
+    return this.#to(table).insert(table, entity);
+  }
+
+  async change<K extends TableName>(
+    table: K,
+    id: string,
+    fn: (current: Tables[K]) => Tables[K] | undefined,
+  ): Promise<Tables[K]> {
+    return this.#to(table).change(table, id, fn);
+  }
+
+  async remove(table: TableName, id: string): Promise<boolean> {
+    return this.#to(table).remove(table, id);
+  }
+
+  last(log: LogName, key: string): Promise<number> {
+    return this.#tx.last(log, key);
+  }
+
+  async append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number> {
+    return this.#to(log).append(log, key, entry);
+  }
+
+  async clear(log: LogName, key: string): Promise<void> {
+    return this.#to(log).clear(log, key);
+  }
+
+  #to(table: string): Transaction {
+    if (this.#tables.has(table)) return this.#tx;
     throw new PluginError(
-      `Plugin "${plugin}" cannot write "${table}" in the transaction of a change: it can write only its own tables and those of plugins in its dependsOn`,
+      `Plugin "${this.#plugin}" cannot write "${table}" in the transaction of a change: it can write only its own tables and those of plugins in its dependsOn`,
     );
-  };
-  return {
-    get: (table, id) => tx.get(table, id),
-    ids: (table, field, value) => tx.ids(table, field, value),
-    insert: async (table, entity) => {
-      check(table);
-      return tx.insert(table, entity);
-    },
-    change: async (table, id, fn) => {
-      check(table);
-      return tx.change(table, id, fn);
-    },
-    remove: async (table, id) => {
-      check(table);
-      return tx.remove(table, id);
-    },
-    last: (log, key) => tx.last(log, key),
-    append: async (log, key, entry) => {
-      check(log);
-      return tx.append(log, key, entry);
-    },
-    clear: async (log, key) => {
-      check(log);
-      return tx.clear(log, key);
-    },
-  };
+  }
 }

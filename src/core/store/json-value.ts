@@ -38,15 +38,17 @@ export function cloneFields<T extends object>(value: T): T {
 
 /** Freezes the field values of an object that came from JSON, deeply. */
 export function freezeFields<T extends object>(value: T): T {
-  for (const key in value) freezeJson(value[key]);
+  for (const key in value) {
+    const field = value[key];
+    if (typeof field === "object" && field !== null) freezeJson(field);
+  }
   return value;
 }
 
 /** Freezes a value that came from JSON, deeply. */
 export function freezeJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
-  for (const key in value) freezeJson(value[key]);
-  return Object.freeze(value);
+  return Object.freeze(freezeFields(value));
 }
 
 /**

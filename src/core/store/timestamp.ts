@@ -9,8 +9,18 @@ const SHORTEST_MONTH = 28;
  * what an index is full of, take an eighth of the time that `Date.parse` does.
  */
 export function parseTimestamp(text: string): number {
-  return (text.length === 24 ? parseUsual(text) : undefined) ?? Date.parse(text);
+  // The index of an entity has the same few times several times.
+  if (text === last.text) return last.time;
+  if (text === before.text) return before.time;
+  const time = (text.length === 24 ? parseUsual(text) : undefined) ?? Date.parse(text);
+  before = last;
+  last = { text, time };
+  return time;
 }
+
+/** The times that were parsed last. */
+let last = { text: "", time: Number.NaN };
+let before = last;
 
 /** `undefined` where the timestamp is not of the usual form, or on the last days of a month, which not every month has. */
 function parseUsual(text: string): number | undefined {

@@ -133,8 +133,8 @@ function reportOwn(
   const agents = get(AGENTS);
   const own = get(SERVICE_STATE).info().id;
   // In the transaction that ends the job: a crash right after it must not lose the reason.
-  participate(async (change, tx) => {
-    if (change.kind !== "job:finished" || change.job.status !== "failed") return;
+  participate((change, tx) => {
+    if (change.kind !== "job:finished" || change.job.status !== "failed") return undefined;
     const { job } = change;
     const body: Telemetry = {
       agentId: agents.find(job.agent_name)?.id ?? own,
@@ -143,7 +143,9 @@ function reportOwn(
       severity: "error",
       details: { job_id: job.id, agent: job.agent_name, error: job.error, reason: job.stop_reason },
     };
-    await get(EVENTS).post(TELEMETRY, { stream: job.id, type: body.type, body }, tx);
+    return get(EVENTS)
+      .post(TELEMETRY, { stream: job.id, type: body.type, body }, tx)
+      .then(() => {});
   });
   if (logs !== "none") {
     const least = LOG_LEVELS.indexOf(logs);

@@ -33,10 +33,10 @@ export function traceEverything(
   };
 
   traceRequests(context, { current, sampler, send });
-  context.participate(async (change, tx) => {
-    if (change.kind === "job:erased") await traces.forget(tx, change.job.id);
-    const parent = current.getStore();
-    if (change.kind === "job:created" && parent) await traces.keep(tx, change.job.id, parent);
+  context.participate((change, tx) => {
+    if (change.kind === "job:erased") return traces.forget(tx, change.job.id);
+    const parent = change.kind === "job:created" ? current.getStore() : undefined;
+    return parent && traces.keep(tx, change.job.id, parent);
   });
   get(EVENTS).addHeaders(async (stream) => {
     // A message is sent without its trace context rather than delayed.

@@ -65,7 +65,7 @@ export function openUnderWay(path: string): UnderWay {
       job: jobId,
       ...(doing !== undefined && { doing: doing.slice(0, LONGEST) }),
     });
-    write(at, Buffer.from(text.padEnd(SIZE - 1 - (Buffer.byteLength(text) - text.length)).concat("\n")));
+    write(at, Buffer.from(`${text}\n`));
   };
   const clear = (at: number): void => {
     write(at, NOTHING);
@@ -129,7 +129,11 @@ function openNotes(path: string): { text: Buffer; file: number | undefined } {
 
 function readLeftover(line: Buffer): Leftover | undefined {
   try {
-    const { job, doing } = JSON.parse(line.toString("utf8")) as Partial<Leftover>;
+    // What the slot had before may follow.
+    const end = line.indexOf("\n");
+    const { job, doing } = JSON.parse(
+      line.toString("utf8", 0, end < 0 ? line.length : end),
+    ) as Partial<Leftover>;
     if (typeof job !== "string") return undefined;
     return typeof doing === "string" ? { job, doing } : { job };
   } catch {

@@ -80,7 +80,10 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
   run.deliveries.begin();
   return method.run({
     ...{ parameters, log, telemetry, get, job: handle, fields: fields.values },
-    signal: run.signal,
+    // Made for those that ask for it.
+    get signal() {
+      return run.signal;
+    },
   });
 }
 

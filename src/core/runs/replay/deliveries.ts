@@ -77,7 +77,7 @@ export class Deliveries {
   /** Parts of the current turn that continue in another process. */
   #elsewhere = 0;
   #causeElsewhere: number | undefined;
-  #refused: Error | undefined;
+  #refused: (() => Error) | undefined;
   #callOffPatience: (() => void) | undefined;
   /** Calls for which patience is over. */
   readonly #givenUp = new Set<Call>();
@@ -283,7 +283,7 @@ export class Deliveries {
       causes.enter(call.turn);
       return undefined;
     }
-    if (this.#refused) return Promise.reject(this.#refused);
+    if (this.#refused) return Promise.reject(this.#refused());
     return call.wait(value);
   }
 
@@ -294,11 +294,11 @@ export class Deliveries {
     this.#unwatch?.();
   }
 
-  /** The run ends: nothing more is delivered, and what waits rejects. */
-  refuse(error: Error): void {
+  /** The run ends: nothing more is delivered, and what waits rejects with what `why` gives. */
+  refuse(why: () => Error): void {
     this.stop();
-    this.#refused = error;
-    for (const call of [...this.#due.slice(this.#head), ...this.#late]) call?.refuse(error);
+    this.#refused = why;
+    for (const call of [...this.#due.slice(this.#head), ...this.#late]) call?.refuse(why());
     // They find that the run has ended.
     for (const begin of this.#pending.values()) begin();
     this.#pending.clear();

@@ -128,9 +128,11 @@ export class RunPhase {
     return error;
   }
 
-  /** The handler is gone: rejects the calls that it left behind without waiting for them. */
-  interruptRest(): Error {
-    return this.#interrupts.size > 0 ? this.interrupt() : this.error;
+  /** The handler is gone: rejects what it left behind. Most leave nothing: an error costs as much as a step. */
+  interruptRest(): () => Error {
+    if (this.#interrupts.size === 0) return () => this.error;
+    const error = this.interrupt();
+    return () => error;
   }
 
   /** Settles as `work` does, or rejects as soon as the run ends. */

@@ -724,7 +724,8 @@ export class Run {
   }
 
   #interrupt(): void {
-    this.deliveries.refuse(this.#phase.interrupt());
+    const error = this.#phase.interrupt();
+    this.deliveries.refuse(() => error);
   }
 
   #tellIfQuiet(): void {

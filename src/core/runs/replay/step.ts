@@ -281,7 +281,13 @@ function invoke<T>(
   };
   const emit = (chunk: unknown): void => emitter?.emit(chunk);
   if (options.timeout === undefined) {
-    return run.activity.inside(one, fn, { attempt, idempotencyKey, signal: run.signal, report, emit });
+    return run.activity.inside(one, fn, {
+      ...{ attempt, idempotencyKey, report, emit },
+      // Made for those that ask for it.
+      get signal() {
+        return run.signal;
+      },
+    });
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);

@@ -170,7 +170,9 @@ export class TableIndex {
     for (const name in record.values) {
       const { column, facet } = this.#fieldOf(name);
       const value = toValue(record.values[name]);
-      column.set(slot, facet === undefined ? value : facet.add(value, slot));
+      // A free slot has `null` in each column.
+      if (facet !== undefined) column.set(slot, facet.add(value, slot));
+      else if (value !== null) column.set(slot, value);
     }
     for (const name of this.spec.facets) if (!(name in record.values)) this.facet(name)!.add(null, slot);
     for (const order of this.#orders.values()) order.insert(slot);

@@ -7,6 +7,7 @@ import {
   type Entity,
   FencedError,
   type Hints,
+  type IndexValue,
   type ListQuery,
   type Log,
   type LogEntry,
@@ -111,7 +112,7 @@ export class TransactionalStore implements Store {
     const turn = this.#turns.take((error) => abort(error));
     if (turn) await turn;
     const stage = new Stage(this.#backend);
-    const use = { over: false };
+    const tx = new StagedTransaction(stage, this.#tableOf, this.#logOf);
     const failures = this.#failures;
     try {
       // Nobody else writes before its end: what holds now holds at the commit.
@@ -119,13 +120,13 @@ export class TransactionalStore implements Store {
         throw new FencedError(fence);
       const value = await new Promise<T>((resolve, reject) => {
         abort = reject;
-        work(this.#transactionOn(stage, use)).then(resolve, reject);
+        work(tx).then(resolve, reject);
       });
-      use.over = true;
+      tx.isOver = true;
       if (stage.sawPending && failures !== this.#failures) throw builtOnFailure();
       return this.#settle(stage, value);
     } catch (error) {
-      use.over = true;
+      tx.isOver = true;
       if (stage.sawPending) await this.#lastCommit;
       throw error;
     } finally {
@@ -294,64 +295,83 @@ export class TransactionalStore implements Store {
     for (const log of this.#logs.values()) log.pending.clear();
   }
 
-  #transactionOn(stage: Stage, use: { over: boolean }): Transaction {
-    const check = () => {
-      if (use.over) throw new TypeError("The transaction has ended: await all of its calls inside it");
-    };
-    return {
-      get: async (table, id) => {
-        check();
-        return stage.get(this.#tableOf(table), id);
-      },
-      ids: async (table, field, value) => {
-        check();
-        return stage.ids(this.#tableOf(table), field, value);
-      },
-      insert: async (table, entity) => {
-        check();
-        stage.insert(this.#tableOf(table), entity);
-      },
-      change: async (table, id, fn) => {
-        check();
-        return stage.change(this.#tableOf(table), id, fn);
-      },
-      remove: async (table, id) => {
-        check();
-        return stage.remove(this.#tableOf(table), id);
-      },
-      last: async (log, key) => {
-        check();
-        return stage.last(this.#logOf(log), key);
-      },
-      append: async (log, key, entry) => {
-        check();
-        return stage.append(this.#logOf(log), key, entry);
-      },
-      clear: async (log, key) => {
-        check();
-        stage.clear(this.#logOf(log), key);
-      },
-    };
-  }
-
-  #tableOf(name: string): StoreTable {
+  readonly #tableOf = (name: string): StoreTable => {
     const table = this.#tables.get(name);
     if (table === undefined) throw new TypeError(`The store has no table "${name}"`);
     return table;
-  }
+  };
 
-  #logOf(name: string): StoreLog {
+  readonly #logOf = (name: string): StoreLog => {
     const known = this.#logs.get(name);
     if (known !== undefined) return known;
     if (this.#tables.has(name)) throw new TypeError(`"${name}" is a table, not a log`);
     const log: StoreLog = { name, pending: new Map() };
     this.#logs.set(name, log);
     return log;
-  }
+  };
 
   #open<T>(value: T): T {
     if (this.#closed !== undefined) throw closedError();
     return value;
+  }
+}
+
+/** A transaction over its stage: each call has had its effect there when its promise is returned. */
+class StagedTransaction implements Transaction {
+  readonly #stage: Stage;
+  readonly #tableOf: (name: string) => StoreTable;
+  readonly #logOf: (name: string) => StoreLog;
+  isOver = false;
+
+  constructor(stage: Stage, tableOf: (name: string) => StoreTable, logOf: (name: string) => StoreLog) {
+    this.#stage = stage;
+    this.#tableOf = tableOf;
+    this.#logOf = logOf;
+  }
+
+  get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined> {
+    return this.#do((stage) => stage.get<Tables[K] & Entity>(this.#tableOf(table), id));
+  }
+
+  ids(table: TableName, field: string, value: IndexValue): Promise<string[]> {
+    return this.#do((stage) => stage.ids(this.#tableOf(table), field, value));
+  }
+
+  insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void> {
+    return this.#do((stage) => stage.insert(this.#tableOf(table), entity as Entity));
+  }
+
+  change<K extends TableName>(
+    table: K,
+    id: string,
+    fn: (current: Tables[K]) => Tables[K] | undefined,
+  ): Promise<Tables[K]> {
+    return this.#do((stage) => stage.change<Tables[K] & Entity>(this.#tableOf(table), id, fn as never));
+  }
+
+  remove(table: TableName, id: string): Promise<boolean> {
+    return this.#do((stage) => stage.remove(this.#tableOf(table), id));
+  }
+
+  last(log: LogName, key: string): Promise<number> {
+    return this.#do((stage) => stage.last(this.#logOf(log), key));
+  }
+
+  append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number> {
+    return this.#do((stage) => stage.append(this.#logOf(log), key, entry));
+  }
+
+  clear(log: LogName, key: string): Promise<void> {
+    return this.#do((stage) => stage.clear(this.#logOf(log), key));
+  }
+
+  #do<T>(work: (stage: Stage) => T): Promise<T> {
+    try {
+      if (this.isOver) throw new TypeError("The transaction has ended: await all of its calls inside it");
+      return Promise.resolve(work(this.#stage));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 }
 

@@ -17,8 +17,10 @@ const MOST_BYTES = 4 * 1024 * 1024;
 export class Batch {
   readonly #versionOf: (change: Change) => string;
   readonly #lines = new LineBuffer();
-  #commits: Commit[] = [];
-  #lengths: number[] = [];
+  /** Waiting commits in their order. Only the batch changes it. */
+  commits: Commit[] = [];
+  /** Lengths of their lines, without line breaks. Only the batch changes it. */
+  lengths: number[] = [];
   /** Number of the last write before it. */
   #before = 0;
   /** Number of the last write that was known to be on disk when its last commit was added. */
@@ -28,17 +30,8 @@ export class Batch {
     this.#versionOf = versionOf;
   }
 
-  get commits(): readonly Commit[] {
-    return this.#commits;
-  }
-
-  /** Lengths of the lines, without line breaks. */
-  get lengths(): readonly number[] {
-    return this.#lengths;
-  }
-
   get isFull(): boolean {
-    return this.#commits.length >= MOST || this.#lines.length >= MOST_BYTES;
+    return this.commits.length >= MOST || this.#lines.length >= MOST_BYTES;
   }
 
   /**
@@ -47,17 +40,17 @@ export class Batch {
    */
   add(commit: Commit, { before, known }: { before: number; known: number }): void {
     const { length } = this.#lines;
-    const count = this.#lengths.length;
-    if (this.#commits.length === 0) this.#before = before;
+    const count = this.lengths.length;
+    if (this.commits.length === 0) this.#before = before;
     this.#known = known;
     try {
       this.#addLines(commit.changes);
     } catch (error) {
       this.#lines.cut(length);
-      this.#lengths.length = count;
+      this.lengths.length = count;
       throw error;
     }
-    this.#commits.push(commit);
+    this.commits.push(commit);
   }
 
   /**
@@ -66,8 +59,8 @@ export class Batch {
    */
   bytes(known: number): Buffer {
     if (this.#known !== known) {
-      const last = this.#commits.pop()!;
-      const dropped = this.#lengths.splice(this.#lengths.length - last.changes.length);
+      const last = this.commits.pop()!;
+      const dropped = this.lengths.splice(this.lengths.length - last.changes.length);
       this.#lines.cut(dropped.reduce((at, length) => at - length - 1, this.#lines.length));
       this.add(last, { before: this.#before, known });
     }
@@ -76,9 +69,9 @@ export class Batch {
 
   /** Empties it; returns the commits it had. */
   clear(): readonly Commit[] {
-    const commits = this.#commits;
-    this.#commits = [];
-    this.#lengths = [];
+    const commits = this.commits;
+    this.commits = [];
+    this.lengths = [];
     this.#lines.clear();
     return commits;
   }
@@ -86,13 +79,13 @@ export class Batch {
   #addLines(changes: readonly Change[]): void {
     for (let at = 0; at < changes.length; at++) {
       const change = changes[at]!;
-      const s = this.#before + this.#lengths.length + 1;
+      const s = this.#before + this.lengths.length + 1;
       const header = headerOf(change, this.#versionOf(change), {
         s,
         k: this.#known,
         n: changes.length - at - 1,
       });
-      this.#lengths.push(this.#lines.add(header, bodyOf(change)));
+      this.lengths.push(this.#lines.add(header, bodyOf(change)));
     }
   }
 }

@@ -305,7 +305,7 @@ export class Journal {
     this.#underWay = batch.lengths.length;
     if (this.#end.isShort(active, bytes.length)) await this.#end.makeHeadroom();
     const began = this.#options.timers.now();
-    const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting });
+    const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting, bytes: bytes.length });
     await this.#end.write(bytes, { start, onTheSpot });
     const { remote } = this.#options;
     if (remote?.append !== undefined) await this.#orLose(() => remote.append!(bytes));
