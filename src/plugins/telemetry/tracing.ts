@@ -35,7 +35,8 @@ export function traceEverything(
   traceRequests(context, { current, sampler, send });
   context.participate((change, tx) => {
     if (change.kind === "job:erased") return traces.forget(tx, change.job.id);
-    const parent = change.kind === "job:created" ? current.getStore() : undefined;
+    if (change.kind !== "job:created") return undefined;
+    const parent = current.getStore();
     return parent && traces.keep(tx, change.job.id, parent);
   });
   get(EVENTS).addHeaders(async (stream) => {
