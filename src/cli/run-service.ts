@@ -41,7 +41,7 @@ interface AddressFile {
 /** Runs a service until the process receives a stop signal, then closes it; resolves with the exit code. */
 export async function runService(
   service: Service,
-  { listen = listenForStop, announce, ...at }: RunOptions,
+  { listen = listenForStop, announce, host, port, serve }: RunOptions,
   context: CliContext,
 ): Promise<number> {
   const log = service.get(LOGGER);
@@ -68,7 +68,7 @@ export async function runService(
     unguard();
     return hasFailed ? 1 : code;
   };
-  const listening = service.listen(at);
+  const listening = service.listen({ host, port, serve });
   try {
     await Promise.race([listening, stop.received]);
   } catch (error) {
