@@ -30,8 +30,8 @@ const CHANGES: Record<string, { before?: string; after: string; held?: string; s
 const CALLS: Record<string, string> = {
   ask: 'await item.ask("approve", { question: "Pay it?", fields: [] });',
   reworded: 'await item.ask("approve", { question: "Really pay it?", fields: [] });',
-  paid: 'await job.waitFor("paid", { timeout: "7d" });',
-  booked: 'await job.waitFor("booked", { timeout: "7d" });',
+  paid: 'await job.waitFor("paid", { deadline: "7d" });',
+  booked: 'await job.waitFor("booked", { deadline: "7d" });',
   child: "await (await job.start(helper, {})).result();",
   pause: 'await job.sleep("1d");',
   longer: 'await job.sleep("2d");',
