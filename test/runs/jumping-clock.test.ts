@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { type JobStartContext, RetryAfterError, type Service } from "agent-control-service";
 import { CASES, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { WallTimers } from "../../src/core/base/wall-timers.ts";
 import { findFaketime, requirement } from "../_require.ts";
 import { project } from "../cli/_svc.ts";
@@ -61,7 +61,11 @@ function waits(time: number, clock: () => Date): Record<string, (context: JobSta
 }
 
 /** A service whose clock can be set, with one job for each way to wait. */
-async function waiting(time: number, suspendAfter: number | false) {
+async function waiting(
+  time: number,
+  suspendAfter: number | false,
+  onTestFinished: TestContext["onTestFinished"],
+) {
   let offset = 0;
   const clock = () => new Date(Date.now() + offset);
   const all = waits(time, clock);
@@ -93,31 +97,38 @@ async function left(service: Service, ids: readonly string[]): Promise<string[]>
   return open;
 }
 
-describe.each([false, 0.2] as const)("with suspendAfter: %s", (suspendAfter) => {
-  test.each([
+// They mostly wait.
+describe.concurrent.for([false, 0.2] as const)("with suspendAfter: %s", (suspendAfter) => {
+  test.for([
     ["an hour", 3_600_000],
     ["three days", 3 * 24 * 3_600_000],
-  ])("every wait of 20 minutes ends when the clock is set forward by %s", async (_, jump) => {
-    const { service, ids, set } = await waiting(20 * 60_000, suspendAfter);
-    await until(service, "question", ["awaiting"]);
-    await expect.poll(() => service.get(CASES).find("case-reminder")).toBeDefined();
-    expect(await left(service, ids)).toEqual(ids);
+  ] as const)(
+    "every wait of 20 minutes ends when the clock is set forward by %s",
+    async ([, jump], { expect, onTestFinished }) => {
+      const { service, ids, set } = await waiting(20 * 60_000, suspendAfter, onTestFinished);
+      await until(service, "question", ["awaiting"]);
+      await expect.poll(() => service.get(CASES).find("case-reminder")).toBeDefined();
+      expect(await left(service, ids)).toEqual(ids);
 
-    set(jump);
+      set(jump);
 
-    await expect.poll(() => left(service, ids), { timeout: 60_000 }).toEqual([]);
-    expect(await until(service, "time-limit")).toMatchObject({ stop_reason: "max_duration" });
-  });
+      await expect.poll(() => left(service, ids)).toEqual([]);
+      expect(await until(service, "time-limit")).toMatchObject({ stop_reason: "max_duration" });
+    },
+  );
 
-  test("every wait of some seconds ends when the clock is set back by an hour", async () => {
-    const { service, ids, set } = await waiting(3000, suspendAfter);
+  test("every wait of some seconds ends when the clock is set back by an hour", async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const { service, ids, set } = await waiting(3000, suspendAfter, onTestFinished);
     await expect.poll(() => service.get(CASES).find("case-reminder")).toBeDefined();
 
     set(-3_600_000);
 
     // These are open until the clock shows their time.
     const untilTime = ids.filter((id) => id.endsWith("-until-a-time"));
-    await expect.poll(() => left(service, ids), { timeout: 60_000 }).toEqual(untilTime);
+    await expect.poll(() => left(service, ids)).toEqual(untilTime);
   });
 });
 
