@@ -76,9 +76,12 @@ export class AuditLog {
     unit.afterwards(() => this.#tell(event, entry));
   }
 
-  /** Adds a line that is not part of another change. */
-  record(event: AuditEvent): Promise<void> {
-    return this.#parts.ledger.write((unit) => this.write(unit, event));
+  /** Adds a line, together with what `also` stores; neither where that throws. */
+  record(event: AuditEvent, also?: (unit: Pick<Unit, "tx" | "now">) => Promise<void>): Promise<void> {
+    return this.#parts.ledger.write(async (unit) => {
+      await also?.({ tx: unit.tx, now: unit.now });
+      await this.write(unit, event);
+    });
   }
 
   /**

@@ -40,7 +40,7 @@ export async function findKeptRequest(
 
 /** Stores inside a unit what a request with a key does in it. */
 export function keepRequest(
-  { tx, now }: Unit,
+  { tx, now }: Pick<Unit, "tx" | "now">,
   job_id: string,
   { key, content, after }: GivenKey,
   answered?: AnsweredQuestion,
@@ -49,6 +49,21 @@ export function keepRequest(
     ...{ id: idOf(job_id, key), job_id, at: now, content: hashOf(content), after },
     ...(answered && { answered }),
   });
+}
+
+/**
+ * Whether a request with a key has come before, inside the unit that does what it asks for; keeps the key where it has
+ * not. Without a key, each request is another one.
+ */
+export async function isRepeated(
+  unit: Pick<Unit, "tx" | "now">,
+  jobId: string,
+  given: GivenKey | undefined,
+): Promise<boolean> {
+  if (!given) return false;
+  if (await keptRequest(unit.tx, jobId, given)) return true;
+  await keepRequest(unit, jobId, given);
+  return false;
 }
 
 /** Removes inside a unit what is kept of the requests to a job that is removed. */

@@ -84,12 +84,12 @@ export function createRunner(given: RunnerParts): Runner {
       await giveEvent(parts, (unit) => receiveMessage(unit, jobId, message));
     },
 
-    resume: (jobId, instructions, by) => resumeJob(parts, jobId, instructions, by),
-    retry: (jobId, from, by) => retryJob(parts, jobId, from, by),
-    continue: (jobId, by) => continueJob(parts, jobId, by),
-    move: (jobId, version, by) => moveJobTo(parts, jobId, version, by),
-    override: (jobId, status, by) => overrideStatus(parts, jobId, status, by),
-    overrideCase: (caseId, status, by) => overrideCaseStatus(parts, caseId, status, by),
+    resume: (jobId, instructions, actor, once) => resumeJob(parts, jobId, instructions, { actor, once }),
+    retry: (jobId, from, actor, once) => retryJob(parts, jobId, from, { actor, once }),
+    continue: (jobId, actor, once) => continueJob(parts, jobId, { actor, once }),
+    move: (jobId, version, actor, once) => moveJobTo(parts, jobId, version, { actor, once }),
+    override: (jobId, status, actor, once) => overrideStatus(parts, jobId, status, { actor, once }),
+    overrideCase: (caseId, status, actor, once) => overrideCaseStatus(parts, caseId, status, { actor, once }),
     async calls(jobId) {
       await jobs.get(jobId);
       return listCalls(await RunRecord.of(jobs, jobId));

@@ -1,6 +1,7 @@
 import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
 import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
+import type { GivenKey } from "../entities/keyed-requests.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { Store } from "../store/store.ts";
@@ -53,6 +54,12 @@ export interface RequestParts extends RunnerParts {
   /** Tries whether held jobs fit the code. */
   readonly tries: HeldTries;
   readonly pauses: Pauses;
+}
+
+/** Who asks for a change of a job, and under which key only once. */
+export interface Asked {
+  readonly actor?: Actor | undefined;
+  readonly once?: GivenKey | undefined;
 }
 
 /** Adds a line to the audit log with a change that somebody asked for. */

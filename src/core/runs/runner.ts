@@ -109,8 +109,8 @@ export interface Schedules {
   start(): Promise<void>;
   list(): Promise<Schedule[]>;
   show(id: string): Promise<Schedule>;
-  /** Starts a job of a schedule now, whatever is planned. */
-  run(id: string, by?: Actor): Promise<StoredJob>;
+  /** Starts a job of a schedule now, whatever is planned. The same request again, by its key, gives the same job. */
+  run(id: string, by?: Actor, idempotencyKey?: string): Promise<StoredJob>;
   /** What is planned until it is resumed becomes nothing. */
   pause(id: string, by?: Actor): Promise<Schedule>;
   resume(id: string, by?: Actor): Promise<Schedule>;
@@ -120,7 +120,8 @@ export interface Schedules {
 
 /**
  * Runs jobs: starts, steers and ends them. The machine routes, the admin interface and the command line
- * go through it. `by` names who asked, for the timeline and the audit log. Failures are `ServiceError`s.
+ * go through it. `by` names who asked, for the timeline and the audit log; under the key `once`, a request does what it
+ * asks for only once. Failures are `ServiceError`s.
  */
 export interface Runner {
   readonly schedules: Schedules;
@@ -160,13 +161,18 @@ export interface Runner {
    */
   say(jobId: string, message: SentMessage): Promise<void>;
   /** Resumes a job that a limit ended, with raised limits. */
-  resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: Actor): Promise<StoredJob>;
+  resume(
+    jobId: string,
+    instructions: Partial<JobInstructions> | undefined,
+    by?: Actor,
+    once?: GivenKey,
+  ): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
-  retry(jobId: string, from: "last_step" | "start", by?: Actor): Promise<StoredJob>;
+  retry(jobId: string, from: "last_step" | "start", by?: Actor, once?: GivenKey): Promise<StoredJob>;
   /** Resumes a held job with the current code: recorded calls that it does not make are skipped. */
-  continue(jobId: string, by?: Actor): Promise<StoredJob>;
+  continue(jobId: string, by?: Actor, once?: GivenKey): Promise<StoredJob>;
   /** Gives an open job another version of its agent; refuses where its record does not fit that. */
-  move(jobId: string, version: string, by?: Actor): Promise<StoredJob>;
+  move(jobId: string, version: string, by?: Actor, once?: GivenKey): Promise<StoredJob>;
   /** The recorded calls of a job that count. */
   calls(jobId: string): Promise<NamedCall[]>;
   /** All that is recorded of a job, with known secrets masked and without its parameters. */
@@ -177,9 +183,9 @@ export interface Runner {
    */
   fork(jobId: string, request: ForkRequest, by?: Actor): Promise<StoredJob>;
   /** An operator's override: sets any status from any status, see `JOB_OVERRIDES`; it is authoritative. */
-  override(jobId: string, status: EntityStatus, by: Actor): Promise<StoredJob>;
+  override(jobId: string, status: EntityStatus, by: Actor, once?: GivenKey): Promise<StoredJob>;
   /** The same for a case, see `CASE_OVERRIDES`. */
-  overrideCase(caseId: string, status: EntityStatus, by: Actor): Promise<StoredCase>;
+  overrideCase(caseId: string, status: EntityStatus, by: Actor, once?: GivenKey): Promise<StoredCase>;
   /** Ends a job and deletes it with its cases: it can be restored for some time, unless that is 0 or it is permanent. */
   remove(jobId: string, by: Actor, options?: DeletionOptions): Promise<Deletion>;
   /** Restores a deleted job as it was; `job_not_found` where there is none. */

@@ -91,7 +91,7 @@ export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefin
       responses: { 200: { description: "How many", schema: v.object({ retried: v.number() }) } },
       handler: async ({ body, caller }) => {
         const retried = await control.retry(body.ids);
-        await audit.note({ by: caller, action: "events.retry", after: { events: retried } });
+        if (retried > 0) await audit.note({ by: caller, action: "events.retry", after: { events: retried } });
         return { retried };
       },
     }),
@@ -105,7 +105,7 @@ export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefin
       responses: { 200: { description: "How many", schema: v.object({ dropped: v.number() }) } },
       handler: async ({ body, caller }) => {
         const dropped = await control.drop(body.ids);
-        await audit.note({ by: caller, action: "events.drop", after: { events: dropped } });
+        if (dropped > 0) await audit.note({ by: caller, action: "events.drop", after: { events: dropped } });
         return { dropped };
       },
     }),

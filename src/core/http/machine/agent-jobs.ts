@@ -7,7 +7,7 @@ import { JobResponseSchema } from "../../models/job-response.ts";
 import { ListedJobSchema } from "../../models/listed-job.ts";
 import { EntityIdSchema, optional } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
-import { invalid } from "../check.ts";
+import { readIdempotencyKey } from "../idempotency-key.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
@@ -113,12 +113,4 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
 export function readWait(event: HttpEvent): number | undefined {
   const wait = /(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/i.exec(event.req.headers.get("prefer") ?? "")?.[1];
   return wait === undefined ? undefined : Math.min(Number(wait), LONGEST_WAIT);
-}
-
-/** Value of the `Idempotency-Key` header, if there is one. */
-export function readIdempotencyKey(event: HttpEvent): string | undefined {
-  const key = event.req.headers.get("idempotency-key");
-  if (key === null) return undefined;
-  if (/^[\x21-\x7e]{1,255}$/.test(key)) return key;
-  throw invalid("headers", "Idempotency-Key must be 1 to 255 visible ASCII characters");
 }

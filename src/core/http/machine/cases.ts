@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
 import { acceptedText, CaseUpdateRequestSchema } from "../../models/question.ts";
+import { readGivenKey } from "../idempotency-key.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
-import { readIdempotencyKey } from "./agent-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasePathSchema } from "./schemas.ts";
 
@@ -30,9 +30,7 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
       handler: async ({ params, body, event, caller }) => {
-        const key = readIdempotencyKey(event);
-        const content = [params.case_id, body.answer, body.message ?? null];
-        const once = key === undefined ? undefined : { key, content, after: 0 };
+        const once = readGivenKey(event, params.case_id, body.answer, body.message ?? null);
         const request = { ...body, ...(once && { once }) };
         const item = await runner.answer(params.job_id, params.case_id, request, caller);
         return {

@@ -6,9 +6,9 @@ import { followTurn, type TurnEvent, type TurnUsage } from "../chat/follow-turn.
 import { describeQuestion } from "../chat/question-text.ts";
 import type { SentTurn } from "../chat/threads.ts";
 import { check } from "../check.ts";
+import { readIdempotencyKey } from "../idempotency-key.ts";
 import type { StreamSource } from "../live-streams.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
-import { readIdempotencyKey } from "./agent-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 
 const tag = "OpenAI-compatible";

@@ -2,9 +2,9 @@ import * as v from "valibot";
 import { JobSchema } from "../../models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
+import { readIdempotencyKey } from "../idempotency-key.ts";
 import { NDJSON, ndjson } from "../ndjson.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
-import { readIdempotencyKey } from "./agent-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { CallsQuerySchema, JobPathSchema } from "./schemas.ts";
 

@@ -5,6 +5,7 @@ import { JobSchema } from "../../models/job.ts";
 import { JobInstructionsSchema } from "../../models/job-instructions.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { ListedJobSchema } from "../../models/listed-job.ts";
+import { KEY_NOTE, readGivenKey } from "../idempotency-key.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { readWait } from "./agent-jobs.ts";
 import { listJobs } from "./list-jobs.ts";
@@ -97,56 +98,57 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       path: `${prefix}/jobs/{id}/resume`,
       auth: "key",
       summary: "Resume a job that a limit ended",
-      description: "`job_instructions` contains the limits to raise; omitted ones stay unchanged.",
+      description: `\`job_instructions\` contains the limits to raise; omitted ones stay unchanged. ${KEY_NOTE}`,
       tag,
       params: JobPathSchema,
       body: v.optional(v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }), {}),
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
-      handler: async ({ params, body, caller }) =>
-        jobs.show(await runner.resume(params.id, body.job_instructions, caller)),
+      handler: async ({ params, body, caller, event }) => {
+        const once = readGivenKey(event, "resume", body.job_instructions ?? null);
+        return jobs.show(await runner.resume(params.id, body.job_instructions, caller, once));
+      },
     }),
     defineRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/retry`,
       auth: "key",
       summary: "Run a failed or cancelled job again",
-      description:
-        "From its last good step, or from the start with nothing recorded; a held job from the start only.",
+      description: `From its last good step, or from the start with nothing recorded; a held job from the start only. ${KEY_NOTE}`,
       tag,
       params: JobPathSchema,
       body: v.optional(v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }), {}),
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
-      handler: async ({ params, body, caller }) =>
-        jobs.show(await runner.retry(params.id, body.from, caller)),
+      handler: async ({ params, body, caller, event }) =>
+        jobs.show(await runner.retry(params.id, body.from, caller, readGivenKey(event, "retry", body.from))),
     }),
     defineRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/continue`,
       auth: "key",
       summary: "Resume a held job with the current code",
-      description:
-        "Of a job whose `stop_reason` is `code_changed`. Recorded calls that the code does not make no longer count; they stay in the log. Answers count.",
+      description: `Of a job whose \`stop_reason\` is \`code_changed\`. Recorded calls that the code does not make no longer count; they stay in the log. Answers count. ${KEY_NOTE}`,
       tag,
       params: JobPathSchema,
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
-      handler: async ({ params, caller }) => jobs.show(await runner.continue(params.id, caller)),
+      handler: async ({ params, caller, event }) =>
+        jobs.show(await runner.continue(params.id, caller, readGivenKey(event, "continue"))),
     }),
     defineRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/move`,
       auth: "key",
       summary: "Give an open job another version of its agent",
-      description: "Refused where the job's record does not fit that version.",
+      description: `Refused where the job's record does not fit that version. ${KEY_NOTE}`,
       tag,
       params: JobPathSchema,
       body: v.object({ version: v.string() }),
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
-      handler: async ({ params, body, caller }) =>
-        jobs.show(await runner.move(params.id, body.version, caller)),
+      handler: async ({ params, body: { version }, caller, event }) =>
+        jobs.show(await runner.move(params.id, version, caller, readGivenKey(event, "move", version))),
     }),
   ];
 }

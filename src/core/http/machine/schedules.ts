@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { JobSchema } from "../../models/job.ts";
 import { ScheduleSchema } from "../../models/schedule.ts";
+import { readIdempotencyKey } from "../idempotency-key.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
@@ -36,12 +37,13 @@ export function scheduleRoutes({ prefix, jobs, runner: { schedules } }: MachineP
       auth: "key",
       summary: "Start a job of a schedule now",
       description:
-        "Whatever is planned, and also while the schedule is paused. Its planned times are unchanged.",
+        "Whatever is planned, and also while the schedule is paused. Its planned times are unchanged. With an `Idempotency-Key` header, repeating the request returns the same job and starts nothing.",
       tag,
       params: SchedulePathSchema,
       status: 202,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
-      handler: async ({ params, caller }) => jobs.show(await schedules.run(params.id, caller)),
+      handler: async ({ params, caller, event }) =>
+        jobs.show(await schedules.run(params.id, caller, readIdempotencyKey(event))),
     }),
     defineRoute({
       method: "POST",

@@ -3,6 +3,7 @@ import { type Actor, nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { reopenCase } from "../../entities/cases.ts";
 import { changeJob, releaseJob, removeCasesOf } from "../../entities/jobs.ts";
+import { findKeptRequest, isRepeated } from "../../entities/keyed-requests.ts";
 import { removeWaits } from "../../entities/received-events.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../../models/job-instructions.ts";
@@ -11,7 +12,14 @@ import type { MarkEntry } from "../../models/run-entry.ts";
 import type { Call } from "../replay/call.ts";
 import { endOfParent } from "../replay/children.ts";
 import { RunRecord } from "../replay/run-record.ts";
-import { asJob, note, type RequestParts, refusePulled, refuseWhenClosing } from "../runner-parts.ts";
+import {
+  type Asked,
+  asJob,
+  note,
+  type RequestParts,
+  refusePulled,
+  refuseWhenClosing,
+} from "../runner-parts.ts";
 import { changeWithRun } from "./job-change.ts";
 import { stopChildren } from "./steer.ts";
 
@@ -37,7 +45,7 @@ export function resumeJob(
   parts: RequestParts,
   jobId: string,
   instructions: Partial<JobInstructions> | undefined,
-  actor?: Actor,
+  asked: Asked,
 ): Promise<StoredJob> {
   const raiseLimits = (job: StoredJob): Again => {
     refusePulled(job);
@@ -52,7 +60,7 @@ export function resumeJob(
     const patch = { job_context: { ...job.job_context, job_instructions } };
     return { mark: "limits_raised", patch, after: job_instructions };
   };
-  return again(parts, jobId, raiseLimits, actor);
+  return again(parts, jobId, raiseLimits, asked);
 }
 
 /**
@@ -63,7 +71,7 @@ export async function retryJob(
   parts: RequestParts,
   jobId: string,
   from: "last_step" | "start",
-  actor?: Actor,
+  asked: Asked,
 ): Promise<StoredJob> {
   const retry = (job: StoredJob): Again => {
     refusePulled(job);
@@ -79,10 +87,13 @@ export async function retryJob(
     return { mark: from === "start" ? "restarted" : "retried", after: { from } };
   };
   refuseWhenClosing(parts);
-  const { mark } = retry(await parts.jobs.get(jobId));
-  if (mark === "retried") await retryChildren(parts, jobId, actor);
+  const job = await parts.jobs.get(jobId);
+  // Its children, too, may have failed again since.
+  if (asked.once && (await findKeptRequest(parts.store, jobId, asked.once))) return job;
+  const { mark } = retry(job);
+  if (mark === "retried") await retryChildren(parts, jobId, asked.actor);
   if (mark === "restarted") await stopChildren(parts, jobId, endOfParent(jobId, "restarted"));
-  return again(parts, jobId, retry, actor);
+  return again(parts, jobId, retry, asked);
 }
 
 /** The children first: otherwise the job could find them still failed. */
@@ -97,7 +108,7 @@ async function retryChildren(parts: RequestParts, jobId: string, actor?: Actor):
   // What the handler has stopped stays stopped.
   for (const id of keysOf(record.ended, "stop")) failed.delete(id);
   for (const { id, stop_reason } of items) {
-    if (stop_reason === "parent_ended" || failed.has(id)) await retryJob(parts, id, "last_step", actor);
+    if (stop_reason === "parent_ended" || failed.has(id)) await retryJob(parts, id, "last_step", { actor });
   }
 }
 
@@ -110,12 +121,13 @@ async function again(
   parts: RequestParts,
   jobId: string,
   plan: (job: StoredJob) => Again,
-  actor?: Actor,
+  { actor, once }: Asked,
 ): Promise<StoredJob> {
   const by = actor && nameOf(actor);
   const { agents, turns } = parts;
   refuseWhenClosing(parts);
   const next = await changeWithRun(parts, jobId, async (unit, { job, record }) => {
+    if (await isRepeated(unit, jobId, once)) return undefined;
     const { mark, patch, after } = plan(job);
     agents.get(job.agent_name);
     const action = mark === "limits_raised" ? "job.resume" : "job.retry";
@@ -145,6 +157,7 @@ async function again(
     });
     return changeJob(unit, jobId, "retry", change, by);
   });
+  if (!next) return parts.jobs.get(jobId);
   // A job that was held resumes where it was, without being `stopped` in between.
   void turns.queue(next, next.status === "stopped" ? "start" : "resume");
   return next;

@@ -1,24 +1,37 @@
-import { type Actor, nameOf } from "../../audit/caller.ts";
+import { nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { reopenCase } from "../../entities/cases.ts";
 import { changeJob, released, releaseJob } from "../../entities/jobs.ts";
+import { findKeptRequest, isRepeated } from "../../entities/keyed-requests.ts";
 import { removeWaits } from "../../entities/received-events.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { holdOf, isIn } from "../../models/job-state.ts";
 import type { Rehearsed } from "../replay/run.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
-import { asJob, note, type RequestParts, refusePulled, refuseWhenClosing } from "../runner-parts.ts";
+import {
+  type Asked,
+  asJob,
+  note,
+  type RequestParts,
+  refusePulled,
+  refuseWhenClosing,
+} from "../runner-parts.ts";
 import { changeWithRun } from "./job-change.ts";
 import { takeFrom } from "./steer.ts";
 
 type Cut = (readonly [first: number, last: number])[];
 
 /** Resumes a held job with the current code, without the recorded calls that it does not make. */
-export async function continueJob(parts: RequestParts, jobId: string, actor?: Actor): Promise<StoredJob> {
+export async function continueJob(
+  parts: RequestParts,
+  jobId: string,
+  { actor, once }: Asked,
+): Promise<StoredJob> {
   refuseWhenClosing(parts);
   const { jobs, tries, turns } = parts;
   const by = actor && nameOf(actor);
   const seen = await jobs.get(jobId);
+  if (once && (await findKeptRequest(parts.store, jobId, once))) return seen;
   assertHeld(seen);
   const { notMade, ...rehearsed } = await tries.rehearse(seen);
   const problem = whyUnknown(rehearsed);
@@ -29,6 +42,7 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
   }
   const cut = toStretches(notMade);
   const next = await changeWithRun(parts, jobId, async (unit, { job, record }) => {
+    if (await isRepeated(unit, jobId, once)) return undefined;
     assertHeld(job);
     const after = { calls_left_out: notMade.length };
     await note(parts, unit, actor, { action: "job.continue", target: asJob(jobId), before: job.held, after });
@@ -38,6 +52,7 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
     await removeWaits(unit, jobId);
     return releaseJob(unit, jobId, { by: by ?? "api", cut });
   });
+  if (!next) return jobs.get(jobId);
   turns.queue(next, "resume");
   return next;
 }
@@ -71,12 +86,13 @@ export async function moveJobTo(
   parts: RequestParts,
   jobId: string,
   version: string,
-  actor?: Actor,
+  { actor, once }: Asked,
 ): Promise<StoredJob> {
   refuseWhenClosing(parts);
   const { jobs, agents, tries, turns } = parts;
   const by = actor && nameOf(actor);
   const seen = await jobs.get(jobId);
+  if (once && (await findKeptRequest(parts.store, jobId, once))) return seen;
   assertOpen(seen);
   const versions = agents.versions(seen.agent_name);
   const agent = versions.find(({ definition }) => definition.version === version);
@@ -92,6 +108,7 @@ export async function moveJobTo(
   const next = await takeFrom(parts, jobId, {
     end: moved,
     work: async (unit, { job, run }) => {
+      if (await isRepeated(unit, jobId, once)) return { value: undefined, take: false };
       assertOpen(job);
       const change = { before: job.agent_version, after: version };
       await note(parts, unit, actor, { action: "job.move", target: asJob(jobId), ...change });
@@ -103,6 +120,7 @@ export async function moveJobTo(
       return { value, take: true };
     },
   });
+  if (!next) return jobs.get(jobId);
   if (!isIn(next, "parked")) turns.queue(next, next.status === "stopped" ? "start" : "resume");
   return next;
 }

@@ -3,6 +3,7 @@ import { isServiceError } from "../../base/errors.ts";
 import { endCases, overrideCase } from "../../entities/cases.ts";
 import { TO_CANCELLING } from "../../entities/ending.ts";
 import { caseIdsOf, endJob, moveJob, takeJob } from "../../entities/jobs.ts";
+import { isRepeated } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { StoredCase } from "../../models/case.ts";
 import { type EntityStatus, isTerminal } from "../../models/entity-status.ts";
@@ -16,7 +17,7 @@ import { endOfParent, stoppedByParent } from "../replay/children.ts";
 import type { Run } from "../replay/run.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import { cancellingEndOf, STOPPED, toCancelling } from "../replay/stopping.ts";
-import { asCase, asJob, note, type RequestParts, refusePulled } from "../runner-parts.ts";
+import { type Asked, asCase, asJob, note, type RequestParts, refusePulled } from "../runner-parts.ts";
 import { endCancelled } from "./end-cancelled.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
@@ -131,14 +132,15 @@ export async function overrideStatus(
   parts: RequestParts,
   jobId: string,
   status: EntityStatus,
-  actor: Actor,
+  { actor, once }: Asked & { readonly actor: Actor },
 ): Promise<StoredJob> {
   const { agents, cluster, scheduler, turns } = parts;
   const message = `The job was set to ${status} by an operator`;
   const end: RunEnd = { to: status === "failed" ? "failed" : "cancelled", reason: "overridden", message };
-  const { job, effect, run, isElsewhere } = await takeFrom(parts, jobId, {
+  const set = await takeFrom(parts, jobId, {
     end,
     work: async (unit, found) => {
+      if (await isRepeated(unit, jobId, once)) return { value: undefined, take: false };
       const { run, record, spent } = found;
       if (!isTerminal(status)) refusePulled(found.job);
       const change = { before: found.job.status, after: status };
@@ -152,6 +154,8 @@ export async function overrideStatus(
       return { value: { job, effect, run, isElsewhere }, take: LEAVES_RUN.has(effect) };
     },
   });
+  if (!set) return parts.jobs.get(jobId);
+  const { job, effect, run, isElsewhere } = set;
   if (effect === "is stopped") {
     const agent = agents.of(job);
     scheduler.callOff(jobId);
@@ -170,17 +174,21 @@ export async function overrideCaseStatus(
   parts: RequestParts,
   caseId: string,
   status: EntityStatus,
-  actor: Actor,
+  { actor, once }: Asked & { readonly actor: Actor },
 ): Promise<StoredCase> {
   return withJobOf(parts, caseId, async () => {
+    let repeats = false;
     const item = await parts.ledger.write(async (unit) => {
-      const before = (await unit.tx.get("Case", caseId))?.status;
+      const found = await unit.tx.get("Case", caseId);
+      repeats = found !== undefined && (await isRepeated(unit, found.job_id, once));
+      if (found && repeats) return found;
+      const before = found?.status;
       const changed = await overrideCase(unit, caseId, status, nameOf(actor));
       const change = { before, after: status };
       await note(parts, unit, actor, { action: "case.status", target: asCase(caseId), ...change });
       return changed;
     });
-    if (!item.question) {
+    if (!item.question && !repeats) {
       const run = parts.runs.find(item.job_id);
       await run?.questions.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
     }

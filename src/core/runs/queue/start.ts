@@ -33,7 +33,9 @@ export class Starts {
   start(slug: string, given: StartRequest, origin?: Origin): Promise<StoredJob> {
     const request = withJobId(given, given.job_context?.job_id ?? randomUUID());
     const key = request.idempotencyKey;
-    return key === undefined ? this.#start(slug, request, origin) : this.#startOnce(slug, request, key);
+    return key === undefined
+      ? this.#start(slug, request, origin)
+      : this.#startOnce(slug, request, { key, origin });
   }
 
   /** Starts a fork of a job. */
@@ -44,12 +46,16 @@ export class Starts {
     return job;
   }
 
-  async #startOnce(slug: string, request: NamedRequest, key: string): Promise<StoredJob> {
+  async #startOnce(
+    slug: string,
+    request: NamedRequest,
+    { key, origin }: { readonly key: string; readonly origin: Origin | undefined },
+  ): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
     this.#parts.agents.get(slug);
     // A repeated request is answered also where there is no room for a new one.
     const { items } = await this.#parts.jobs.list({ where: { idempotency_key: key }, limit: 1 });
-    return items[0] ? sameKeyedRequest(items[0], slug, request) : this.#start(slug, request);
+    return items[0] ? sameKeyedRequest(items[0], slug, request) : this.#start(slug, request, origin);
   }
 
   async #start(slug: string, request: NamedRequest, { fields, also }: Origin = {}): Promise<StoredJob> {

@@ -79,11 +79,12 @@ export class ActiveSchedule {
   }
 
   /** Starts a job now, whatever is planned. */
-  startNow(note: (unit: Unit) => Promise<void>): Promise<StoredJob> {
-    return this.#startJob(randomUUID(), this.#parts.clock().toISOString(), async (unit, { id }) => {
+  startNow(note: (unit: Unit) => Promise<void>, idempotencyKey?: string): Promise<StoredJob> {
+    const also = async (unit: Unit, { id }: StoredJob) => {
       await note(unit);
       await unit.tx.change("Schedule", this.schedule.id, (state) => ({ ...state, last_job_id: id }));
-    });
+    };
+    return this.#startJob(randomUUID(), this.#parts.clock().toISOString(), also, idempotencyKey);
   }
 
   /** Pauses it, or resumes it: what was planned in between becomes nothing. */
@@ -187,12 +188,17 @@ export class ActiveSchedule {
     job_id: string,
     at: string,
     also: (unit: Unit, job: StoredJob) => Promise<void>,
+    idempotencyKey?: string,
   ): Promise<StoredJob> {
     const { id, agent, fields, instructions } = this.schedule;
     const started_by = `schedule ${id}`;
     return this.#starts.start(
       agent,
-      { job_context: { job_id, started_by, job_instructions: instructions }, job_fields: fields },
+      {
+        job_context: { job_id, started_by, job_instructions: instructions },
+        job_fields: fields,
+        ...(idempotencyKey !== undefined && { idempotencyKey }),
+      },
       { fields: { schedule: { id, at } }, also },
     );
   }

@@ -56,8 +56,8 @@ export class ActiveSchedules implements Schedules {
     return this.#find(id).show();
   }
 
-  run(id: string, actor?: Actor): Promise<StoredJob> {
-    return this.#find(id).startNow(noteOf(this.#parts, id, actor, "schedule.run"));
+  run(id: string, actor?: Actor, idempotencyKey?: string): Promise<StoredJob> {
+    return this.#find(id).startNow(noteOf(this.#parts, id, actor, "schedule.run"), idempotencyKey);
   }
 
   pause(id: string, actor?: Actor): Promise<Schedule> {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { KEY_NOTE, readGivenKey, readIdempotencyKey } from "../../../core/http/idempotency-key.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { JobSchema } from "../../../core/models/job.ts";
@@ -21,13 +22,14 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       path: "/admin/api/jobs/{id}/status",
       auth: "session",
       summary: "Set a job's status",
-      description: "From any status to any status; a terminal one aborts the current run.",
+      description: `From any status to any status; a terminal one aborts the current run. ${KEY_NOTE}`,
       tag,
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
-      handler: async ({ params, body, caller }) => {
-        const { id, status } = await runner().override(params.id, body.status, caller);
+      handler: async ({ params, body, caller, event }) => {
+        const once = readGivenKey(event, "status", body.status);
+        const { id, status } = await runner().override(params.id, body.status, caller, once);
         return { message: `Job "${id}" is ${status}`, id, status };
       },
     }),
@@ -36,12 +38,14 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       path: "/admin/api/cases/{id}/status",
       auth: "session",
       summary: "Set a case's status",
+      description: KEY_NOTE,
       tag,
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
-      handler: async ({ params, body, caller }) => {
-        const { id, status } = await runner().overrideCase(params.id, body.status, caller);
+      handler: async ({ params, body, caller, event }) => {
+        const once = readGivenKey(event, "case status", params.id, body.status);
+        const { id, status } = await runner().overrideCase(params.id, body.status, caller, once);
         return { message: `Case "${id}" is ${status}`, id, status };
       },
     }),
@@ -121,40 +125,50 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       path: "/admin/api/jobs/{id}/retry",
       auth: "session",
       summary: "Run a failed or cancelled job again",
+      description: KEY_NOTE,
       tag,
       params: PathSchema,
       body: v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body, caller }) =>
-        jobs.show(await runner().retry(params.id, body.from, caller)),
+      handler: async ({ params, body, caller, event }) =>
+        jobs.show(
+          await runner().retry(params.id, body.from, caller, readGivenKey(event, "retry", body.from)),
+        ),
     }),
     defineRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/resume",
       auth: "session",
       summary: "Resume a job that a limit ended",
+      description: KEY_NOTE,
       tag,
       params: PathSchema,
       body: v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body, caller }) =>
-        jobs.show(await runner().resume(params.id, body.job_instructions, caller)),
+      handler: async ({ params, body, caller, event }) => {
+        const once = readGivenKey(event, "resume", body.job_instructions ?? null);
+        return jobs.show(await runner().resume(params.id, body.job_instructions, caller, once));
+      },
     }),
     defineRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/continue",
       auth: "session",
       summary: "Resume a held job with the current code",
+      description: KEY_NOTE,
       tag,
       params: PathSchema,
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, caller }) => jobs.show(await runner().continue(params.id, caller)),
+      handler: async ({ params, caller, event }) =>
+        jobs.show(await runner().continue(params.id, caller, readGivenKey(event, "continue"))),
     }),
     defineRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/fork",
       auth: "session",
       summary: "Start a new job with the recorded beginning of this one",
+      description:
+        "With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",
       tag,
       params: PathSchema,
       body: v.object({
@@ -163,19 +177,23 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         job_id: v.optional(EntityIdSchema),
       }),
       responses: { 200: { description: "The new job", schema: JobSchema } },
-      handler: async ({ params, body, caller }) => jobs.show(await runner().fork(params.id, body, caller)),
+      handler: async ({ params, body, caller, event }) => {
+        const request = { idempotencyKey: readIdempotencyKey(event), ...body };
+        return jobs.show(await runner().fork(params.id, request, caller));
+      },
     }),
     defineRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/move",
       auth: "session",
       summary: "Give an open job another version of its agent",
+      description: KEY_NOTE,
       tag,
       params: PathSchema,
       body: v.object({ version: v.string() }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body, caller }) =>
-        jobs.show(await runner().move(params.id, body.version, caller)),
+      handler: async ({ params, body: { version }, caller, event }) =>
+        jobs.show(await runner().move(params.id, version, caller, readGivenKey(event, "move", version))),
     }),
   ];
 }

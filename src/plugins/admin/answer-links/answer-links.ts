@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Cases } from "../../../core/entities/cases.ts";
 import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
-import { type Store, StoreMissingError } from "../../../core/store/store.ts";
+import { type Store, StoreMissingError, type Transaction } from "../../../core/store/store.ts";
 import type { AnswerLink } from "./answer-link-table.ts";
 
 interface LinkParts {
@@ -26,8 +26,8 @@ export class AnswerLinks {
     this.#parts = parts;
   }
 
-  /** The token is returned only here. */
-  async create(
+  /** A link to be stored. The token is returned only here. */
+  async make(
     item: AskingCase,
     { name, by, lasts, evidence }: NewAnswerLink,
   ): Promise<{ link: AnswerLink; token: string }> {
@@ -38,7 +38,6 @@ export class AnswerLinks {
     const about = { case_id: item.id, question_id, asked_at };
     const shows = evidence ? { evidence } : {};
     const link = { id: hash(token), name, by, ...about, ...shows, created, until: created + lasts };
-    await this.#table.insert(link);
     return { link, token };
   }
 
@@ -77,10 +76,10 @@ export class AnswerLinks {
     }
   }
 
-  /** Whether there was such a link of this case. */
-  async revoke(caseId: string, id: string): Promise<boolean> {
-    const link = await this.#table.get(id);
-    return link?.case_id === caseId && (await this.#table.remove(id));
+  /** Removes a link of this case inside a unit; whether there was one. */
+  async revoke(tx: Transaction, caseId: string, id: string): Promise<boolean> {
+    const link = await tx.get("AnswerLink", id);
+    return link?.case_id === caseId && (await tx.remove("AnswerLink", id));
   }
 
   #isOver({ question: { deadline } }: AskingCase): boolean {

@@ -3,6 +3,9 @@ import type { Caller } from "../../../core/audit/caller.ts";
 import { nameOf } from "../../../core/audit/caller.ts";
 import { isDuration, toMilliseconds } from "../../../core/base/duration.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
+import type { GivenKey } from "../../../core/entities/keyed-requests.ts";
+import { isRepeated } from "../../../core/entities/keyed-requests.ts";
+import { readGivenKey } from "../../../core/http/idempotency-key.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
@@ -61,12 +64,13 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/cases/{id}/links",
       summary: "Create a link with which one person answers the open question without a key",
       description:
-        "It works until the question is answered or its time is over, at most for `expires_in` (default 7d). `path` holds a secret and is returned only here; `url` is the same with the service's public address, if that is known. The answer is recorded under `name`. With `evidence`, its page shows the last results of the case's steps.",
+        "It works until the question is answered or its time is over, at most for `expires_in` (default 7d). `path` holds a secret and is returned only here; `url` is the same with the service's public address, if that is known. The answer is recorded under `name`. With `evidence`, its page shows the last results of the case's steps. With an `Idempotency-Key` header, repeating the request is refused with 409 and creates no other link.",
       body: NewLinkSchema,
       status: 201,
       responses: { 201: { description: "The link", schema: CreatedSchema } },
-      handler: async ({ params, body, caller }) => {
-        const { link, path } = await createLink(parts, params.id, body, caller);
+      handler: async ({ params, body, caller, event }) => {
+        const once = readGivenKey(event, "link", params.id, body);
+        const { link, path } = await createLink(parts, params.id, { ...body, once }, caller);
         return { ...toLink(link), path, url: publicUrl(parts, path) };
       },
     }),
@@ -149,17 +153,26 @@ async function createByForm(
     : renderPage(parts, event, template, answer);
 }
 
-async function createLink(parts: AdminParts, caseId: string, given: NewLink, caller: Caller) {
+async function createLink(
+  parts: AdminParts,
+  caseId: string,
+  given: NewLink & { readonly once?: GivenKey | undefined },
+  caller: Caller,
+) {
   const item = await askingCase(parts, caseId);
   const lasts = toMilliseconds(given.expires_in as "7d");
   const about = { name: given.name, by: nameOf(caller), lasts, evidence: given.evidence };
-  await parts.audit.record({
+  const { link, token } = await parts.answerLinks.make(item, about);
+  const line = {
     by: caller,
     action: "case.link",
     target: { kind: "case", id: caseId },
     after: { for: given.name, lasts: given.expires_in, ...(given.evidence && { evidence: true }) },
+  } as const;
+  await parts.audit.record(line, async (unit) => {
+    if (await isRepeated(unit, item.job_id, given.once)) throw alreadyCreated(caseId);
+    await unit.tx.insert("AnswerLink", link);
   });
-  const { link, token } = await parts.answerLinks.create(item, about);
   return { link, path: withQuery("/answer", { token }) };
 }
 
@@ -168,12 +181,22 @@ async function revokeLink(
   { id, link }: { id: string; link: string },
   by: Caller,
 ): Promise<void> {
-  const isRevoked = await parts.answerLinks.revoke(id, link);
-  if (!isRevoked)
+  const line = { by, action: "case.link_revoke", target: { kind: "case", id } } as const;
+  await parts.audit.record(line, async ({ tx }) => {
+    if (await parts.answerLinks.revoke(tx, id, link)) return;
     throw new ServiceError("not_found", `Case "${id}" has no such link`, {
       detail: "It was revoked, or it has expired.",
     });
-  await parts.audit.record({ by, action: "case.link_revoke", target: { kind: "case", id } });
+  });
+}
+
+/** Its secret is not stored: who asks again cannot get it. */
+function alreadyCreated(caseId: string): ServiceError {
+  const message = `A link of case "${caseId}" was already created with this key; only that response had its secret`;
+  return new ServiceError("invalid_request", message, {
+    status: 409,
+    detail: "If it was lost, revoke that link, and create one with a new key.",
+  });
 }
 
 async function askingCase(parts: AdminParts, id: string): Promise<AskingCase> {

@@ -62,11 +62,11 @@ async function changeDeliveries(parts: AdminParts, form: URLSearchParams, by: Ca
   }
   if (form.get("action") === "drop") {
     const events = await control.drop(ids);
-    await parts.audit.note({ by, action: "events.drop", after: { events } });
+    if (events > 0) await parts.audit.note({ by, action: "events.drop", after: { events } });
     return `${countOf(events, "event")} dropped.`;
   }
   const events = await control.retry(ids);
-  await parts.audit.note({ by, action: "events.retry", after: { events } });
+  if (events > 0) await parts.audit.note({ by, action: "events.retry", after: { events } });
   return `${countOf(events, "event")} will be sent again.`;
 }
 

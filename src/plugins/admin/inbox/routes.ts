@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
+import { readGivenKey } from "../../../core/http/idempotency-key.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { acceptedText, CaseUpdateRequestSchema } from "../../../core/models/question.ts";
@@ -46,14 +47,16 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       auth: "session",
       summary: "Answer a case's question",
       description:
-        "The first answer wins; a later one is refused with 409. A question that needs several people stays open until so many have given the same answer.",
+        "The first answer wins; a later one is refused with 409. A question that needs several people stays open until so many have given the same answer. With an `Idempotency-Key` header, repeating the request answers nothing, also where the case asks something else by then.",
       tag: "Admin",
       params: PathSchema,
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
-      handler: async ({ params, body, caller }) => {
+      handler: async ({ params, body, caller, event }) => {
         const { job_id } = await parts.cases.summary(params.id);
-        const item = await parts.runner().answer(job_id, params.id, body, caller);
+        const once = readGivenKey(event, params.id, body.answer, body.message ?? null);
+        const request = { ...body, ...(once && { once }) };
+        const item = await parts.runner().answer(job_id, params.id, request, caller);
         return { message: acceptedText(item), id: item.id, status: item.status };
       },
     }),

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { readIdempotencyKey } from "../../../core/http/idempotency-key.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { JobSchema } from "../../../core/models/job.ts";
 import { type Schedule, ScheduleSchema } from "../../../core/models/schedule.ts";
@@ -37,12 +38,14 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/schedules/{id}/run",
       auth: "session",
       summary: "Start a job of a schedule now",
-      description: "Its planned times are unchanged.",
+      description:
+        "Its planned times are unchanged. With an `Idempotency-Key` header, repeating the request returns the same job and starts nothing.",
       tag,
       params: PathSchema,
       status: 202,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
-      handler: async ({ params, caller }) => parts.jobs.show(await schedules().run(params.id, caller)),
+      handler: async ({ params, caller, event }) =>
+        parts.jobs.show(await schedules().run(params.id, caller, readIdempotencyKey(event))),
     }),
     defineRoute({
       method: "POST",
