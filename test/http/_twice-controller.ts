@@ -73,7 +73,7 @@ const talker = defineChat({
 const hook = (name, types) => ({ name, types, url: process.env.HOOKS + "/" + name, secret: "whsec_" + Buffer.alloc(32, 7).toString("base64") });
 
 export default createServer({
-  agents: [agent("Clerk"), agent("Mover"), agent("Mover", "2.0.0"), agent("Planned run"), agent("Planned desk"), agent("Set"), agent("Set desk"), agent("Paused"), agent("Resumed"), talker],
+  agents: [agent("Clerk", isChanged ? "1.0.1" : "1.0.0"), agent("Mover"), agent("Mover", "2.0.0"), agent("Planned run"), agent("Planned desk"), agent("Set"), agent("Set desk"), agent("Paused"), agent("Resumed"), talker],
   schedules: ["run", "desk", "paused", "resumed", "paused desk", "resumed desk"].map((id) => ({
     id: id.replace(" ", "-"),
     cron: "@yearly",

@@ -26,6 +26,10 @@ export interface Row {
   readonly says?: object;
   /** What the documentation says of a request that works each time. */
   readonly each?: { readonly page: string; readonly text: RegExp };
+  /** What else a kill may leave undone, as the documentation says. */
+  readonly undone?: { readonly count: string; readonly page: string; readonly text: RegExp };
+  /** What is counted is not its own: it grows with other trials. */
+  readonly shared?: true;
   /** Concerns the service or all jobs: no other row is tried with it. */
   readonly apart?: true;
   after?(desk: TwiceDesk): Promise<unknown>;
@@ -136,7 +140,7 @@ const deleted = async (desk: TwiceDesk, id: string): Promise<Made> => {
 const deadLetter = async (desk: TwiceDesk, id: string): Promise<Made> => {
   await fails(desk, id);
   const find = async () => {
-    const { items } = await desk.get("/admin/api/events?state=dead&limit=1000");
+    const { items } = await desk.get("/admin/api/events?state=dead&limit=100");
     return items.find((one: Json) => JSON.stringify(one).includes(id))?.id ?? "";
   };
   await expect.poll(find).not.toBe("");
@@ -357,7 +361,7 @@ export const ROWS: readonly Row[] = [
     },
     send: (id) => ({ path: `/admin/api/cases/${caseOf(id)}/restore` }),
     counts: { "lines of the audit log": (desk, id) => desk.audit("case.restore", caseOf(id)) },
-    refused: 404,
+    refused: 409,
   },
   {
     of: "POST /admin/api/jobs/{id}/status",
@@ -398,6 +402,10 @@ export const ROWS: readonly Row[] = [
       "lines of the audit log": (desk, _, { preview }) => desk.audit("bulk.run", preview),
       "jobs that it deletes": (desk, id) => desk.audit("job.delete", id),
     },
+    undone: {
+      ...{ count: "jobs that it deletes", page: "admin.md" },
+      text: /what it had done stays done, and the rest is not/,
+    },
     refused: 409,
   },
   {
@@ -430,6 +438,7 @@ export const ROWS: readonly Row[] = [
         jobs: (desk) => desk.jobs(`agent_name=planned-${schedule}`),
         "lines of the audit log": (desk) => desk.audit("schedule.run", schedule),
       },
+      shared: true,
     };
   }),
   ...(["pause", "resume"] as const).flatMap((action) =>
@@ -448,6 +457,7 @@ export const ROWS: readonly Row[] = [
             ).length,
         },
         same: ({ id, paused }) => [id, paused],
+        shared: true,
       };
     }),
   ),
@@ -468,7 +478,7 @@ export const ROWS: readonly Row[] = [
     of: "POST /utils/drain",
     send: () => ({ json: { seconds: 300 } }),
     counts: { "lines of the audit log": (desk) => desk.audit("service.drain") },
-    apart: true,
+    ...{ apart: true, shared: true },
     after: (desk) => desk.make("/utils/drain", { seconds: 0 }),
   },
   { of: "POST /utils/encrypt", send: () => ({ json: '"{}"' }), counts: {} },
@@ -476,7 +486,7 @@ export const ROWS: readonly Row[] = [
   {
     of: "POST /agents/{slug}/status",
     before: ends,
-    send: (id) => ({ path: "/agents/clerk/status", json: { job_context: { job_id: id } } }),
+    send: (id) => ({ path: "/agents/clerk/status", json: { params: { job_id: id } } }),
     counts: { "what the method does": (desk, id) => desk.didEach(`asked ${id}`) },
     same: ({ message }) => message,
     each: METHODS,
@@ -524,14 +534,14 @@ export const ROWS: readonly Row[] = [
         await desk.make(`/admin/api/agents/${slug}/${action === "pause" ? "resume" : "pause"}`);
       },
       send: () => ({ path: `/admin/api/agents/${slug}/${action}` }),
-      counts: { "lines of the audit log": audit(`agent.${action}`, slug) },
+      ...{ counts: { "lines of the audit log": audit(`agent.${action}`, slug) }, shared: true },
       same: whole,
     };
   }),
   {
     of: "POST /admin/api/agents/{slug}/parameters",
     send: (id) => ({ path: "/admin/api/agents/set-desk/parameters", json: { parameters: { REGION: id } } }),
-    counts: { "lines of the audit log": audit("agent.parameters", "set-desk") },
+    ...{ counts: { "lines of the audit log": audit("agent.parameters", "set-desk") }, shared: true },
     same: whole,
   },
   // What waits to be delivered.
@@ -554,7 +564,7 @@ export const ROWS: readonly Row[] = [
       "dropped letters": async (desk, _, { letter }) =>
         1 -
         Number(
-          (await desk.get("/admin/api/events?state=dead&limit=1000")).items.some(
+          (await desk.get("/admin/api/events?state=dead&limit=100")).items.some(
             ({ id }: Json) => id === letter,
           ),
         ),
@@ -587,7 +597,7 @@ export const ROWS: readonly Row[] = [
   {
     of: "POST /admin/api/sign-in-links",
     send: () => ({}),
-    counts: { "lines of the audit log": (desk) => desk.audit("session.link") },
+    ...{ counts: { "lines of the audit log": (desk) => desk.audit("session.link") }, shared: true },
     each: { page: "admin.md", text: /each request creates another sign-in link/ },
   },
   {
@@ -607,7 +617,7 @@ export const ROWS: readonly Row[] = [
     counts: {
       "ended sessions": async (desk) => 1 - Math.min(1, (await desk.get("/admin/api/sessions")).items.length),
     },
-    apart: true,
+    ...{ apart: true, shared: true },
   },
   // Agent2Agent.
   {
