@@ -55,9 +55,9 @@ const agent = (name, version = "1.0.0") => defineAgent({
         return { what };
       },
     },
-    job_status: { run: ({ job }) => { did("asked", job.id); return { message: "told" }; } },
-    chat: { fields: [{ name: "message", required: true }], run: ({ fields }) => { did("chatted", fields.message); return { message: "told" }; } },
-    custom: { tell: { fields: [{ name: "what", required: true }], run: ({ fields }) => { did("told", fields.what); return { message: "told" }; } } },
+    job_status: { run: ({ job }) => { did("asked", job.id); return { message: "done" }; } },
+    chat: { fields: [{ name: "message", required: true }], run: ({ fields }) => { did("chatted", fields.message); return { message: "done" }; } },
+    custom: { tell: { fields: [{ name: "what", required: true }], run: ({ fields }) => { did("counted", fields.what); return { message: "done" }; } } },
   },
 });
 

@@ -18,7 +18,7 @@ export interface Row {
   readonly counts: Readonly<
     Record<string, (desk: TwiceDesk, id: string, made: Made) => number | Promise<number>>
   >;
-  /** What both responses have in common. @default nothing but the status */
+  /** What both responses have in common. @default only the status */
   same?(body: Json): unknown;
   /** Status of the second response where it is a refusal. */
   readonly refused?: number;
@@ -501,7 +501,7 @@ export const ROWS: readonly Row[] = [
   {
     of: "POST /agents/{slug}/custom/{name}",
     send: (id) => ({ path: "/agents/clerk/custom/tell", json: { job_fields: { what: id } } }),
-    counts: { "what the method does": (desk, id) => desk.didEach(`told ${id}`) },
+    counts: { "what the method does": (desk, id) => desk.didEach(`counted ${id}`) },
     same: ({ message }) => message,
     each: METHODS,
   },

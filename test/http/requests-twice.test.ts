@@ -12,7 +12,7 @@ import { HELD, type Made, ROWS, type Row } from "./_twice-rows.ts";
 const KILLS = ["at any moment", "before its response is read", "after its response"] as const;
 type Kill = (typeof KILLS)[number];
 
-const SHARES = 6;
+const SHARES = 9;
 /** Rows that are tried in one life of the service. */
 const TOGETHER = 14;
 
