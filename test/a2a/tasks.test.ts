@@ -168,6 +168,7 @@ it("lists tasks as the protocol says: the newest first, in pages, without artifa
     (await (await server.request(`/a2a/refunds/tasks?${query}`)).json()) as { tasks: object[] };
   for (const task of (await rest("includeArtifacts=false")).tasks)
     expect(task).not.toHaveProperty("artifacts");
+  expect((await server.request("/a2a/refunds/tasks?includeArtifacts=yes")).status).toBe(400);
 });
 
 it.each([

@@ -156,6 +156,16 @@ describe("a link answers one question for one person", () => {
 describe("a link that answers a question ends", () => {
   const GONE = /This question is no longer open/;
 
+  it.each(["maybe", "1", "on", "TRUE"])("not with %j as a yes or no", async (approved) => {
+    const { id, link } = await ask();
+
+    const refused = await answer(link, { ...FORM, "f.approved": approved });
+
+    expect(refused.status).toBe(422);
+    expect(await refused.text()).toContain('class="problem"');
+    expect((await job(id)).status).toBe("awaiting");
+  });
+
   it("when the question is answered by somebody else", async () => {
     const { id, item, link } = await ask();
     await server.request(`/admin/api/cases/${item}/answer`, {

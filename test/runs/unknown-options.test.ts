@@ -31,6 +31,14 @@ export const worker = {
           () => item.ask({ name: "approve", question: "Pay it?", fields: [] }),
           () => item.ask("approve", { question: "Pay it?", fields: [], deadlin: "1d" }),
           () => item.close({}, { costs: 1 }),
+          () => job.openCase({ id: "other", name: "Other", desciption: "x" }),
+          () => item.update({ name: "note", paylod: { a: 1 } }),
+          () => item.update({ name: "note", is_finl: true }),
+          () => item.ask("approve", { question: "Pay it?", fields: [], escalate: { after: "1d", two: "boss" } }),
+          () => item.ask("approve", { question: "Pay it?", fields: [{ name: "ok" }, { name: "by", requierd: true }] }),
+          () => job.step("cost", ({ report }) => report({ costs: 1 })),
+          () => job.step("use", ({ report }) => report({ usage: { inputTokns: 1, outputTokens: 1 } })),
+          () => job.step("sdk", ({ report }) => void report({ usage: { inputTokens: 1, totalTokens: 2, raw: {} } })),
         ];
         const said = [];
         for (const call of calls) said.push(await call().then(() => "accepted", (error) => error.name + ": " + error.message));
@@ -73,6 +81,16 @@ test("an option that a call does not know is refused before anything is done, in
         expect.stringMatching(
           /^TypeError: Option costs of the end of case "case" is not known: did you mean cost\?/,
         ),
+        'TypeError: Option desciption of openCase("other") is not known: did you mean description?',
+        'TypeError: Option paylod of the entry of the update "note" is not known: did you mean payload?',
+        'TypeError: Option is_finl of the entry of the update "note" is not known: did you mean is_final?',
+        'TypeError: Option two of escalate of ask("approve") is not known: did you mean to?',
+        'TypeError: Option fields of ask("approve"): [1].requierd is not known: did you mean required?',
+        expect.stringContaining("costs of what a step reports is not known: did you mean cost?"),
+        expect.stringContaining(
+          "usage.inputTokns of what a step reports is not known: did you mean inputTokens?",
+        ),
+        "accepted",
       ],
       ran: [],
     });
@@ -80,17 +98,22 @@ test("an option that a call does not know is refused before anything is done, in
 });
 
 test("a job whose record was made with such an option resumes: only a new call is refused", async () => {
-  const version = (options: object) =>
+  const version = (wrong: object, inField: object) =>
     agentOf(async ({ job }) => {
-      const paid = await job.step("pay", () => "paid", options);
-      const item = await job.openCase({ id: "a", name: "a" });
-      await item.ask({ question: "Continue?", fields: [{ name: "go", required: true }] });
+      const paid = await job.step("pay", () => "paid", wrong);
+      const item = await job.openCase({ id: "a", name: "a", ...wrong });
+      await item.update({ name: "note", ...wrong });
+      await item.ask({
+        question: "Continue?",
+        fields: [{ name: "go", required: true, ...inField }],
+        ...wrong,
+      });
       return paid;
     });
-  const deploys = await Deploys.start(version({}));
+  const deploys = await Deploys.start(version({}, {}));
   await deploys.question("a");
 
-  await deploys.deploy(version({ retrys: 3 }));
+  await deploys.deploy(version({ retrys: 3 }, { requierd: true }));
   await deploys.answer("a", { go: "yes" });
 
   expect(await deploys.ended()).toMatchObject({ status: "completed", result: "paid" });

@@ -43,6 +43,7 @@ describe("the URL of a storage", () => {
     ["azblob://mycompany/agents?sas=hunter2", 'unknown parameter "sas"'],
     ["file://host/folder", "use three slashes"],
     ["gs://agents?endpoint=http://example.com", "use https"],
+    ["s3://agents?region=x&conditional=yes", '"conditional", which must be true or false'],
   ])("%s is refused with what is wrong, and without its secrets", (url, says) => {
     const open = () => storageFromUrl(url, { env: {}, name: "SERVICE_STORAGE_URL" });
 

@@ -45,10 +45,16 @@ export function fieldsOf(method: { readonly fields?: FieldsInput }): Fields {
 /** Inputs that are already read, by the value that is passed in their place. */
 const READ = new WeakMap<object, Fields>();
 
-/** Wraps inputs that are already read, so that they can be passed as an agent passes its own. */
-export function asInput(fields: Fields): FieldsInput {
+const UNKNOWN = new WeakMap<object, string>();
+
+/**
+ * Wraps inputs that are already read, so that they can be passed as an agent passes its own; `unknown` is what
+ * `unknownInFields` said of those.
+ */
+export function asInput(fields: Fields, unknown?: string): FieldsInput {
   const input: AgentMethodFieldInput[] = [];
   READ.set(input, fields);
+  if (unknown !== undefined) UNKNOWN.set(input, unknown);
   return input;
 }
 
@@ -73,11 +79,20 @@ export function readFields(input: FieldsInput | undefined): Fields {
 /** The first name that a list of fields has and no field knows: `readFields` ignores it, as records may have it. */
 export function unknownInFields(input: FieldsInput | undefined): string | undefined {
   if (!Array.isArray(input)) return undefined;
-  for (const [at, one] of input.entries()) {
-    const [unknown] = unknownMembers(AgentMethodFieldSchema, one);
+  for (let at = 0; at < input.length; at++) {
+    // An agent's questions are asked often, with fields that are right.
+    if (!hasOther(input[at])) continue;
+    const [unknown] = unknownMembers(AgentMethodFieldSchema, input[at]);
     if (unknown) return `[${at}]${unknown.path === "" ? "" : `.${unknown.path}`} ${unknown.problem}`;
   }
-  return undefined;
+  return UNKNOWN.get(input);
+}
+
+function hasOther(field: unknown): boolean {
+  for (const name in field as object)
+    if (!(name in AgentMethodFieldSchema.entries) && (field as Record<string, unknown>)[name] !== undefined)
+      return true;
+  return false;
 }
 
 /**

@@ -1,10 +1,13 @@
 import { notKnown } from "../base/not-known.ts";
 import type { NamesOf } from "../base/refuse-unknown.ts";
+import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
+import { unknownInFields } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
 import type {
   AskOptions,
   CallOptions,
   CaseHandle,
+  JobHandle,
   StartOptions,
   StepOptions,
   WaitOptions,
@@ -28,6 +31,12 @@ const START: NamesOf<StartOptions> = {
 const WAIT: NamesOf<WaitOptions> = { ...CALL, where: true, deadline: true, since: true };
 const CLOSE: NamesOf<NonNullable<Parameters<CaseHandle["close"]>[1]>> = { cost: true, name: true };
 
+const CASE: NamesOf<Parameters<JobHandle["openCase"]>[0]> = { id: true, name: true, description: true };
+const ENTRY: NamesOf<CaseNodeUpdateInput> = {
+  ...{ name: true, payload: true, cost: true, is_final: true, error: true, warning: true },
+};
+const ESCALATE: NamesOf<NonNullable<AskOptions<FieldsInput>["escalate"]>> = { after: true, to: true };
+
 /** The options of each call of a job or case. */
 const KNOWN = {
   step: STEP,
@@ -38,6 +47,9 @@ const KNOWN = {
   waitFor: WAIT,
   close: CLOSE,
   update: CALL,
+  openCase: CASE,
+  entry: ENTRY,
+  escalate: ESCALATE,
 } satisfies Record<string, Readonly<Record<string, true>>>;
 
 /**
@@ -54,6 +66,14 @@ export function assertKnown(call: keyof typeof KNOWN, options: object | undefine
       );
     throw new TypeError(`Option ${name} of ${of} ${notKnown(name, Object.keys(known))}`);
   }
+}
+
+/** The same for the options of a question, and the entries of its form. */
+export function assertAskOptions(name: string, options: AskOptions<FieldsInput>): void {
+  assertKnown("ask", options, `ask("${name}")`);
+  if (options.escalate) assertKnown("escalate", options.escalate, `escalate of ask("${name}")`);
+  const unknown = unknownInFields(options.fields);
+  if (unknown !== undefined) throw new TypeError(`Option fields of ask("${name}"): ${unknown}`);
 }
 
 /** The same for the options of a step, of the job or a case. */

@@ -1,3 +1,5 @@
+import { notKnown } from "../base/not-known.ts";
+import type { NamesOf } from "../base/refuse-unknown.ts";
 import type { ModelFacts } from "../models/model-use.ts";
 
 /** Tokens that a call of a model used. */
@@ -51,8 +53,22 @@ const TEXTS = [
   ["response_id", "responseId"],
 ] as const;
 
+const REPORT: NamesOf<StepReport> = {
+  ...{ cost: true, usage: true, requested: true, model: true, provider: true, finishReason: true },
+  ...{ firstTokenMs: true, responseId: true },
+};
+const USAGE: NamesOf<ModelUsage> = {
+  ...{ inputTokens: true, outputTokens: true, cachedTokens: true, cacheWriteTokens: true },
+  reasoningTokens: true,
+};
+/** Sums and details that the AI SDK adds to a usage, which can be reported as it is. */
+const OF_SDK = ["totalTokens", "inputTokenDetails", "outputTokenDetails", "cachedInputTokens", "raw"];
+
 /** Later reports of an attempt replace what earlier ones said of the same. Throws what is not a valid report. */
 export function addReport(before: Reported | undefined, report: StepReport): Reported {
+  for (const name in report) if (!(name in REPORT)) refuse(report, "", REPORT);
+  const { usage } = report;
+  for (const name in usage) if (!(name in USAGE)) refuse(usage, "usage.", USAGE, OF_SDK);
   const facts: { -readonly [K in keyof ModelFacts]: ModelFacts[K] } = { ...before?.model };
   for (const [to, from] of TEXTS) {
     const text = report[from];
@@ -61,13 +77,19 @@ export function addReport(before: Reported | undefined, report: StepReport): Rep
     facts[to] = text;
   }
   for (const [to, from] of NUMBERS) {
-    const tokens = readNumber(report.usage?.[from], from);
+    const tokens = readNumber(usage?.[from], from);
     if (tokens !== undefined) facts[to] = tokens;
   }
   const first = readNumber(report.firstTokenMs, "firstTokenMs");
   if (first !== undefined) facts.first_token_ms = Math.round(first);
   const isEmpty = Object.keys(facts).length === 0;
   return { cost: readNumber(report.cost, "cost") ?? before?.cost, model: isEmpty ? undefined : facts };
+}
+
+function refuse(given: object, path: string, known: object, others: readonly string[] = []): void {
+  for (const [name, value] of Object.entries(given))
+    if (value !== undefined && !(name in known) && !others.includes(name))
+      throw new TypeError(`${path}${name} of what a step reports ${notKnown(name, Object.keys(known))}`);
 }
 
 function readNumber(value: unknown, name: string): number | undefined {

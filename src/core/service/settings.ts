@@ -6,6 +6,7 @@ import { atLeast, OptionsError, wholeAtLeast } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
 import { LOG_FORMATS, LOG_LEVELS } from "../base/log.ts";
 import { readNetworks } from "../base/networks.ts";
+import { readSwitch } from "../base/switch.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
 import { DURABILITIES } from "../store/durability.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
@@ -420,7 +421,8 @@ function list(text: string): string[] {
 }
 
 function flag(text: string, name: string): boolean {
-  if (text === "true" || text === "false") return text === "true";
+  const is = readSwitch(text);
+  if (is !== undefined) return is;
   throw new OptionsError(`${name} must be true or false`);
 }
 

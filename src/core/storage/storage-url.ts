@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { OptionsError } from "../base/check-options.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
+import { readSwitch } from "../base/switch.ts";
 import type { Environment } from "./aws-credentials.ts";
 import { azureDriver } from "./azure.ts";
 import { type CallLimits, type CallTools, SHARED_NAMES } from "./call.ts";
@@ -71,11 +72,14 @@ export function storageFromUrl(text: string, options: StorageUrlOptions = {}): S
     return azureDriver({ ...tools, account: bucket, container, prefix: path.join("/"), endpoint });
   }
   if (url.protocol === "gs:") return gcsDriver({ ...tools, bucket, prefix, endpoint });
-  const conditional = url.searchParams.get("conditional");
+  const given = url.searchParams.get("conditional");
+  const conditional = given === null ? undefined : readSwitch(given);
+  if (given !== null && conditional === undefined)
+    throw new TypeError(`${name} has the parameter "conditional", which must be true or false`);
   const region = url.searchParams.get("region") ?? undefined;
   return s3Driver({
     ...{ ...tools, bucket, prefix, endpoint, region },
-    ...(conditional === null ? {} : { conditional: conditional === "true" }),
+    ...(conditional !== undefined && { conditional }),
   });
 }
 

@@ -3,6 +3,7 @@ import type * as Server from "@a2a-js/sdk/server";
 import * as v from "valibot";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
+import { readSwitch } from "../../core/base/switch.ts";
 import type { LiveStreams } from "../../core/http/live-streams.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
@@ -100,6 +101,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       const headers = { "content-type": "application/json" };
       return new Response(JSON.stringify(errors.toRestErrorBody(error, status)), { status, headers });
     }
+  };
+  const switchOf = (name: string, text = "false"): boolean => {
+    const is = readSwitch(text);
+    if (is === undefined) throw new errors.RequestMalformedError(`${name} must be true or false`);
+    return is;
   };
   const restStream = (
     events: (context: Server.ServerCallContext) => AsyncGenerator<Sdk.StreamResponse, void, undefined>,
@@ -205,7 +211,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
             ...others,
             ...(pageSize !== undefined && { pageSize: Number(pageSize) }),
             ...(historyLength !== undefined && { historyLength: Number(historyLength) }),
-            includeArtifacts: includeArtifacts === "true",
+            includeArtifacts: switchOf("includeArtifacts", includeArtifacts),
           });
           return types.ListTasksResponse.toJSON(await requestsOf(params.slug, event).listTasks(request));
         }),

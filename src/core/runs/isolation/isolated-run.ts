@@ -346,15 +346,18 @@ export class IsolatedRun {
   #ask(
     item: CaseHandle,
     id: number,
-    { options, name, until }: Extract<RemoteCall, { op: "ask" }>,
+    { options, name, until, unknown }: Extract<RemoteCall, { op: "ask" }>,
   ): Promise<unknown> {
     const given = {
       ...(options as unknown as AskOptions<FieldsInput>),
       ...(until !== undefined && { deadline: new Date(until) }),
-      fields: asInput({
-        list: options.fields as Fields["list"],
-        check: (answer) => this.#check(id, options.fields as Fields["list"], { ...answer }),
-      }),
+      fields: asInput(
+        {
+          list: options.fields as Fields["list"],
+          check: (answer) => this.#check(id, options.fields as Fields["list"], { ...answer }),
+        },
+        unknown,
+      ),
     } as AskOptions<FieldsInput>;
     return name === undefined ? item.ask(given) : item.ask(name, given);
   }

@@ -35,6 +35,8 @@ export type RemoteCall =
       readonly name?: string;
       readonly options: Readonly<Record<string, unknown>>;
       readonly until?: string;
+      /** A name in its fields that no field knows. */
+      readonly unknown?: string;
     }
   | {
       readonly op: "close";

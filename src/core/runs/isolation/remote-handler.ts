@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { callModel } from "../../agents/call-model.ts";
 import type { AgentDefinition } from "../../agents/define-agent.ts";
-import { describeProblems, type Fields, fieldsOf, readFields } from "../../agents/fields.ts";
+import { describeProblems, type Fields, fieldsOf, readFields, unknownInFields } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
-import { assertKnown, assertStepOptions } from "../../agents/known-options.ts";
+import { assertStepOptions } from "../../agents/known-options.ts";
 import { toRecordedInput } from "../../agents/recorded-input.ts";
 import type {
   AskOptions,
@@ -175,6 +175,7 @@ export class RemoteHandler {
 
   ask(name: string | undefined, options: AskOptions<FieldsInput>, caseId: string): Promise<never> {
     const fields = readFields(options.fields);
+    const unknown = unknownInFields(options.fields);
     const { deadline, ...rest } = options;
     const plain = { ...rest, fields: fields.list, ...(!(deadline instanceof Date) && { deadline }) };
     const convert = async (answer: unknown) => {
@@ -191,6 +192,8 @@ export class RemoteHandler {
         ...(name !== undefined && { name }),
         options: plain as Record<string, unknown>,
         ...(until !== undefined && { until }),
+        // Only the service knows whether the question is a new one.
+        ...(unknown !== undefined && { unknown }),
       },
       { caseId, convert },
       (id) => this.#questions.set(id, fields),
@@ -512,7 +515,6 @@ class RemoteJob implements JobHandle {
   waitFor(name: string, options: WaitOptions = {}): Promise<ReceivedEvent<never>> {
     try {
       readWait({ name, options });
-      assertKnown("waitFor", options, `waitFor("${name}")`);
     } catch (error) {
       return mayBeLeft(Promise.reject(error));
     }

@@ -2,7 +2,7 @@ import { callModel } from "../../agents/call-model.ts";
 import { type CheckedFields, describeProblems, type Fields, readFields } from "../../agents/fields.ts";
 import type { FieldsInput, FieldValues } from "../../agents/fields-input.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
-import { assertKnown } from "../../agents/known-options.ts";
+import { assertAskOptions, assertKnown } from "../../agents/known-options.ts";
 import type {
   AskOptions,
   CallOptions,
@@ -118,7 +118,10 @@ export class RunCase implements CaseHandle {
   async #update(update: CaseNodeUpdateInput, options: CallOptions): Promise<void> {
     const name = update.name ?? "update";
     const run = this.#run;
-    if (run.deliveries.isLive) assertKnown("update", options, `the update "${name}"`);
+    if (run.deliveries.isLive) {
+      assertKnown("update", options, `the update "${name}"`);
+      assertKnown("entry", update, `the entry of the update "${name}"`);
+    }
     const given = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
     for (const part of ["name", "error"] as const) {
       if (typeof (given[part] ?? "") !== "string")
@@ -149,7 +152,7 @@ export class RunCase implements CaseHandle {
   async #ask<F extends FieldsInput>(options: AskOptions<F>, name?: string): Promise<FieldValues<F>> {
     const run = this.#run;
     if (name === "") throw new TypeError("ask was called with an empty name");
-    if (run.deliveries.isLive) assertKnown("ask", options, `ask("${name ?? options.question}")`);
+    if (run.deliveries.isLive) assertAskOptions(name ?? options.question, options);
     const fields = readFields(options.fields);
     checkPeople(options);
     const fallback = readDefault(fields, options);

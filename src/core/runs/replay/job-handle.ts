@@ -129,6 +129,7 @@ export class RunJob implements JobHandle {
 
   async #openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
     const run = this.#run;
+    if (run.deliveries.isLive) assertKnown("openCase", input, `openCase("${input?.id}")`);
     const checked = v.safeParse(CaseInputSchema, input);
     if (!checked.success) {
       const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${describeIssue(issue)}`);

@@ -3,7 +3,7 @@ import { OptionsError } from "../../base/check-options.ts";
 import { isServiceError, type ServiceError } from "../../base/errors.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
 import { storageError } from "../storage-error.ts";
-import type { PostgresOptions } from "./postgres-options.ts";
+import { isPooledUrl, type PostgresOptions } from "./postgres-options.ts";
 
 export interface Result {
   readonly rows: Record<string, unknown>[];
@@ -60,7 +60,7 @@ export class Connections {
   constructor(pg: Pg, options: Required<PostgresOptions>) {
     this.#pg = pg;
     this.#options = options;
-    this.isPooled = /[?&]pgbouncer=true\b/.test(options.url);
+    this.isPooled = isPooledUrl(options.url);
   }
 
   /** Runs a read; once more where the connection turns out to be lost. */
@@ -137,7 +137,7 @@ export class Connections {
   #config({ withLimits }: { withLimits: boolean }): Config {
     const { url, statementTimeout, lockTimeout, connectTimeout } = this.#options;
     return {
-      connectionString: url.replace(/([?&])pgbouncer=\w+&?/, "$1").replace(/[?&]$/, ""),
+      connectionString: url.replace(/([?&])pgbouncer=[^&]*&?/, "$1").replace(/[?&]$/, ""),
       application_name: "agent-control-service",
       connectionTimeoutMillis: connectTimeout,
       keepAlive: true,

@@ -1,4 +1,5 @@
 import { type NamesOf, refuseUnknown } from "../../base/refuse-unknown.ts";
+import { readSwitch } from "../../base/switch.ts";
 
 /** Options of `postgres`. */
 export interface PostgresOptions {
@@ -34,11 +35,21 @@ export function checkPostgresOptions(options: PostgresOptions): void {
   refuseUnknown(options, NAMES, "postgres");
   if (options.prepared !== undefined && typeof options.prepared !== "boolean")
     throw new TypeError("postgres: prepared must be true or false");
+  isPooledUrl(options.url);
 }
 
 /** Whether a URL is one of a Postgres database. */
 export function isPostgresUrl(url: string): boolean {
   return /^postgres(ql)?:\/\//.test(url);
+}
+
+/** Whether a URL says that PgBouncer is in between; throws where it says neither yes nor no. */
+export function isPooledUrl(url: string): boolean {
+  const [, text] = /[?&]pgbouncer=([^&]*)/.exec(url) ?? [];
+  const is = text === undefined ? false : readSwitch(text);
+  if (is === undefined)
+    throw new TypeError('The parameter "pgbouncer" in the URL of a Postgres database must be true or false');
+  return is;
 }
 
 /** What options are where they are not given. */

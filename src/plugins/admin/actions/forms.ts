@@ -6,6 +6,7 @@ import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { type DeletedThing, flashCookie } from "../flash.ts";
+import { optionIn } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
@@ -130,7 +131,7 @@ const JOB_ACTS: Readonly<Record<string, Act>> = {
       : `The job is ${labelOf(status).toLowerCase()}.`;
   },
   retry: async ({ runner }, id, { form, caller }) => {
-    await runner().retry(id, form.get("from") === "start" ? "start" : "last_step", caller);
+    await runner().retry(id, optionIn(form, "from", ["last_step", "start"]), caller);
     return "The job is running again.";
   },
   resume: async ({ runner }, id, { form, caller }) => {

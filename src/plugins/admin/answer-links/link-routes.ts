@@ -11,6 +11,7 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
+import { isMarked } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
@@ -134,7 +135,7 @@ async function createByForm(
   { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {
   const form = await readForm(event);
-  const given = { ...Object.fromEntries(form), evidence: form.get("evidence") === "1" };
+  const given = { ...Object.fromEntries(form), evidence: isMarked(form, "evidence") };
   const parsed = v.safeParse(NewLinkSchema, given);
   const item = await askingCase(parts, id);
   const made = parsed.success ? await createLink(parts, id, parsed.output, caller) : undefined;

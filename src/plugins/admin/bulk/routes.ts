@@ -5,6 +5,7 @@ import { check } from "../../../core/http/check.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
 import { BulkSchema } from "../answers/entities.ts";
+import { isMarked } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -195,7 +196,7 @@ function fromForm(form: URLSearchParams): Record<string, unknown> {
     ...{ kind: form.get("kind"), action: form.get("action") },
     ...(limits.length > 0 && { limits: Object.fromEntries(limits) }),
   };
-  if (form.get("all")) {
+  if (isMarked(form, "all")) {
     // Other parameters in a list's URL only control how its rows are shown.
     const { limit, skip, sort, refresh, ...filter } = Object.fromEntries(
       new URLSearchParams(form.get("query") ?? ""),

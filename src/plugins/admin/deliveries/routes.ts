@@ -7,6 +7,7 @@ import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
 import { DeliveriesSchema } from "../answers/service.ts";
 import { flashCookie } from "../flash.ts";
+import { isMarked, optionIn } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
@@ -54,13 +55,13 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
 async function changeDeliveries(parts: AdminParts, form: URLSearchParams, by: Caller): Promise<string> {
   const control = found(parts);
   const picked = form.getAll("id");
-  const ids = form.get("all") ? "all" : picked;
+  const ids = isMarked(form, "all") ? "all" : picked;
   if (ids.length === 0) {
     throw new ServiceError("invalid_request", "Nothing is selected", {
       detail: "Tick some events, or select all.",
     });
   }
-  if (form.get("action") === "drop") {
+  if (optionIn(form, "action", ["retry", "drop"]) === "drop") {
     const events = await control.drop(ids);
     if (events > 0) await parts.audit.note({ by, action: "events.drop", after: { events } });
     return `${countOf(events, "event")} dropped.`;

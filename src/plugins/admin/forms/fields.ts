@@ -1,3 +1,4 @@
+import { readSwitch } from "../../../core/base/switch.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
 import { toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
@@ -179,7 +180,8 @@ export function readFields(
 function readField(field: AgentMethodField, texts: readonly string[]): unknown {
   if (field.field_type === "BooleanField") {
     if (field.required && texts.length === 0) return undefined;
-    return texts.includes("true");
+    const [first = "false", ...more] = texts;
+    return (more.every((text) => text === first) ? readSwitch(first) : undefined) ?? texts.join(", ");
   }
   if (field.field_type === "MultipleChoiceField") return texts;
   const text = texts[0];

@@ -5,6 +5,7 @@ import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
+import { isMarked } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -51,7 +52,7 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ event, caller }) => {
         const form = await readForm(event);
         const id = form.get("id") ?? "";
-        const ended = form.get("all") ? await endAll(parts, caller) : await endOne(parts, id, caller);
+        const ended = isMarked(form, "all") ? await endAll(parts, caller) : await endOne(parts, id, caller);
         const text = `${countOf(ended, "session")} ended.`;
         return redirect("/admin/sessions", [flashCookie(parts, event, "good", text)]);
       },
