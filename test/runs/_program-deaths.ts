@@ -1,5 +1,5 @@
 import { setTimeout as delay, setImmediate as soon } from "node:timers/promises";
-import { defineAgent } from "agent-control-service";
+import { defineAgent, type JobStartContext } from "agent-control-service";
 import * as v from "valibot";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
@@ -11,7 +11,7 @@ import { agentOf } from "./_agent.ts";
 import { JOB, Life } from "./_lives.ts";
 import { makeProgram, type Node, randomOf, runProgram, type Witness } from "./_program.ts";
 
-const AMBIGUOUS = /is made again, after waiting/;
+const AMBIGUOUS = /is made again, after waiting|made while a step was under way, and it was not known/;
 
 const CHILD = defineAgent({
   name: "Child",
@@ -40,6 +40,8 @@ export function live(
   options: {
     diesAt?: number;
     strictSteps: boolean;
+    /** Whether the source of the handler says that it reads. */
+    saysRead?: boolean;
     failed: Set<string>;
     suspendAfter?: number | undefined;
     clock?: () => Date;
@@ -50,14 +52,17 @@ export function live(
   // Where jobs are suspended while they wait, there must be time for it.
   const pace = suspendAfter === undefined ? 1 : 10;
   const witnesses: Witness[] = [];
-  const agent = agentOf((context) => {
+  const run = (context: JobStartContext, _says?: { read: true }) => {
     const witness: Witness = {
       ...{ seen: [], did: [], wrong: [], failed, pace },
       isDead: () => life.isDead || witness !== witnesses.at(-1),
     };
     witnesses.push(witness);
     return runProgram(program, context, witness);
-  });
+  };
+  const agent = agentOf(
+    options.saysRead ? (context) => run(context, { read: true }) : (context) => run(context),
+  );
   const life: Life = new Life(store, [agent, CHILD], options);
   life.hooks.on("run:entry", ({ job_id, entry }) => {
     if (job_id === JOB && entry.type === "begun" && entry.call === "event") void send(life, entry.key!, pace);
@@ -106,6 +111,7 @@ export interface Found {
 
 interface Options {
   readonly strictSteps: boolean;
+  readonly saysRead: boolean;
   readonly suspendAfter: number | undefined;
 }
 
@@ -157,6 +163,7 @@ async function tryProgram(
   const random = randomOf(seed);
   const program = makeProgram(random);
   const strictSteps = random(2) === 0;
+  const saysRead = random(2) === 0;
   const tell = (what: string) => {
     found.problems.push(`seed ${seed}: ${what}`);
     // A long run that is cut short has shown what it found.
@@ -165,7 +172,7 @@ async function tryProgram(
 
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   const quiet = await createMemoryStore({ tables: CORE_TABLES, dataDir: "", log });
-  const first = live(program, quiet, { strictSteps, failed: new Set() });
+  const first = live(program, quiet, { strictSteps, saysRead, failed: new Set() });
   await first.life.start();
   const undisturbed = (await first.life.ended())!;
   if (isRefused(undisturbed)) {
@@ -178,7 +185,7 @@ async function tryProgram(
   const waits = JSON.stringify(program).includes('"event"');
   const isCertain = !JSON.stringify(program).match(/"(race|any|pump|left)"/);
 
-  const deaths = await prepare(program, { strictSteps, suspendAfter }, first);
+  const deaths = await prepare(program, { strictSteps, saysRead, suspendAfter }, first);
   const { end, lines } = deaths;
   if (end && isRefused(end)) return;
   if (end && end.status !== "completed") tell(`recorded it ${end.status}: ${end.error}`);
@@ -194,6 +201,7 @@ async function tryProgram(
       const options = {
         ...more,
         strictSteps,
+        saysRead,
         failed,
         suspendAfter,
         ...(clock && { clock }),

@@ -5,10 +5,17 @@ type Handle = JobHandle | CaseHandle;
 
 /** A program that a handler runs, made by chance. */
 export type Node =
-  | { readonly kind: "step"; readonly name: string; readonly ticks: number; readonly failures: number }
+  | {
+      readonly kind: "step";
+      readonly name: string;
+      readonly ticks: number;
+      readonly failures: number;
+      readonly reads: boolean;
+    }
   | { readonly kind: "sleep"; readonly milliseconds: number }
   | { readonly kind: "wait"; readonly ticks: number }
   | { readonly kind: "update"; readonly name: string }
+  | { readonly kind: "read" }
   | { readonly kind: "child"; readonly key: string; readonly ticks: number }
   | { readonly kind: "event"; readonly key: string }
   | { readonly kind: "ask"; readonly name: string }
@@ -42,8 +49,9 @@ export function makeProgram(random: (most: number) => number): Node {
     if (chance < 7 && inCase) return { kind: "update", name: nameOf() };
     if (chance < 8 && !inCase) return { kind: "child", key: `child ${++names}`, ticks: random(4) };
     if (chance < 9 && !inCase) return { kind: "event", key: `event ${++names}` };
+    if (chance < 11) return { kind: "read" };
     const failures = random(8) === 0 ? 1 + random(2) : 0;
-    return { kind: "step", name: nameOf(), ticks: random(6), failures };
+    return { kind: "step", name: nameOf(), ticks: random(6), failures, reads: random(4) === 0 };
   };
   const parts = (inCase: boolean, depth: number, least: number): Node[] =>
     Array.from({ length: least + random(3) }, () => node(inCase, depth - 1));
@@ -118,6 +126,14 @@ export async function runProgram(
       case "update":
         await (handle as CaseHandle).update({ name: node.name, payload: { path } });
         return given(path, "updated", "updated");
+      case "read": {
+        // It differs from moment to moment, and from life to life.
+        const { updated_at, status, total_cost, ...rest } = await handle.read();
+        const what = "updates" in rest ? rest.updates.length : rest.case_ids.length;
+        const read = [updated_at, status, total_cost, what].join();
+        given(path, read, read);
+        return "read";
+      }
       case "child": {
         const child = await job.start<string>("child", { path, ticks: node.ticks }, { key: node.key });
         return given(path, await child.result(), `child ${path}`);
@@ -139,6 +155,7 @@ export async function runProgram(
           if (isDead()) return new Promise<string>(() => {});
           did.push(path);
           await ticks(node.ticks);
+          if (node.reads) await handle.read();
           const fails = node.failures > 1 || (node.failures === 1 && !failed.has(path));
           failed.add(path);
           if (fails) throw new Error(`no ${path}`);

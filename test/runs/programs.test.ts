@@ -22,7 +22,7 @@ interface Moment {
 /** Runs a program to its end. */
 async function record(
   program: Node,
-  options: { strictSteps: boolean; suspendAfter: number | undefined },
+  options: { strictSteps: boolean; saysRead: boolean; suspendAfter: number | undefined },
 ): Promise<{ end: StoredJob; moments: Moment[] }> {
   const moments: Moment[] = [];
   const failed = new Set<string>();

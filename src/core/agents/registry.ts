@@ -1,7 +1,7 @@
 import compareBuild from "semver/functions/compare-build.js";
 import valid from "semver/functions/valid.js";
 import { ServiceError } from "../base/errors.ts";
-import { fingerprintOfAgent } from "./agent-code.ts";
+import { fingerprintOfAgent, mentionsRead } from "./agent-code.ts";
 import type { AgentDefinition } from "./define-agent.ts";
 import { toAgentId, toSlug } from "./identity.ts";
 import { AgentError, validateAgent } from "./validate-agent.ts";
@@ -13,6 +13,8 @@ export interface HostedAgent {
   readonly id: string;
   /** Fingerprint of its code. */
   readonly code: string;
+  /** Whether its handler may read its job or cases: the source of its `job_start` says so, or it has done it. */
+  mayRead: boolean;
 }
 
 /** What a job says of its agent; a job of an earlier version of the service does not say which version it is. */
@@ -45,7 +47,7 @@ export class AgentRegistry {
       }
       let code: string | undefined;
       versions.push({
-        ...{ definition, slug, id: toAgentId(definition.name) },
+        ...{ definition, slug, id: toAgentId(definition.name), mayRead: mentionsRead(definition) },
         get code() {
           code ??= fingerprintOfAgent(definition, build());
           return code;

@@ -523,7 +523,11 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
       to: job.status,
       by,
       reason,
-      ...(begins && { version: job.agent_version ?? undefined, code: job.code_fingerprint ?? undefined }),
+      ...(begins && {
+        version: job.agent_version ?? undefined,
+        code: job.code_fingerprint ?? undefined,
+        reads: true as const,
+      }),
     } as const;
     await unit.record(id, entry);
   }

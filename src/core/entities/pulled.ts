@@ -3,7 +3,7 @@ import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { PulledFrom } from "../models/lineage.ts";
-import { type RunEntry, withCaseIds } from "../models/run-entry.ts";
+import { type RunEntry, withIds } from "../models/run-entry.ts";
 import { insertCopy } from "./cases.ts";
 import { removeCasesOf } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
@@ -59,7 +59,7 @@ export async function storePulled(
     await unit.tx.append(
       "Run",
       id,
-      withCaseIds(entry, (one) => ids.get(one) ?? `${id}-${one}`),
+      withIds(entry, id, (one) => ids.get(one) ?? `${id}-${one}`),
     );
   return stored;
 }

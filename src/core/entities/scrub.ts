@@ -35,8 +35,8 @@ export class Scrub {
   }
 
   entry(entry: RunEntry): RunEntry {
-    // It contains no text from agents or people.
-    if (entry.type === "status") return entry;
+    // It contains no text from agents or people; what is read was redacted when it was stored, and is given back as it was.
+    if (entry.type === "status" || (entry.type === "call" && entry.call === "read")) return entry;
     return cleanFields(
       entry,
       ENTRY_FIELDS as readonly string[] as readonly (keyof RunEntry)[],

@@ -1,5 +1,6 @@
+import type { Case } from "./case.ts";
 import type { EntityStatus } from "./entity-status.ts";
-import type { StopReason } from "./job.ts";
+import type { Job, StopReason } from "./job.ts";
 import type { ModelFacts, StepKind } from "./model-use.ts";
 
 /** Fields that every entry of a job's run log has. */
@@ -13,7 +14,8 @@ export interface EntryBase {
 /** Which call of the handler an entry belongs to. */
 export interface CallEntryBase extends EntryBase {
   /**
-   * A unique number among the calls of its scope (the job, or one case); opened cases are counted separately.
+   * A unique number among the calls of its scope (the job, or one case); opened cases are counted separately, and so are
+   * reads, from -1 down.
    */
   position: number;
   name: string;
@@ -52,7 +54,18 @@ export interface WorkEntry {
 /** A recorded call that replay uses: its identity and its result. */
 export interface CallEntry extends CallEntryBase, WorkEntry {
   type: "call";
-  call: "step" | "open_case" | "update" | "ask" | "close" | "sleep" | "start" | "child" | "stop" | "event";
+  call:
+    | "step"
+    | "open_case"
+    | "update"
+    | "ask"
+    | "close"
+    | "sleep"
+    | "start"
+    | "child"
+    | "stop"
+    | "event"
+    | "read";
   /**
    * Its result. In logs of version 0.1.0, a sleep was recorded when it started, and this is when it was to
    * end.
@@ -116,6 +129,8 @@ export interface StatusEntry extends EntryBase {
   /** Where a run begins: the agent's version and the fingerprint of its code. */
   version?: string;
   code?: string;
+  /** Whether the run records what the handler reads; runs of earlier versions did not. */
+  reads?: true;
 }
 
 /** The answer to a question. */
@@ -144,6 +159,7 @@ export interface MarkEntry extends EntryBase {
     | "continued"
     | "moved"
     | "changed"
+    | "read"
     | "forked"
     | "note";
   message?: string;
@@ -159,20 +175,33 @@ export interface MarkEntry extends EntryBase {
   /** Where a run begins: the agent's version and the fingerprint of its code. */
   version?: string;
   code?: string;
+  reads?: true;
   /** Lines of calls that no longer count, first and last of each range: a person let the job continue without them. */
   cut?: readonly (readonly [first: number, last: number])[];
   /** What `job.changed` was asked for, and what it answered. */
   name?: string;
   is?: boolean;
+  /** Of a read that may have been in a step's function: the line up to which the handler had received results. */
+  made?: number;
 }
 
 /** One line of a job's run log: the source of replay, the timeline and the live stream. */
 export type RunEntry = CallEntry | AttemptEntry | BegunEntry | StatusEntry | AnswerEntry | MarkEntry;
 
-/** The entry with other ids in place of those of its cases. */
-export function withCaseIds(entry: RunEntry, idOf: (id: string) => string): RunEntry {
+/** The entry of another job: with that one's id, and with the ids of its cases. */
+export function withIds(given: RunEntry, jobId: string, idOf: (id: string) => string): RunEntry {
+  const isRead = given.type === "call" && given.call === "read" && given.error === undefined;
+  const entry = isRead ? { ...given, result: readWithIds(given, jobId, idOf) } : given;
   if (entry.case_id === undefined) return entry;
   const case_id = idOf(entry.case_id);
   if (entry.type !== "call" || entry.call !== "open_case") return { ...entry, case_id } as RunEntry;
   return { ...entry, case_id, result: idOf(String(entry.result)) };
+}
+
+/** The job, or the case, as a copy of it would have been read. */
+function readWithIds({ case_id, result }: CallEntry, jobId: string, idOf: (id: string) => string): unknown {
+  if (case_id !== undefined) return { ...(result as Case), id: idOf(case_id), job_id: jobId };
+  const job = result as Job;
+  const job_context = { ...job.job_context, job_id: jobId };
+  return { ...job, id: jobId, job_context, case_ids: job.case_ids.map(idOf) };
 }

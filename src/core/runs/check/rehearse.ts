@@ -89,7 +89,6 @@ function rehearseOnce(
     account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: null },
     stopGrace: 0,
     timeout: undefined,
-    insides: undefined,
     code: { version: agent.definition.version, fingerprint: agent.code },
     patience: PATIENCE,
     redact,

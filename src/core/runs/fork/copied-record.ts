@@ -4,7 +4,13 @@ import { RunRecord } from "../replay/run-record.ts";
 import { END, START } from "./call-names.ts";
 
 /** Marks that replay needs; others describe runs of the original. */
-const NEEDED: ReadonlySet<MarkEntry["mark"]> = new Set(["retried", "limits_raised", "continued", "changed"]);
+const NEEDED: ReadonlySet<MarkEntry["mark"]> = new Set([
+  "retried",
+  "limits_raised",
+  "continued",
+  "changed",
+  "read",
+]);
 
 /** The beginning of a job's record, for another job. */
 export interface CopiedRecord {
@@ -104,8 +110,8 @@ function toCopied(entry: RunEntry): RunEntry | undefined {
 }
 
 /** Only that other code ran from there on. */
-function toCode({ at, version, code }: StatusEntry | MarkEntry): MarkEntry | undefined {
-  return code === undefined ? undefined : { at, type: "mark", mark: "started", version, code };
+function toCode({ at, version, code, reads }: StatusEntry | MarkEntry): MarkEntry | undefined {
+  return code === undefined ? undefined : { at, type: "mark", mark: "started", version, code, reads };
 }
 
 /** The code that ran the job before a line. */

@@ -5,7 +5,7 @@ import { insertCopy } from "../../entities/cases.ts";
 import { jobOfKey } from "../../entities/idempotency-keys.ts";
 import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
-import { withCaseIds } from "../../models/run-entry.ts";
+import { withIds } from "../../models/run-entry.ts";
 import { toNewJob } from "../queue/start-request.ts";
 import type { ForkRequest } from "../runner.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
@@ -89,7 +89,7 @@ export async function forkJob(
     for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
     const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;
     // As they are: they were stored without secrets.
-    for (const entry of copied.entries) await unit.tx.append("Run", id, withCaseIds(entry, idOf));
+    for (const entry of copied.entries) await unit.tx.append("Run", id, withIds(entry, id, idOf));
     const message = `from job ${jobId}, before ${request.from}`;
     await unit.record(id, { type: "mark", mark: "forked", message, by });
     const after = { fork: id, from: request.from, fields: Object.keys(request.fields ?? {}) };

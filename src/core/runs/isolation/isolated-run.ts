@@ -4,6 +4,7 @@ import type { AskOptions, CaseHandle, ChildHandle, StepInfo, StepOptions } from 
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { StepUnderWay } from "../replay/activity.ts";
 import { mayBeLeft } from "../replay/call.ts";
+import type { RunCase } from "../replay/case-handle.ts";
 import type { HandlerContext } from "../replay/handler-context.ts";
 import type { RunJob } from "../replay/job-handle.ts";
 import { UnrecordableError } from "../replay/retries.ts";
@@ -279,7 +280,7 @@ export class IsolatedRun {
     const outer = inside === undefined ? undefined : this.#steps.get(inside);
     const make = (): Promise<unknown> => {
       try {
-        return this.#make(id, call, caseId);
+        return this.#make(id, call, { caseId, isInStep: inside !== undefined });
       } catch (error) {
         return Promise.reject(error);
       }
@@ -293,7 +294,11 @@ export class IsolatedRun {
     );
   }
 
-  #make(id: number, call: RemoteCall, caseId: string | undefined): Promise<unknown> {
+  #make(
+    id: number,
+    call: RemoteCall,
+    { caseId, isInStep }: { readonly caseId: string | undefined; readonly isInStep: boolean },
+  ): Promise<unknown> {
     const { handle } = this.#parts;
     const item = caseId === undefined ? undefined : this.#cases.get(caseId);
     switch (call.op) {
@@ -329,9 +334,9 @@ export class IsolatedRun {
         });
       }
       case "readJob":
-        return handle.read();
+        return handle.readIn(isInStep);
       case "readCase":
-        return item!.read();
+        return (item as RunCase).readIn(isInStep);
       case "update":
         return item!.update(call.update, call.options);
       case "ask":

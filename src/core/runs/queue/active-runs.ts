@@ -86,7 +86,6 @@ export class ActiveRuns {
   readonly ends: JobEnds;
   readonly #parts: ActiveRunsParts;
   readonly #runs = new Map<string, Run>();
-  readonly #insides: AsyncLocalStorage<StepUnderWay> | undefined;
   readonly #mutex = new KeyedMutex();
   /** Answers to jobs whose runs are being started: these may have read the log just before. */
   readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();
@@ -99,7 +98,6 @@ export class ActiveRuns {
 
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
-    this.#insides = parts.strictSteps ? INSIDES : undefined;
     const { received, liveCosts } = parts;
     this.#events = {
       find: (match, range) => received.find(match, range),
@@ -228,7 +226,13 @@ export class ActiveRuns {
       suspension: this.#suspensionOf(agent),
       stopGrace: stopGrace * 1000,
       timeout: timeout === undefined ? undefined : timeout * 1000,
-      insides: this.#insides,
+      insides: INSIDES,
+      isStrict: this.#parts.strictSteps,
+      // Steps of an isolated agent are followed in its process.
+      mayRead: !agent.definition.isolate && (agent.mayRead || record.hasReads),
+      onRead: () => {
+        agent.mayRead = true;
+      },
       code: { version: agent.definition.version, fingerprint: agent.code },
       redact: (text) => redactor.text(text),
       emissions,

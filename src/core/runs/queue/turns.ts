@@ -195,7 +195,7 @@ export class Turns {
   /** Stores inside a unit that a run begins. */
   async #enter(unit: Unit, job: StoredJob, kind: TurnKind, agent: HostedAgent): Promise<StoredJob> {
     const { owner } = this.#parts.cluster;
-    const code = { version: agent.definition.version, code: agent.code };
+    const code = { version: agent.definition.version, code: agent.code, reads: true } as const;
     const patch = {
       run_count: job.run_count + 1,
       agent_version: code.version,

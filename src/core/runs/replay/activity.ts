@@ -22,6 +22,8 @@ export interface StepUnderWay {
   startedAt: string;
   /** Whether what became of it is on its way into the store, and its cost was counted. */
   isRecorded: boolean;
+  /** Whether what its function does is known to be done in it, wherever that is; nothing before it was called. */
+  isFollowed?: boolean | undefined;
 }
 
 /** What an attempt costs, as far as is known. */
@@ -38,6 +40,8 @@ interface ActivityParts {
   readonly clock: RunClock;
   /** Knows the step in whose function something is done, where that is worth its cost. */
   readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
+  readonly isStrict: boolean;
+  readonly follows: boolean;
   /** Called when a step or a write is over. */
   readonly onChange: () => void;
   /** Called when the run only waits, and when it works again. */
@@ -61,9 +65,15 @@ export class Activity {
   #onWritten: (() => void) | undefined;
   /** Reasons that other parts of the run have to keep it busy. */
   #busy = 0;
+  #follows: boolean;
+  /** Steps that were followed: what a run does may be done in a step of another one, which has started it. */
+  readonly #followed = new WeakSet<StepUnderWay>();
+  /** Whether a function that was not followed may still run, although its step is over. */
+  #isLeftBehind = false;
 
   constructor(parts: ActivityParts) {
     this.#parts = parts;
+    this.#follows = parts.follows;
   }
 
   /** Steps under way. */
@@ -84,8 +94,31 @@ export class Activity {
   /** The step in whose function this is called, as far as that is known. */
   get enclosing(): StepUnderWay | undefined {
     if (this.#calling) return this.#calling;
-    const step = this.#parts.insides?.getStore();
+    const step = this.#parts.isStrict ? this.#parts.insides?.getStore() : undefined;
     return step && this.#steps.has(step) ? step : undefined;
+  }
+
+  /** Whether this is called in a step's function; nothing where it may be, as such a function runs that is not followed. */
+  get isInStep(): boolean | undefined {
+    if (this.#calling) return true;
+    const step = this.#parts.insides?.getStore();
+    if (step && this.#followed.has(step)) return true;
+    for (const { isFollowed } of this.#steps) if (isFollowed === false) return undefined;
+    return this.#isLeftBehind ? undefined : false;
+  }
+
+  /** Follows the functions of steps that are called from now on. */
+  follow(): void {
+    this.#follows = true;
+  }
+
+  get isFollowing(): boolean {
+    return this.#follows;
+  }
+
+  /** A step is over whose function still runs. */
+  leaveBehind({ isFollowed }: StepUnderWay): void {
+    if (isFollowed === false) this.#isLeftBehind = true;
   }
 
   /** Counts a step as in progress until `done`: immediately, or when the run has its slot again and its beginning is noted. */
@@ -109,8 +142,11 @@ export class Activity {
   inside<I, T>(step: StepUnderWay, fn: (info: I) => T, info: I): T {
     const { insides } = this.#parts;
     this.#calling = step;
+    step.isFollowed = this.#follows;
     try {
-      return insides ? insides.run(step, fn, info) : fn(info);
+      if (!this.#follows || !insides) return fn(info);
+      this.#followed.add(step);
+      return insides.run(step, fn, info);
     } finally {
       this.#calling = undefined;
     }

@@ -50,6 +50,45 @@ export class CallScope {
     return call;
   }
 
+  /**
+   * The handler reads the job, or the case, outside of steps. Gives nothing where a run of an earlier version did so, which
+   * has not recorded it. Ends the job if the read could not be identified on replay.
+   */
+  takeRead(): Call | undefined {
+    const { run } = this;
+    const { deliveries, parts } = run;
+    const name = this.caseId === undefined ? "job" : "case";
+    const isOutside = !deliveries.isInTurn;
+    const { line, nextLine } = deliveries;
+    const known = this.#record.recordedRead(line, nextLine ?? Number.POSITIVE_INFINITY, isOutside);
+    if (!known && nextLine !== undefined && !parts.record.recordsReads(nextLine)) return undefined;
+    // What it waited for outside of any turn may take longer than it did then.
+    if (this.mayBeUnplaced || (isOutside && this.#record.hasUnplacedRead))
+      throw this.#refuse(unplaced(this.#label));
+    const same = this.#record.same("read", name, undefined);
+    const turn = isOutside ? deliveries.cause() : deliveries.turn;
+    const { stretch } = deliveries;
+    if (!known && same.made > 0 && !same.isInOrder({ turn, isOutside, stretch }))
+      throw this.#refuse(ambiguous("read", name, this.#label));
+    same.made++;
+    const call = known ?? this.#record.newRead(name);
+    call.same = same;
+    call.isMadeOutside = isOutside;
+    call.stretch = stretch;
+    deliveries.made(call, same.add(call, turn));
+    return call;
+  }
+
+  /** Whether a read here may be one of which it was not known whether it was made in a step's function. */
+  get mayBeUnplaced(): boolean {
+    return this.#record.unplacedRead >= this.run.deliveries.line;
+  }
+
+  /** That is not known of a read which the handler makes now. */
+  noteUnplaced(line: number): void {
+    this.#record.unplacedRead = Math.max(this.#record.unplacedRead, line);
+  }
+
   /** A question whose answer is taken back: it is asked again. */
   askAgain(call: Call): void {
     this.#record.askAgain(call);
@@ -90,6 +129,10 @@ export class CallScope {
 /** Calls with the same name are distinguished by their order, and here the order is random. */
 function ambiguous(kind: CallKind, name: string, scope: string): string {
   return `${kind} "${name}" ${scope} is made again, after waiting for something that is not recorded, and concurrently with another call of that name or out of order with it: after a restart one could receive the other's result. Give each its own name or "key", use a case for each, or move the awaited work into a step`;
+}
+
+function unplaced(scope: string): string {
+  return `a read ${scope} was made while a step was under way, and it was not known whether the step's function made it: now the handler makes one outside of steps that may be that one, and could be given something else. Retry the job from the start`;
 }
 
 function identify({ name, key, n }: Call): string {

@@ -210,6 +210,11 @@ export class SameCalls {
     return n < this.#calls.length ? this.#calls[n] : undefined;
   }
 
+  /** The number after the last one that is known. */
+  get next(): number {
+    return this.#calls.length;
+  }
+
   set(n: number, call: Call | undefined): void {
     this.#calls[n] = call;
   }

@@ -29,6 +29,7 @@ import type { ChildrenOfJob } from "./child-handle.ts";
 import type { EventsOfJob } from "./event-wait.ts";
 import { readCost } from "./limits.ts";
 import { checkPeople, peopleOf, toPeople } from "./people.ts";
+import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
 import { runStep, type StepCall } from "./step.ts";
@@ -103,8 +104,12 @@ export class RunCase implements CaseHandle {
   }
 
   read(): Promise<Case> {
-    this.#run.reads(`read() of case "${this.ref}"`);
-    return this.#facts.readCase(this.id);
+    return this.readIn(this.#run.readsInStep);
+  }
+
+  /** Reads it in a step's function, or outside of any. */
+  readIn(isInStep: boolean | undefined): Promise<Case> {
+    return readStored(this.#scope, () => this.#facts.readCase(this.id), isInStep);
   }
 
   async #close(

@@ -167,8 +167,8 @@ export class Deliveries {
 
   /** Whether the handler has made all calls that are recorded. */
   get isBehindRecord(): boolean {
-    if (this.#skipped.size > 0 || this.#parts.begun.some(({ isMade, isDue }) => !isMade && !isDue))
-      return false;
+    for (const { kind } of this.#skipped) if (kind !== "read") return false;
+    if (this.#parts.begun.some(({ isMade, isDue }) => !isMade && !isDue)) return false;
     // Mostly the last one tells.
     if (this.#due.length > this.#head && this.#due.at(-1)?.isMade === false) return false;
     for (let at = this.#head; at < this.#due.length; at++) if (this.#due[at]?.isMade === false) return false;
@@ -178,6 +178,11 @@ export class Deliveries {
   /** The line of the log up to which the handler was given the ends of its calls. */
   get line(): number {
     return this.#line;
+  }
+
+  /** The line of the end that the handler is given next; nothing where all that are stored were given to it. */
+  get nextLine(): number | undefined {
+    return this.#due[this.#head]?.line;
   }
 
   /** Keeps the current turn open until the result is called: the handler is in another process. */
@@ -304,15 +309,20 @@ export class Deliveries {
     this.#pending.clear();
   }
 
-  /** Recorded calls that the handler has not made, in the order of the log; `open` are those without an end. */
+  /**
+   * Recorded calls that the handler has not made, in the order of the log; `open` are those without an end. It may continue
+   * without reads.
+   */
   notMade(): {
     readonly passedOver: readonly Call[];
     readonly ahead: readonly Call[];
     readonly open: readonly Call[];
   } {
-    const ahead = this.#due.slice(this.#head).filter((call): call is Call => call?.isMade === false);
+    const left = this.#due.slice(this.#head).filter((call): call is Call => call?.isMade === false);
+    const ahead = left.filter(({ kind }) => kind !== "read");
+    const reads = left.filter(({ kind }) => kind === "read");
     const open = this.#parts.begun.filter(({ isMade, isDue }) => !isMade && !isDue);
-    return { passedOver: [...this.#skipped], ahead, open };
+    return { passedOver: [...this.#skipped, ...reads], ahead, open };
   }
 
   /**
@@ -435,7 +445,7 @@ export class Deliveries {
     // The next call is identified by its number among those of its name: all earlier ones must exist.
     for (let at = this.#nextMade; this.#firstMade[at]?.made === line; at++) {
       const next = this.#firstMade[at]!;
-      if (next.isOutside || next.same!.made >= next.n - next.also) continue;
+      if (next.kind === "read" || next.isOutside || next.same!.made >= next.n - next.also) continue;
       if (!this.#mayStillCome(next)) this.#parts.onMismatch(next, undefined);
       return true;
     }
@@ -453,6 +463,7 @@ export class Deliveries {
     this.#beginAhead();
     if ([...this.#ahead].some((ahead) => !ahead.onlyWaits)) return false;
     if (this.#mayStillCome(call)) return false;
+    if (call.kind === "read") return true;
     const found = this.#unknown(call);
     // Once it only waits for people or a time, nothing will follow that could be the call in its place.
     if (!found) return this.#waiting > 0 || (this.#ahead.size > 0 && wasInTurn(call));
@@ -482,7 +493,7 @@ export class Deliveries {
       if (missing && this.#mayStillCome(missing)) return;
       // A call of another kind is not the same one under another name.
       const expected = [...this.#skipped].find(
-        (call) => call.kind === found.kind && !this.#isBehind(found, call),
+        (call) => call.kind === found.kind && call.kind !== "read" && !this.#isBehind(found, call),
       );
       if (expected) {
         this.#parts.onMismatch(expected, found);

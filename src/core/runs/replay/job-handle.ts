@@ -25,6 +25,7 @@ import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
 import { startChild } from "./child-handle.ts";
 import { waitForEvent } from "./event-wait.ts";
+import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
 import { runStep } from "./step.ts";
 
@@ -101,8 +102,12 @@ export class RunJob implements JobHandle {
   }
 
   read(): Promise<Job> {
-    this.#run.reads(`job.read()`);
-    return this.#facts.readJob();
+    return this.readIn(this.#run.readsInStep);
+  }
+
+  /** Reads it in a step's function, or outside of any. */
+  readIn(isInStep: boolean | undefined): Promise<Job> {
+    return readStored(this.#scope, this.#facts.readJob, isInStep);
   }
 
   async #sleep(duration: Duration, options: CallOptions): Promise<void> {

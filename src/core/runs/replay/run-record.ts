@@ -34,7 +34,7 @@ export class RunRecord {
   /** Stored events that its calls were given. */
   readonly events = new Set<string>();
   /** The code that ran the job, from line to line of the log. */
-  readonly #codes: { readonly from: number; readonly code: Code }[] = [];
+  readonly #codes: { readonly from: number; readonly code: Code; readonly reads: boolean }[] = [];
   /** Lines of the log that record an end of the process. */
   #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
@@ -49,6 +49,8 @@ export class RunRecord {
   since: string | undefined;
   /** Whether failures of it were forgotten. */
   isRetried = false;
+  /** Whether its handler has read the job or a case. */
+  hasReads = false;
   /** Whether version 0.1.0 made some of it. */
   isOld = false;
   /** Line of the log up to which a fork's record was copied from another job; 0 if nothing was copied. */
@@ -111,6 +113,11 @@ export class RunRecord {
   /** The code that recorded a line of the log, as far as that is known. */
   codeAt(line: number): Code {
     return this.#codes.findLast(({ from }) => from <= line)?.code ?? { version: null, fingerprint: null };
+  }
+
+  /** Whether the run that recorded a line has recorded what its handler read. */
+  recordsReads(line: number): boolean {
+    return line > this.lines || this.#codes.findLast(({ from }) => from <= line)?.reads === true;
   }
 
   /** Questions and sleeps that were started and have not ended. */
@@ -251,6 +258,7 @@ export class RunRecord {
 
   #addCall(call: Call, entry: CallEntry, line: number): void {
     if (entry.call === "open_case") this.cases.set(entry.name, entry.result as string);
+    if (entry.call === "read") this.hasReads = true;
     if (entry.event !== undefined) this.events.add(entry.event);
     if (!isOldSleep(entry)) {
       this.#end(call, entry.at, line);
@@ -333,13 +341,21 @@ export class RunRecord {
     this.since = undefined;
   }
 
-  #addCode({ version, code }: StatusEntry | MarkEntry, from: number): void {
-    this.#codes.push({ from, code: { version: version ?? null, fingerprint: code ?? null } });
+  #addCode({ version, code, reads }: StatusEntry | MarkEntry, from: number): void {
+    this.#codes.push({
+      from,
+      code: { version: version ?? null, fingerprint: code ?? null },
+      reads: reads === true,
+    });
   }
 
   #addMark(entry: MarkEntry, line: number): void {
     const { mark } = entry;
     if (mark === "changed") this.changes.set(entry.name ?? "", entry.is === true);
+    if (mark === "read") {
+      this.hasReads = true;
+      Object.assign(this.scope(entry.case_id), { unplacedRead: entry.made ?? 0, hasUnplacedRead: true });
+    }
     if (mark === "continued") this.cutOff(entry.cut ?? []);
     if (mark === "forked") {
       this.copiedTo = line;

@@ -48,7 +48,13 @@ export interface RunParts {
   /** Milliseconds that the handler may work; time in which it only waits does not count. */
   readonly timeout: number | undefined;
   /** Knows the step in whose function something is done, where that is worth its cost. */
-  readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
+  readonly insides?: AsyncLocalStorage<StepUnderWay> | undefined;
+  /** Whether calls inside of steps are found wherever they are made. */
+  readonly isStrict?: boolean | undefined;
+  /** Whether it is known from the beginning that the handler may read the job or a case. */
+  readonly mayRead?: boolean | undefined;
+  /** Called when it has read one, which was not known. */
+  readonly onRead?: (() => void) | undefined;
   /** The agent's version and the fingerprint of its code. */
   readonly code: Code;
   /** Milliseconds that a rehearsal waits for a recorded call; a run that is none has what it needs. */
@@ -125,7 +131,6 @@ export class Run {
   /** Those of them whose results had not been stored when the run's end was. */
   #unrecorded: StepUnderWay[] | undefined;
   readonly #fenced: TransactionOptions;
-  #hasRead = false;
   #isFinishing = false;
   #isSealed = false;
   /** The limit that was reached by what is stored: it counts also where the handler has just finished. */
@@ -145,6 +150,7 @@ export class Run {
   constructor(parts: RunParts) {
     this.parts = parts;
     const { log, timeout, place, insides, record, startTimer, doing, suspension, worked } = parts;
+    const { isStrict = false, mayRead = false } = parts;
     this.#fenced = { fence: { job: parts.jobId, epoch: parts.epoch } };
     const end = (reason: RunEnd) => this.end(reason);
     this.limits = new Limits(parts.instructions, record, parts.clock);
@@ -158,14 +164,17 @@ export class Run {
     const [phase, clock] = [this.#phase, this.#clock];
     const onRest = () => this.#suspension?.rested();
     const onWork = () => this.#suspension?.resumed();
-    this.activity = new Activity({ place, insides, phase, clock, onChange, onRest, onWork, doing });
+    const follows = isStrict || mayRead;
+    this.activity = new Activity({
+      ...{ place, insides, isStrict, follows, phase, clock, onChange, onRest, onWork, doing },
+    });
     this.deliveries = new Deliveries({
       recorded: record.ended,
       open: record.open(),
       begun: record.begun(),
       loose: record.loose,
       isRetried: record.isRetried,
-      isStrict: insides !== undefined,
+      isStrict,
       log,
       patience: parts.patience,
       onTurnEnd: () => this.activity.restIfIdle(),
@@ -337,16 +346,16 @@ export class Run {
   }
 
   /**
-   * The handler reads what is stored now, which is not recorded, because a step's function may do so too, and nothing tells
-   * the two apart for sure. Where calls inside of steps are found, one outside of them is as well.
+   * Whether the handler reads something in a step's function; nothing where that is not known. To follow steps makes every
+   * promise cost more, so that is only done in runs that read.
    */
-  reads(what: string): void {
-    const { insides, log } = this.parts;
-    if (!insides || insides.getStore() || this.#hasRead) return;
-    this.#hasRead = true;
-    log.warn(
-      `${what} was called outside of a step: it returns what is stored at that moment, which differs when the job is resumed. Read in a step where the handler decides by it`,
-    );
+  get readsInStep(): boolean | undefined {
+    const { isInStep, isFollowing } = this.activity;
+    if (!isFollowing) {
+      this.activity.follow();
+      this.parts.onRead?.();
+    }
+    return isInStep;
   }
 
   /** Waits for the turn of a call whose end is stored. */

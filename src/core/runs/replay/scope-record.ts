@@ -12,6 +12,13 @@ export class ScopeRecord {
   readonly #byPosition = new Map<number, Call>();
   /** Recorded questions, in their order. */
   readonly #asked: Call[] = [];
+  /** Recorded reads, by their numbers once one was looked for; those before `#nextRead` need not be looked at. */
+  readonly #reads: Call[] = [];
+  #nextRead: number | undefined;
+  /** The last line up to which the handler had received results when it read what may have been in a step's function. */
+  unplacedRead = -1;
+  /** Whether an earlier run has such a read. */
+  hasUnplacedRead = false;
   /** By position, if version 0.1.0 skipped positions: these calls cannot be identified. */
   #old: Map<number, Call> | undefined;
   /** How many calls the handler has made in this run; opened cases are not counted. */
@@ -49,6 +56,7 @@ export class ScopeRecord {
     call.same = same;
     if (n !== UNKNOWN) same.set(n, call);
     if (kind === "ask") this.#asked.push(call);
+    if (kind === "read") this.#reads.push(call);
     if (kind !== "open_case") this.#old?.set(entry.position, call);
     if (kind === "open_case") this.#nextCase = Math.max(this.#nextCase, entry.position + 1);
     else this.#next = Math.max(this.#next, entry.position + 1);
@@ -68,6 +76,41 @@ export class ScopeRecord {
     const known = old ?? this.same(kind, names.name, names.key).at(n);
     const call = kind === "ask" ? this.#question(known, names, n) : known;
     return call ?? this.#begin(kind, names, { n, at });
+  }
+
+  /**
+   * The recorded read that the handler makes now, after it was given the ends up to a line; the next one that it is given is
+   * at line `next`. In a turn it is the next one of that turn, so that code with more reads or fewer elsewhere finds the
+   * same. The line of an end is that of its entry, or a later one that was stored with it.
+   */
+  recordedRead(line: number, next: number, isOutside: boolean): Call | undefined {
+    const reads = this.#reads;
+    if (this.#nextRead === undefined) {
+      reads.sort((a, b) => a.n - b.n);
+      this.#nextRead = 0;
+    }
+    const isPast = ({ isMade, made, isOutside: wasOutside }: Call) =>
+      isMade || made === undefined || (!wasOutside && made < line);
+    while (this.#nextRead < reads.length && isPast(reads[this.#nextRead]!)) this.#nextRead++;
+    /** Where what it waited for before was at hand in one run only, it was in a turn there. */
+    let other: Call | undefined;
+    for (let at = this.#nextRead; at < reads.length; at++) {
+      const read = reads[at]!;
+      if (isPast(read)) continue;
+      const wasOutside = read.isOutside === true;
+      if (wasOutside === isOutside && (isOutside || read.made! < next)) return read;
+      if (wasOutside !== isOutside) other ??= read;
+    }
+    return other;
+  }
+
+  /** A read of which nothing is recorded. */
+  newRead(name: string): Call {
+    const same = this.same("read", name, undefined);
+    const n = same.next;
+    const call = new Call(this.caseId, "read", { name, position: -1 - n }, n);
+    same.set(n, call);
+    return call;
   }
 
   /** A line of the log has another name for a recorded question than those before. */

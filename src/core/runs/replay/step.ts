@@ -82,7 +82,16 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
     // What has started was let through before.
     if (!isBegun) run.stopAt(run.limits.reserve(cost, name));
     const { kind } = options;
-    const underWay: StepUnderWay = { call, name, attempt, cost, kind, startedAt: "", isRecorded: false };
+    const underWay: StepUnderWay = {
+      call,
+      name,
+      attempt,
+      cost,
+      kind,
+      startedAt: "",
+      isRecorded: false,
+      isFollowed: undefined,
+    };
     const waiting = isBegun ? run.joins(underWay) : run.activity.begin(underWay);
     if (waiting) await waiting;
     isBegun = false;
@@ -296,6 +305,7 @@ function invoke<T>(
     const late = (): void => {
       const error = new Error(`Step "${name}" took longer than ${options.timeout}${unit(options.timeout)}`);
       own.abort(error);
+      run.activity.leaveBehind(one);
       reject(error);
     };
     const stop = run.parts.startTimer(limit, late, "running");

@@ -49,6 +49,7 @@ const KINDS: Readonly<Record<CallEntry["call"], string>> = {
   close: "Close",
   start: "Start",
   stop: "Stop",
+  read: "Read",
 };
 
 /** The call that a job's page shows unless another one is selected: what failed, runs, or came last. */

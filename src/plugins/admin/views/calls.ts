@@ -38,6 +38,8 @@ export function collectCalls(entries: readonly RunEntry[]): Call[] {
       continue;
     }
     if (entry.type !== "begun" && entry.type !== "attempt" && entry.type !== "call") continue;
+    // It takes no time, and changes nothing.
+    if (entry.call === "read") continue;
     const key = keyOf(entry);
     const answered = settled.get(key);
     if (answered && entry.type !== "begun") {
