@@ -84,6 +84,11 @@ export class CallScope {
     return this.#record.unplacedRead >= this.run.deliveries.line;
   }
 
+  /** The same where that was in this run: in a later one, the read would have to give what it gave then. */
+  get isUnplaced(): boolean {
+    return this.mayBeUnplaced && !this.#record.hasUnplacedRead;
+  }
+
   /** That is not known of a read which the handler makes now. */
   noteUnplaced(line: number): void {
     this.#record.unplacedRead = Math.max(this.#record.unplacedRead, line);

@@ -18,8 +18,7 @@ export function readStored<T>(
   const { run } = scope;
   // Nothing is recorded that follows once the run must end.
   if (isInStep || run.isInterrupted) return work();
-  const isAtEnd = run.deliveries.nextLine === undefined;
-  if (isInStep === undefined || (isAtEnd && scope.mayBeUnplaced)) return mayBeLeft(readUnplaced(scope, work));
+  if (isInStep === undefined || scope.isUnplaced) return mayBeLeft(readUnplaced(scope, work));
   try {
     const call = scope.takeRead();
     if (!call) return work();

@@ -12,7 +12,7 @@ export class ScopeRecord {
   readonly #byPosition = new Map<number, Call>();
   /** Recorded questions, in their order. */
   readonly #asked: Call[] = [];
-  /** Recorded reads, by their numbers once one was looked for; those before `#nextRead` need not be looked at. */
+  /** Recorded reads, by their numbers once one was searched for; those before `#nextRead` are past. */
   readonly #reads: Call[] = [];
   #nextRead: number | undefined;
   /** The last line up to which the handler had received results when it read what may have been in a step's function. */
