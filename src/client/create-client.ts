@@ -28,6 +28,8 @@ export interface ListOptions extends RequestOptions {
   readonly limit?: number;
   /** @default 0 */
   readonly skip?: number;
+  /** `next` of the page before this one: no job is repeated or skipped while others start. */
+  readonly after?: string | undefined;
 }
 
 /** A page of jobs. */
@@ -36,6 +38,8 @@ export interface JobPage {
   readonly items: readonly ListedJob[];
   /** How many there are on all pages. */
   readonly total: number;
+  /** `after` of the next page; absent on the last one. */
+  readonly next?: string | undefined;
 }
 
 /** Calls a service whose agents it knows by their types. Calls reject with `ClientError`. */
@@ -79,7 +83,7 @@ const START: NamesOf<StartJobOptions> = {
   ...{ id: true, instructions: true, context: true, encryptedParameters: true },
   ...SIGNAL,
 };
-const LIST: NamesOf<ListOptions> = { status: true, limit: true, skip: true, ...SIGNAL };
+const LIST: NamesOf<ListOptions> = { status: true, limit: true, skip: true, after: true, ...SIGNAL };
 
 class ServiceClient {
   readonly #http: Http;
@@ -108,11 +112,18 @@ class ServiceClient {
   }
 
   async list(slug?: string, options: ListOptions = {}): Promise<JobPage> {
-    const { status, limit = 100, skip = 0, signal } = onlyKnown(options, LIST, "list");
+    const { status, limit = 100, skip = 0, after, signal } = onlyKnown(options, LIST, "list");
     const jobs = slug === undefined ? "/jobs" : `/agents/${encodeURIComponent(slug)}/jobs`;
-    const query = `limit=${limit}&skip=${skip}${status ? `&status=${status}` : ""}`;
-    const response = await this.#http.send(`${jobs}?${query}`, { signal });
+    const asked = {
+      limit: String(limit),
+      skip: String(skip),
+      ...(status && { status }),
+      ...(after && { after }),
+    };
+    const response = await this.#http.send(`${jobs}?${new URLSearchParams(asked)}`, { signal });
     const items = await readJson<ListedJob[]>(response);
-    return { items, total: Number(response.headers.get("x-total-count") ?? items.length) };
+    const next = response.headers.get("x-next-cursor");
+    const total = Number(response.headers.get("x-total-count") ?? items.length);
+    return { items, total, ...(next !== null && { next }) };
   }
 }

@@ -46,6 +46,40 @@ describeServer("jobs", ({ start }) => {
     expect(await ids("/agents/greeter/jobs")).toEqual(["", "0"]);
   });
 
+  it("are read page by page with a cursor: a new one shifts none of them", async () => {
+    await using server = await start({ agents });
+    for (const id of ["job-1", "job-2", "job-3"]) await startJob(server, id);
+    const page = async (path: string) => {
+      const response = await server.request(path);
+      expect(response.status).toBe(200);
+      const jobs = (await response.json()) as { job_id: string }[];
+      return { ids: jobs.map((job) => job.job_id), next: response.headers.get("x-next-cursor") };
+    };
+    const first = await page("/jobs?limit=2");
+    await startJob(server, "job-4");
+
+    const second = await page(`/jobs?limit=2&after=${first.next}`);
+
+    expect([first.ids, second.ids, second.next]).toEqual([["job-3", "job-2"], ["job-1"], null]);
+  });
+
+  it.each([
+    ["text that is no cursor", "x", "after is not a cursor"],
+    ["a cursor of another order", Buffer.from('["name","a","b"]').toString("base64url"), "sorted by name"],
+    [
+      "a cursor with another shape",
+      Buffer.from('["-created_at",{},1]').toString("base64url"),
+      "not a cursor",
+    ],
+  ])("%s is refused", async (_what, after, problem) => {
+    await using server = await start({ agents });
+
+    const response = await server.request(`/jobs?after=${after}`);
+
+    expect(response.status).toBe(422);
+    expect(await response.text()).toContain(problem);
+  });
+
   it("of another agent are not found under this one", async () => {
     await using server = await start({ agents });
     await startJob(server, "job-1");

@@ -74,17 +74,17 @@ export class Cases {
 
   /** Cases without their updates. */
   async list(query?: ListQuery): Promise<Page<StoredCase>> {
-    const { items, total } = await this.#store.table("Case").list(this.#withLive(query));
-    return { items: items.map((item) => splitHistory(item).item), total };
+    const { items, ...page } = await this.#store.table("Case").list(this.#withLive(query));
+    return { items: items.map((item) => splitHistory(item).item), ...page };
   }
 
   /** Cases with the newest updates of each. */
   async listWithUpdates(query: ListQuery, newest: number): Promise<Page<Case>> {
-    const { items, total } = await this.#store.table("Case").list(this.#withLive(query));
+    const { items, ...page } = await this.#store.table("Case").list(this.#withLive(query));
     const whole: Case[] = [];
     // One after another: a page of cases must not use the whole disk bandwidth.
     for (const item of items) whole.push(await this.#withUpdates(item, newest));
-    return { items: whole, total };
+    return { items: whole, ...page };
   }
 
   /** Cases that were deleted alone and can be restored. */

@@ -123,10 +123,10 @@ export class Jobs {
 
   async list(query?: ListQuery): Promise<Page<StoredJob>> {
     const live = this.#withLive(query);
-    const { items, total } = await this.#store.table("Job").list(live);
+    const { items, ...page } = await this.#store.table("Job").list(live);
     // What is shown is what was searched: a job that runs may cost more by now.
     const costs = live?.live?.values?.total_cost;
-    return { items: items.map((job) => this.#withCost(job, costs?.get(job.id))), total };
+    return { items: items.map((job) => this.#withCost(job, costs?.get(job.id))), ...page };
   }
 
   countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {

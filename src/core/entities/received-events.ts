@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
 import { inOrder } from "../base/in-order.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
-import type { Store, Transaction } from "../store/store.ts";
+import type { ListQuery, Store, Transaction } from "../store/store.ts";
 import { laterOf } from "../store/timestamp.ts";
 import type { Unit } from "./ledger.ts";
 
@@ -228,15 +228,8 @@ export class ReceivedEvents {
   }
 
   /** A page of events, newest first. */
-  list({
-    name,
-    ...page
-  }: {
-    readonly name?: string | undefined;
-    readonly limit: number;
-    readonly skip: number;
-  }) {
-    return this.#store.table("ReceivedEvent").list({ where: { name }, sort: "-created_at", ...page });
+  list(query: ListQuery) {
+    return this.#store.table("ReceivedEvent").list({ sort: "-created_at", ...query });
   }
 
   /** A page of the calls that wait for an event, by their jobs' ids. */

@@ -3,7 +3,7 @@ import type { HttpEvent } from "./route.ts";
 const METHODS = "GET, POST";
 /** Not the API key: a page must not have it. */
 const HEADERS = "authorization, content-type, idempotency-key, last-event-id, prefer";
-const EXPOSED = "retry-after, x-total-count";
+const EXPOSED = "retry-after, x-next-cursor, x-total-count";
 /** Seconds for which a browser remembers the permission. */
 const REMEMBERED = "600";
 

@@ -2,12 +2,14 @@ import { getOrMake } from "../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { compareValues } from "./engine/column.ts";
 import type { TableIndex } from "./engine/table-index.ts";
-import type { Condition, IndexValue, ListQuery, LiveValues } from "./store.ts";
+import type { Condition, IndexValue, ListQuery, LiveValues, Position } from "./store.ts";
 
 /** The slots of one page of a query, in order, and how many match in all. */
 export interface SlotPage {
   readonly slots: number[];
   readonly total: number;
+  /** Where the page ends; absent where it is the last one. */
+  readonly next?: Position | undefined;
 }
 
 type Test = (slot: number) => boolean;
@@ -93,30 +95,66 @@ function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
   const { field, descending } = readSort(index, query.sort);
   const skip = query.skip ?? 0;
   const limit = query.limit ?? 50;
+  const live = laidOver(index, field, query.live);
+  const keyOf = live ?? ((slot: number) => index.valueOf(field, slot));
+  const start = query.after && startAfter(index, { field, descending, after: query.after, keyOf });
   const matches = all(plan.tests);
   const { candidates } = plan;
-  const total = plan.total ?? (candidates === undefined ? undefined : countOf(candidates, matches));
+  let total = plan.total ?? (candidates === undefined ? undefined : countOf(candidates, matches));
   if (total !== undefined && total <= skip) return { slots: [], total };
-  const isNear = isSoonFound({ total, reach: skip + limit, candidates, size: index.size });
-  const order = isNear ? index.order(field) : undefined;
+  // One more than the page has tells whether it is the last one.
+  const reach = limit === 0 ? 0 : skip + limit + 1;
+  const isNear = isSoonFound({ total, reach, candidates, size: index.size });
+  const order = isNear && !live ? index.order(field) : undefined;
+  let found: number[] = [];
   if (order === undefined) {
     const source = candidates?.slots() ?? allSlots(index);
-    const live = laidOver(index, field, query.live);
     const compare = live ? byLive(index, live, descending) : directed(index, field, descending);
-    return best(source, matches, { skip, limit, compare });
+    ({ found, total } = best(source, { matches, isAfter: start?.isAfter, reach, compare }));
+  } else {
+    // Where the number of matches is not known, the walk counts them, unless it starts in the middle.
+    if (start) total ??= countOf({ slots: () => allSlots(index) }, matches);
+    let seen = 0;
+    const visit: Test = (slot) => {
+      if (start && !start.isAfter(slot)) return true;
+      seen++;
+      if (found.length < reach) found.push(slot);
+      return total === undefined || found.length < reach;
+    };
+    const walk = { matches, visit, from: start?.mayFollow };
+    if (descending) {
+      order.descend({ ...walk, ties: (a, b) => index.valueOf(field, a) === index.valueOf(field, b) });
+    } else order.ascend(walk);
+    total ??= seen;
   }
+  const slots = found.slice(skip, skip + limit);
+  const last = slots.at(-1);
+  const isLast = last === undefined || found.length <= skip + limit;
+  return { slots, total, next: isLast ? undefined : { value: keyOf(last), id: index.idOf(last)! } };
+}
 
-  const slots: number[] = [];
-  let seen = 0;
-  const visit: Test = (slot) => {
-    if (seen >= skip && slots.length < limit) slots.push(slot);
-    seen++;
-    return total === undefined || slots.length < limit;
+/** What follows a position in an order. */
+function startAfter(
+  index: TableIndex,
+  order: {
+    readonly field: string;
+    readonly descending: boolean;
+    readonly after: Position;
+    readonly keyOf: (slot: number) => IndexValue;
+  },
+): { readonly isAfter: Test; readonly mayFollow: Test } {
+  const { field, descending, after, keyOf } = order;
+  const sign = descending ? -1 : 1;
+  // Ids are distinct: they follow the direction where they are sorted by, and ascend where values are equal.
+  const value = field === "id" ? after.id : after.value;
+  const away = (slot: number) => sign * compareValues(keyOf(slot), value);
+  return {
+    isAfter: (slot) => {
+      const distance = away(slot);
+      return distance > 0 || (distance === 0 && field !== "id" && index.idOf(slot)! > after.id);
+    },
+    mayFollow: (slot) => away(slot) >= 0,
   };
-  if (descending) {
-    order.descend({ matches, visit, ties: (a, b) => index.valueOf(field, a) === index.valueOf(field, b) });
-  } else order.ascend({ matches, visit });
-  return { slots, total: total ?? seen };
 }
 
 /** Whether scanning the table in order costs less than checking every candidate and sorting the matches. */
@@ -138,29 +176,38 @@ function all(tests: readonly Test[]): Test {
   return (slot) => tests.every((test) => test(slot));
 }
 
-function countOf(candidates: Candidates, matches: Test): number {
+function countOf(candidates: Pick<Candidates, "slots">, matches: Test): number {
   let count = 0;
   for (const slot of candidates.slots()) if (matches(slot)) count++;
   return count;
 }
 
-/** The page from unordered slots: keeps only as many as the page needs. */
+/** The first matches from unordered slots: keeps only as many as are needed. */
 function best(
   source: Iterable<number>,
-  matches: Test,
-  { skip, limit, compare }: { skip: number; limit: number; compare: (a: number, b: number) => number },
-): SlotPage {
-  const reach = skip + limit;
+  {
+    matches,
+    isAfter,
+    reach,
+    compare,
+  }: {
+    readonly matches: Test;
+    readonly isAfter: Test | undefined;
+    readonly reach: number;
+    readonly compare: (a: number, b: number) => number;
+  },
+): { readonly found: number[]; readonly total: number } {
   let total = 0;
   let kept: number[] = [];
   for (const slot of source) {
     if (!matches(slot)) continue;
     total++;
+    if (isAfter && !isAfter(slot)) continue;
     kept.push(slot);
     // Twice the reach, so that sorting is rare and each sort drops half.
     if (kept.length >= 2 * reach + 1024) kept = kept.sort(compare).slice(0, reach);
   }
-  return { slots: kept.sort(compare).slice(skip, reach), total };
+  return { found: kept.sort(compare).slice(0, reach), total };
 }
 
 function directed(index: TableIndex, field: string, descending: boolean): (a: number, b: number) => number {

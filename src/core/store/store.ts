@@ -111,10 +111,18 @@ export interface ListQuery {
   readonly sort?: string;
   /** @default 50 */
   readonly limit?: number;
-  /** @default 0 */
+  /** Of the entities after `after`, or of all. @default 0 */
   readonly skip?: number;
+  /** Where the page before this one ended, in the same order: no entity is repeated or skipped while others come and go. */
+  readonly after?: Position | undefined;
   /** Newer values than those of the index: `where` and `sort` are about these. */
   readonly live?: LiveValues;
+}
+
+/** The place of an entity in an order: its value of the field that is sorted by, and its id. */
+export interface Position {
+  readonly value: IndexValue;
+  readonly id: string;
 }
 
 /** Values of numeric index fields that are not stored yet. Neither facets nor sorted fields have any. */
@@ -134,6 +142,8 @@ export interface Page<T> {
   readonly items: T[];
   /** Number of entities that match, on all pages. */
   readonly total: number;
+  /** Where this page ends: `after` of the next one. Absent on the last page. */
+  readonly next?: Position | undefined;
 }
 
 /** Reads and single writes on one table. A write is on disk when its promise resolves. */

@@ -71,7 +71,8 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       path: `${prefix}/agents/{slug}/jobs`,
       auth: "key",
       summary: "List an agent's jobs",
-      description: "Newest first; the header `X-Total-Count` counts all that match.",
+      description:
+        "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
       tag,
       params: AgentPathSchema,
       query: JobsQuerySchema,

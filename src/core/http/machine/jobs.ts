@@ -5,6 +5,7 @@ import { JobSchema } from "../../models/job.ts";
 import { JobInstructionsSchema } from "../../models/job-instructions.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { ListedJobSchema } from "../../models/listed-job.ts";
+import { announcePage, behindCursor } from "../cursor.ts";
 import { KEY_NOTE, readGivenKey } from "../idempotency-key.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { readWait } from "./agent-jobs.ts";
@@ -22,7 +23,8 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       path: `${prefix}/jobs`,
       auth: "key",
       summary: "List all jobs",
-      description: "Newest first; the header `X-Total-Count` counts all that match.",
+      description:
+        "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
       tag,
       query: JobsQuerySchema,
       responses: { 200: { description: "A page of jobs", schema: v.array(ListedJobSchema) } },
@@ -80,16 +82,16 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       token: { scope: "read", job: "id" },
       summary: "List a job's cases",
       description:
-        "Oldest first; the header `X-Total-Count` counts all. Each case has its newest updates, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` returns all of them.",
+        "Oldest first; the header `X-Total-Count` counts all, and `X-Next-Cursor` is `after` of the next page. Each case has its newest updates, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` returns all of them.",
       tag,
       params: JobPathSchema,
       query: CasesQuerySchema,
       responses: { 200: { description: "A page of cases", schema: v.array(CaseSchema) } },
-      handler: async ({ params, query: { updates, ...query }, event }) => {
+      handler: async ({ params, query: { updates, after, ...query }, event }) => {
         const job = await jobs.get(params.id);
-        const where = { job_id: job.id };
-        const page = await cases.listWithUpdates({ where, sort: "created_at", ...query }, updates);
-        event.res.headers.set("x-total-count", String(page.total));
+        const asked = { where: { job_id: job.id }, sort: "created_at", ...query };
+        const page = await cases.listWithUpdates(behindCursor(asked, after), updates);
+        announcePage(event, asked.sort, page);
         return page.items;
       },
     }),

@@ -7,6 +7,7 @@ import {
   toReceivedEvent,
 } from "../../models/received-event.ts";
 import { JsonMapSchema } from "../../models/scalars.ts";
+import { announcePage, behindCursor, cursorQuery } from "../cursor.ts";
 import { pageQuery } from "../query.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
@@ -17,6 +18,7 @@ const PathSchema = v.object({ name: EventNameSchema });
 const BodySchema = v.object({ data: v.optional(JsonMapSchema, {}), id: v.optional(EventKeySchema) });
 const QuerySchema = v.object({
   ...pageQuery({ max: 1000, default: 100 }),
+  ...cursorQuery,
   name: v.optional(EventNameSchema),
 });
 
@@ -43,14 +45,16 @@ export function receivedEventRoutes({ prefix, runner, store }: MachineParts): Ro
       path: `${prefix}/events`,
       auth: "key",
       summary: "List the events that were sent to the service",
-      description: "Newest first; the header `X-Total-Count` counts all that match.",
+      description:
+        "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
       tag,
       query: QuerySchema,
       responses: { 200: { description: "A page of events", schema: v.array(ReceivedEventSchema) } },
-      handler: async ({ query, event }) => {
-        const page = await received.list(query);
-        event.res.headers.set("x-total-count", String(page.total));
-        return page.items.map(toReceivedEvent);
+      handler: async ({ query: { name, after, ...page }, event }) => {
+        const asked = { where: { name }, sort: "-created_at", ...page };
+        const found = await received.list(behindCursor(asked, after));
+        announcePage(event, asked.sort, found);
+        return found.items.map(toReceivedEvent);
       },
     }),
   ];

@@ -3,6 +3,7 @@ import { LISTED_UPDATES } from "../../entities/cases.ts";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
 import { StopReasonSchema } from "../../models/job.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
+import { cursorQuery } from "../cursor.ts";
 import { pageQuery, wholeNumber } from "../query.ts";
 
 export const AgentPathSchema = v.object({ slug: v.string() });
@@ -12,12 +13,14 @@ export const CasePathSchema = v.object({ job_id: EntityIdSchema, case_id: Entity
 
 export const CasesQuerySchema = v.object({
   ...pageQuery({ max: 1000, default: 100 }),
+  ...cursorQuery,
   /** The newest updates of each case. */
   updates: wholeNumber({ min: 0, max: 1000, default: LISTED_UPDATES }),
 });
 export const CallsQuerySchema = v.object(pageQuery({ max: 10_000, default: 1000 }));
 export const JobsQuerySchema = v.object({
   ...pageQuery({ max: 1000, default: 100 }),
+  ...cursorQuery,
   status: v.optional(EntityStatusSchema),
   /** Such as `code_changed`, for jobs that are held. */
   stop_reason: v.optional(StopReasonSchema),

@@ -3,6 +3,7 @@ import { toMilliseconds } from "../../base/duration.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { UNFINISHED } from "../../models/job-state.ts";
+import type { Position } from "../../store/store.ts";
 import { type Scheduler, toApplicant } from "../queue/scheduler.ts";
 import type { Limits, RunLimits } from "./cluster.ts";
 
@@ -53,11 +54,12 @@ export class LocalLimits implements RunLimits {
     for (const { slug, definition } of agents.list()) {
       if (definition.concurrency?.scope !== "job") continue;
       const where = { agent_name: slug, status: UNFINISHED };
-      for (let skip = 0, left = 1; left > 0; skip += PAGE) {
-        const { items, total } = await jobs.list({ where, sort: "created_at", limit: PAGE, skip });
+      let after: Position | undefined;
+      do {
+        const { items, next } = await jobs.list({ where, sort: "created_at", limit: PAGE, after });
         for (const job of items) if (job.run_count > 0) scheduler.hold(toApplicant(job));
-        left = total - skip - PAGE;
-      }
+        after = next;
+      } while (after);
     }
   }
 
@@ -68,12 +70,13 @@ export class LocalLimits implements RunLimits {
       if (!definition.rateLimit) continue;
       const since = new Date(clock().getTime() - toMilliseconds(definition.rateLimit.period)).toISOString();
       const starts: { readonly at: string; readonly job: StoredJob }[] = [];
-      for (let skip = 0, isOver = false; !isOver; skip += PAGE) {
-        const page = { where: { agent_name: slug }, sort: "-updated_at", limit: PAGE, skip };
-        const { items } = await jobs.list(page);
+      let after: Position | undefined;
+      do {
+        const page = { where: { agent_name: slug }, sort: "-updated_at", limit: PAGE, after };
+        const { items, next } = await jobs.list(page);
         for (const job of items) if (job.run_count > 0) starts.push({ at: await this.#startedAt(job), job });
-        isOver = items.length < PAGE || items.at(-1)!.updated_at < since;
-      }
+        after = items.length > 0 && items.at(-1)!.updated_at >= since ? next : undefined;
+      } while (after);
       const inOrder = starts
         .filter(({ at }) => at > since)
         .sort((one, other) => (one.at < other.at ? -1 : 1));

@@ -1,5 +1,6 @@
 import type { StoredJob } from "../../models/job.ts";
 import { UNFINISHED } from "../../models/job-state.ts";
+import type { Position } from "../../store/store.ts";
 import type { RequestParts } from "../runner-parts.ts";
 import { BATCH, type Claimant, claimAtStart } from "./claim-jobs.ts";
 import { readCrash } from "./read-crash.ts";
@@ -9,13 +10,14 @@ import { findSuspendedToEnd } from "./suspended-to-end.ts";
 export async function resumeAlone(parts: RequestParts, aliveUntil?: string): Promise<void> {
   const { jobs, log } = parts;
   const found: StoredJob[] = [];
-  for (let skip = 0; ; skip += BATCH) {
+  let after: Position | undefined;
+  do {
     // Those that are suspended sleep on: nothing of them was interrupted.
     const where = { status: UNFINISHED, wake_at: null };
-    const page = await jobs.list({ where, sort: "created_at", limit: BATCH, skip });
+    const page = await jobs.list({ where, sort: "created_at", limit: BATCH, after });
     found.push(...page.items);
-    if (found.length >= page.total || page.items.length === 0) break;
-  }
+    after = page.next;
+  } while (after);
   found.push(...(await findSuspendedToEnd(parts)));
   settleEnded(parts, found);
   if (found.length === 0 && (await jobs.damaged()).length === 0) return;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
-import type { ListQuery, Store } from "../store.ts";
+import type { ListQuery, Position, Store } from "../store.ts";
 import type { StoreTest } from "./fixtures.ts";
 import { at, makeCase, makeJob, millis, STATUSES, seeded } from "./fixtures.ts";
 
@@ -105,6 +105,69 @@ export function listTests(test: StoreTest): void {
       assert.deepEqual(await jobs.countBy("status", query), expected);
     }
     await assert.rejects(jobs.countBy("status", { where: { nope: 1 } }), /nope/);
+  });
+
+  test("pages that start where the last one ended have every entity once, in each order", async (store) => {
+    const jobs = store.table("Job");
+    const random = seeded(7);
+    const values = [0, 1, 2, 2.5, null];
+    const finished = () => values[Math.floor(random() * values.length)]!;
+    await Promise.all(
+      Array.from({ length: 60 }, (_, n) => {
+        const finished_at = finished();
+        return jobs.insert(
+          makeJob(`p${String(n).padStart(2, "0")}`, {
+            ...{ name: ["b", "a", "B", "ab", ""][n % 5]!, created_at: at(n % 7) },
+            finished_at: finished_at === null ? null : at(finished_at),
+            status: n % 2 ? "completed" : "failed",
+          }),
+        );
+      }),
+    );
+    const sorts = ["id", "created_at", "name", "finished_at", "agent_name", "status"];
+    for (const sort of sorts.flatMap((field) => [field, `-${field}`])) {
+      for (const where of [{}, { status: "failed" }, { name: { contains: "b" } }]) {
+        const all = (await jobs.list({ where, sort, limit: 100 })).items.map(({ id }) => id);
+        const seen: string[] = [];
+        let after: Position | undefined;
+        do {
+          const page = await jobs.list({ where, sort, limit: 7, after });
+          assert.equal(page.total, all.length);
+          seen.push(...page.items.map(({ id }) => id));
+          after = page.next;
+        } while (after !== undefined);
+        assert.deepEqual(seen, all, `${sort} ${JSON.stringify(where)}`);
+      }
+    }
+  });
+
+  test("a page that starts where the last one ended repeats and skips nothing while others come and go", async (store) => {
+    const jobs = store.table("Job");
+    for (let n = 0; n < 20; n++) await jobs.insert(makeJob(`q${n}`, { created_at: at(n) }));
+    const first = await jobs.list({ limit: 5 });
+    await jobs.insert(makeJob("newer", { created_at: at(99) }));
+    await jobs.remove("q15");
+    await jobs.remove("q16");
+
+    const second = await jobs.list({ limit: 5, after: first.next });
+
+    assert.deepEqual(
+      second.items.map(({ id }) => id),
+      ["q14", "q13", "q12", "q11", "q10"],
+    );
+    assert.equal(second.total, 19);
+    const last = await jobs.list({ limit: 50, after: second.next });
+    assert.deepEqual([last.items.length, last.next], [10, undefined]);
+  });
+
+  test("the last page names no next one, also where it is full", async (store) => {
+    await fill(store);
+    const jobs = store.table("Job");
+
+    assert.equal((await jobs.list({ limit: 4 })).next, undefined);
+    assert.equal((await jobs.list({ limit: 0 })).next, undefined);
+    assert.equal((await jobs.list({ limit: 2, skip: 2 })).next, undefined);
+    assert.equal((await jobs.list({ limit: 3 })).next?.id, "j3");
   });
 
   test("paging through equal timestamps returns every entity once", async (store) => {

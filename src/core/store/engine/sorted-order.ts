@@ -4,6 +4,8 @@ const CHUNK = 512;
 interface Walk {
   readonly matches: (slot: number) => boolean;
   readonly visit: (slot: number) => boolean;
+  /** Whether a slot is where the walk starts, or behind it; once it holds, it does for all that follow. @default for all */
+  readonly from?: ((slot: number) => boolean) | undefined;
 }
 
 /**
@@ -43,9 +45,11 @@ export class SortedOrder {
   }
 
   /** Visits the slots that match in ascending order until `visit` returns `false`. */
-  ascend({ matches, visit }: Walk): void {
-    for (const chunk of this.#chunks) {
-      for (let i = 0; i < chunk.length; i++) {
+  ascend({ matches, visit, from }: Walk): void {
+    const first = from ? firstOf(this.#chunks, (chunk) => from(chunk.at(-1)!)) : 0;
+    for (let c = first; c < this.#chunks.length; c++) {
+      const chunk = this.#chunks[c]!;
+      for (let i = from && c === first ? firstOf(chunk, from) : 0; i < chunk.length; i++) {
         const slot = chunk[i]!;
         if (matches(slot) && !visit(slot)) return;
       }
@@ -53,11 +57,14 @@ export class SortedOrder {
   }
 
   /** The same by descending value; slots for which `ties` holds keep their ascending order. */
-  descend({ matches, visit, ties }: Walk & { ties: (a: number, b: number) => boolean }): void {
+  descend({ matches, visit, ties, from }: Walk & { ties: (a: number, b: number) => boolean }): void {
     let run: number[] = [];
-    for (let c = this.#chunks.length - 1; c >= 0; c--) {
-      const chunk = this.#chunks[c]!;
-      for (let i = chunk.length - 1; i >= 0; i--) {
+    const chunks = this.#chunks;
+    const first = from ? firstOf(chunks, (chunk) => !from(chunk[0]!)) - 1 : chunks.length - 1;
+    for (let c = first; c >= 0; c--) {
+      const chunk = chunks[c]!;
+      const end = from && c === first ? firstOf(chunk, (slot) => !from(slot)) : chunk.length;
+      for (let i = end - 1; i >= 0; i--) {
         const slot = chunk[i]!;
         if (!matches(slot)) continue;
         if (run.length > 0 && !ties(run[0]!, slot)) {
@@ -104,4 +111,16 @@ export class SortedOrder {
 function visitBackwards(run: number[], visit: (slot: number) => boolean): boolean {
   for (let i = run.length - 1; i >= 0; i--) if (!visit(run[i]!)) return false;
   return true;
+}
+
+/** The index of the first item for which a condition holds, as it does for all after it; their number where there is none. */
+function firstOf<T>(items: readonly T[], holds: (item: T) => boolean): number {
+  let low = 0;
+  let high = items.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(items[middle]!)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

@@ -196,11 +196,11 @@ export class TransactionalStore implements Store {
 
   async #list<T>(table: StoreTable, query: ListQuery): Promise<Page<T>> {
     this.#open(undefined);
-    const { total, reading } = await findSlots(table.index, query, ({ slots, total }) => {
+    const { reading, ...page } = await findSlots(table.index, query, ({ slots, total, next }) => {
       this.#reads += slots.length;
-      return { total, reading: this.#backend.bodies(table, slots) };
+      return { total, ...(next && { next }), reading: this.#backend.bodies(table, slots) };
     });
-    return { items: (await reading).map((body) => body.copy<T>()), total };
+    return { items: (await reading).map((body) => body.copy<T>()), ...page };
   }
 
   async #ids(table: StoreTable, query: ListQuery): Promise<string[]> {

@@ -15,6 +15,7 @@ import {
   type LogName,
   type Logs,
   type Page,
+  type Position,
   type Store,
   type StoreHealth,
   type StoreLogger,
@@ -41,6 +42,7 @@ import { inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
 import { isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
 import {
+  afterOf,
   conditionOf,
   countConditionOf,
   fieldsOf,
@@ -48,6 +50,7 @@ import {
   orderOf,
   Parameters,
   searchOf,
+  sortedBy,
   sortOf,
 } from "./query-sql.ts";
 import { constant, fromColumn, identifier, toColumn, toKeyColumn } from "./sql-text.ts";
@@ -537,26 +540,31 @@ class PostgresStore implements Store, Source {
     const query = await this.#searchFirst(layout, asked);
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
-    const order = orderOf(layout, sortOf(layout, query.sort), { live: query.live, parameters });
-    const { limit = 50, skip = 0 } = query;
-    const page = pageOf({ limit, skip }, parameters);
-    const most = parameters.add(limit === Number.POSITIVE_INFINITY ? null : limit, "float8");
-    const first = parameters.add(skip, "float8");
-    // A page that is not full is the last one: there is nothing to count. All is seen at one moment.
+    const sort = sortOf(layout, query.sort);
+    const parts = { live: query.live, parameters };
+    const order = orderOf(layout, sort, parts);
+    const { text, number } = sortedBy(layout, sort, parts);
+    const { limit = 50, skip = 0, after } = query;
+    const start = after ? ` and (${afterOf(layout, sort, { ...parts, after })})` : "";
+    // One more than the page has tells whether it is the last one.
+    const most = limit === 0 ? 0 : limit + 1;
+    const page = pageOf({ limit: most, skip }, parameters);
+    const count = this.#countSql(layout, query, parameters);
+    const total = after ? count : this.#totalSql(count, { most, skip, parameters });
+    // All is seen at one moment.
     const rows = await this.#query(
       `with p as (
-         select _body as body, row_number() over (order by ${order}) as n
-         from ${layout.table} where ${where} order by ${order} ${page})
-       select c.total, p.body from (
-         select case when (select count(*) from p) between case ${first} when 0 then 0 else 1 end and coalesce(${most} - 1, 'Infinity')
-           then (select count(*) from p) + ${first}
-           else (${this.#countSql(layout, query, parameters)}) end::float8 as total) c
-       left join p on true order by p.n`,
+         select _body as body, id, ${text} as text, ${number} as number, row_number() over (order by ${order}) as n
+         from ${layout.table} where (${where})${start} order by ${order} ${page})
+       select c.total, p.body, p.id, p.text, p.number
+       from (select (${total})::float8 as total) c left join p on true order by p.n`,
       parameters.values,
     );
-    const items = rows.flatMap(({ body }) => (body === null ? [] : [Body.from(body as string).copy<T>()]));
+    const found = rows.filter(({ body }) => body !== null).slice(0, limit);
+    const items = found.map(({ body }) => Body.from(body as string).copy<T>());
     this.#reads += items.length;
-    return { items, total: rows[0]!.total as number };
+    const last = rows.length > limit ? found.at(-1) : undefined;
+    return { items, total: rows[0]!.total as number, ...(last && { next: positionOf(last) }) };
   }
 
   /** The same query by the ids of what it searches for, where these are few: no plan is worse, and they are found once. */
@@ -572,6 +580,18 @@ class PostgresStore implements Store, Source {
     );
     if (rows.length > FEW) return query;
     return { ...rest, where: { ...query.where, id: rows.map(({ id }) => fromColumn(id as string)) } };
+  }
+
+  /** How many entities a query has. Where its first page is not full, there is nothing to count. */
+  #totalSql(
+    count: string,
+    { most, skip, parameters }: { most: number; skip: number; parameters: Parameters },
+  ): string {
+    const full = parameters.add(most === Number.POSITIVE_INFINITY ? null : most, "float8");
+    const first = parameters.add(skip, "float8");
+    const found = "(select count(*) from p)";
+    return `select case when ${found} between case ${first} when 0 then 0 else 1 end and coalesce(${full} - 1, 'Infinity')
+      then ${found} + ${first} else (${count}) end::float8`;
   }
 
   /** How many entities a query has. */
@@ -714,6 +734,11 @@ class PostgresStore implements Store, Source {
 
 function isConnectionLoss(error: unknown): boolean {
   return error instanceof Error && "type" in error && error.type === "storage_error";
+}
+
+/** The place of a row in the order that it was found in. */
+function positionOf({ id, text, number }: Record<string, unknown>): Position {
+  return { id: fromColumn(id as string), value: valueIn(text as string | null, number as number | null) };
 }
 
 function pageOf({ limit, skip }: ListQuery, parameters: Parameters): string {

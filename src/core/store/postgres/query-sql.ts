@@ -1,4 +1,4 @@
-import type { Condition, IndexValue, ListQuery, LiveValues } from "../store.ts";
+import type { Condition, IndexValue, ListQuery, LiveValues, Position } from "../store.ts";
 import { constant, toColumn, toPattern } from "./sql-text.ts";
 import { type FieldSql, INDEXED_LENGTH, LOWEST_NUMBER, numberOf, type TableLayout } from "./table-layout.ts";
 
@@ -69,6 +69,59 @@ export function orderOf(
     : layout.sqlOf(field);
   const keys = start === undefined ? [text, number] : [start, number, text];
   return `${keys.map((key) => key + direction).join(", ")}, id`;
+}
+
+/** What a query is sorted by, as SQL. */
+export function sortedBy(
+  layout: TableLayout,
+  sort: string,
+  { live, parameters }: { readonly live?: LiveValues | undefined; readonly parameters: Parameters },
+): Pick<FieldSql, "text" | "number"> {
+  const field = sort.replace(/^-/, "");
+  if (field === "id") return { text: "id", number: "null::float8" };
+  return laidOver(layout, field, live, parameters);
+}
+
+/** The condition that an entity follows a position in the order of a query: see `orderOf`. */
+export function afterOf(
+  layout: TableLayout,
+  sort: string,
+  {
+    after,
+    live,
+    parameters,
+  }: {
+    readonly after: Position;
+    readonly live?: LiveValues | undefined;
+    readonly parameters: Parameters;
+  },
+): string {
+  const isDescending = sort.startsWith("-");
+  const field = isDescending ? sort.slice(1) : sort;
+  const id = parameters.add(toColumn(after.id), "text");
+  if (field === "id") return `id ${isDescending ? "<" : ">"} ${id}`;
+  const { text, number, start } = laidOver(layout, field, live, parameters);
+  const { value } = after;
+  const inText = typeof value === "string" ? toColumn(value) : null;
+  const inNumber = typeof value === "string" ? null : numberOf(value);
+  const keys: [string, string | number | null, string][] = [
+    [number, inNumber, "float8"],
+    [text, inText, "text"],
+  ];
+  if (start === undefined) keys.reverse();
+  else keys.unshift([start, inText && [...inText].slice(0, INDEXED_LENGTH).join(""), "text"]);
+  const equal: string[] = [];
+  const cases: string[] = [];
+  for (const [key, known, type] of keys) {
+    const given = parameters.add(known, type);
+    const behind = isDescending ? `${key} < ${given} or ${key} is null` : `${key} > ${given}`;
+    // `null` comes first, or last where the order is reversed.
+    const ofNull = isDescending ? "false" : `${key} is not null`;
+    cases.push([...equal, `(${known === null ? ofNull : behind})`].join(" and "));
+    equal.push(`${key} is not distinct from ${given}`);
+  }
+  cases.push([...equal, `id > ${id}`].join(" and "));
+  return cases.map((one) => `(${one})`).join(" or ");
 }
 
 /** A field with its live values laid over the stored ones. */

@@ -14,6 +14,8 @@ export function pageOf<S extends v.GenericSchema>(item: S) {
     skip: v.number(),
     has_next: v.boolean(),
     has_prev: v.boolean(),
+    /** `after` of the next page, where the list has cursors. */
+    next_cursor: v.optional(v.nullable(v.string())),
   });
 }
 

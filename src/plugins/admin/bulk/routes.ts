@@ -198,7 +198,7 @@ function fromForm(form: URLSearchParams): Record<string, unknown> {
   };
   if (isMarked(form, "all")) {
     // Other parameters in a list's URL only control how its rows are shown.
-    const { limit, skip, sort, refresh, ...filter } = Object.fromEntries(
+    const { limit, skip, after, sort, refresh, ...filter } = Object.fromEntries(
       new URLSearchParams(form.get("query") ?? ""),
     );
     return { ...base, all: true, filter };

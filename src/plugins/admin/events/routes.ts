@@ -53,7 +53,7 @@ function receivedResource({ store, clock }: AdminParts, { name: given, limit, sk
   const received = new ReceivedEvents(store);
   const name = given || undefined;
   const read = async () => {
-    const { items, total } = await received.list({ name, limit, skip });
+    const { items, total } = await received.list({ where: { name }, limit, skip });
     return toPageOf(items.map(toReceivedEvent), { total, limit, skip });
   };
   return {

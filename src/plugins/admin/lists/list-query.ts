@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { cursorQuery } from "../../../core/http/cursor.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { StopReasonSchema } from "../../../core/models/job.ts";
@@ -11,7 +12,10 @@ export const DEFAULT_LIMIT = 50;
 export const DEFAULT_SORT = "-created_at";
 
 const text = v.pipe(v.string(), v.maxLength(200));
-const page = pageQuery({ max: 100, default: DEFAULT_LIMIT });
+const page = {
+  ...pageQuery({ max: 100, default: DEFAULT_LIMIT }),
+  after: optionalText(cursorQuery.after.wrapped),
+};
 const common = { status: optionalText(EntityStatusSchema), search: optionalText(text) };
 /** A time, or a day for its start. */
 const moment = v.union(
@@ -87,7 +91,7 @@ export const JobsFilterSchema = filterQuery(jobFilters);
 export const CasesFilterSchema = filterQuery(caseFilters);
 
 /** The store's query for a list of jobs. */
-export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
+export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery & { readonly sort: string } {
   const { status, agent_name, stop_reason, parent_id, failure, search, limit, skip, sort, ...ranges } =
     withoutEmpty(query);
   const { since, until, zone, min_cost, min_duration, min_runs } = ranges;
@@ -103,7 +107,7 @@ export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
 }
 
 /** The store's query for a list of cases. */
-export function toCasesListQuery(query: Partial<CasesQuery>): ListQuery {
+export function toCasesListQuery(query: Partial<CasesQuery>): ListQuery & { readonly sort: string } {
   const { status, job_id, search, limit, skip, sort } = withoutEmpty(query);
   return { where: { status, job_id }, search, sort: sort ?? DEFAULT_SORT, limit, skip };
 }

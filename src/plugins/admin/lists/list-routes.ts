@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { behindCursor, toCursor } from "../../../core/http/cursor.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { ListQuery, Page } from "../../../core/store/store.ts";
 import { pageOf } from "../answers/entities.ts";
@@ -25,7 +26,7 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   };
   /** Filters besides the status, by query parameter. */
   readonly filters: readonly (keyof Q & string)[];
-  toListQuery(query: Q): ListQuery;
+  toListQuery(query: Q): ListQuery & { readonly sort: string };
   readonly rowSchema: v.GenericSchema;
   toRow(entity: E): unknown;
   toLine(entity: E, context: RowContext): EntityLine;
@@ -69,11 +70,12 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       summary: `Counts of the ${kind} list, and how many are new since it was rendered`,
       query: v.object({
         ...schema.entries,
-        after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/))),
+        /** Milliseconds since 1970: how many entities are newer is counted. */
+        seen_at: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/))),
       }),
       responses: fragment("Tabs"),
       handler: async ({ query, event }) => {
-        const { after = parts.clock().getTime(), ...given } = query as Q & { after?: string };
+        const { seen_at: after = parts.clock().getTime(), ...given } = query as Q & { seen_at?: string };
         const { where, search } = list.toListQuery(given as unknown as Q);
         const { gte = 0, ...until } = (where?.created_at ?? {}) as { gte?: number };
         const newer = { ...where, created_at: { ...until, gte: Math.max(gte, Number(after)) } };
@@ -89,20 +91,23 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
 }
 
 function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>, given: Q): Resource {
-  const { limit, skip } = given;
+  const { limit, skip, after } = withoutEmpty(given) as Q;
+  const read = async () => {
+    const query = list.toListQuery(given);
+    const { next, ...page } = await list.table.list(behindCursor(query, after || undefined));
+    return { ...page, next: next && toCursor(query.sort, next) };
+  };
   return {
     page: "entities",
     fragment: "entities",
     json: async () => {
-      const { items, total } = await list.table.list(list.toListQuery(given));
-      return toPageOf(items.map(list.toRow), { total, limit, skip });
+      const { items, total, next } = await read();
+      const cursors = { after: after || undefined, next };
+      return toPageOf(items.map(list.toRow), { total, limit, skip, cursors });
     },
     state: async () => {
       const now = parts.clock();
-      const [{ items, total }, source] = await Promise.all([
-        list.table.list(list.toListQuery(given)),
-        readSource(list, given),
-      ]);
+      const [{ items, total, next }, source] = await Promise.all([read(), readSource(list, given)]);
       const rows = items.map((item) => list.toLine(item, { now, currency: parts.options.currency }));
       const icons = parts.assets.urls.icons;
       return {
@@ -110,7 +115,7 @@ function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>,
         startable: list.startable ?? [],
         views: (await list.views?.(given)) ?? [],
         savesViews: list.views !== undefined,
-        list: toListView({ ...source, total, rows, icons, renderedAt: now.getTime() }),
+        list: toListView({ ...source, total, next, rows, icons, renderedAt: now.getTime() }),
       };
     },
   };
@@ -125,7 +130,8 @@ async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
   const { where, search } = list.toListQuery(given);
   // A tab shows the count that a click on it would list: the other filters apply, the status does not.
   const counts = await list.table.countBy("status", { where: { ...where, status: undefined }, search });
-  const query = withoutEmpty(given) as Record<string, unknown> & Pick<ListSource, "status" | "sort">;
+  const query = withoutEmpty(given) as Record<string, unknown> &
+    Pick<ListSource, "status" | "sort" | "after">;
   // A form sends the reader's zone with everything.
   if (query.since === undefined && query.until === undefined) delete query.zone;
   return {
@@ -136,6 +142,7 @@ async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
     sort: query.sort,
     limit: given.limit,
     skip: given.skip,
+    after: query.after || undefined,
     counts,
     columns: list.columns,
     selects: list.selects?.(given) ?? [],

@@ -17,7 +17,10 @@ export interface ListSource {
   readonly status: EntityStatus | undefined;
   readonly sort: string | undefined;
   readonly limit: number;
+  /** How many entities are on the pages before. */
   readonly skip: number;
+  /** Where the page before ended. */
+  readonly after: string | undefined;
   /** Entities by status that match the other filters. */
   readonly counts: Readonly<Record<string, number>>;
   readonly columns: readonly Column[];
@@ -28,6 +31,8 @@ export interface ListSource {
 /** The same with the entities of one page. */
 export interface PageSource extends ListSource {
   readonly total: number;
+  /** Where this page ends; absent on the last one. */
+  readonly next: string | undefined;
   readonly rows: readonly EntityLine[];
   readonly icons: string;
   /** Milliseconds since the epoch: entities created later are new to the viewer of the page. */
@@ -74,8 +79,8 @@ export function toTabsView(source: ListSource, { after, added }: { after: number
   const total = status === undefined ? sumOf(counts) : (counts[status] ?? 0);
   return {
     kind,
-    here: to({ skip: source.skip || undefined }),
-    tabsUrl: withQuery(`/admin/api/${kind}/tabs`, state, { after }),
+    here: to({ after: source.after, skip: source.skip || undefined }),
+    tabsUrl: withQuery(`/admin/api/${kind}/tabs`, state, { seen_at: after }),
     tabs: toTabs(source, to),
     matching: formatCount(total),
     news: added === 0 ? "" : `Show ${countOf(added, `new ${noun}`)}`,
@@ -144,7 +149,7 @@ export function toListView(source: PageSource) {
       href: to({ limit: one === DEFAULT_LIMIT ? undefined : one }),
     })),
     previous: skip > 0 ? to({ skip: Math.max(0, skip - limit) || undefined }) : "",
-    next: skip + limit < total ? to({ skip: skip + limit }) : "",
+    next: source.next === undefined ? "" : to({ after: source.next, skip: skip + limit }),
     actions: [
       { name: "stop", label: "Stop", icon: "stop", style: "" },
       { name: "retry", label: "Retry", icon: "retry", style: "" },

@@ -118,6 +118,7 @@ function toQuery(query: object): string {
   const {
     limit: _limit,
     skip: _skip,
+    after: _after,
     refresh: _refresh,
     ...rest
   } = withoutEmpty(query) as Record<string, string>;
