@@ -54,12 +54,12 @@ it("the form of the list sends the reader's zone; links, saved views and counts 
   const plain = await show("/admin/jobs");
   const filtered = await show("/admin/jobs?since=2026-01-31&zone=Asia/Tokyo");
   const empty = await show("/admin/jobs?zone=Asia/Tokyo");
-  const tabs = await show("/admin/api/jobs/tabs?since=2026-01-31&zone=Asia/Tokyo&after=1");
+  const tabs = await show("/admin/api/jobs/tabs?since=2026-01-31&zone=Asia/Tokyo&seen_at=1");
 
   expect(plain).toContain('<input type="hidden" name="zone" value="Asia/Tokyo">');
   expect(filtered).toContain('<span class="soft">Days in</span><b>Asia/Tokyo</b>');
   expect(filtered.match(/name="zone" value="Asia\/Tokyo"/g)).toHaveLength(1);
-  expect(filtered).toMatch(/hx-get="[^"]*tabs\?since=2026-01-31&amp;zone=Asia%2FTokyo&amp;after=\d+"/);
+  expect(filtered).toMatch(/hx-get="[^"]*tabs\?since=2026-01-31&amp;zone=Asia%2FTokyo&amp;seen_at=\d+"/);
   expect(empty).not.toContain("Days in");
   expect(tabs).toMatch(/data-total="1"/);
 });
