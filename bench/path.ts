@@ -15,7 +15,9 @@ import { startOf } from "./runs/start-of.ts";
 /** The build that was fastest before limits, hooks, and instances came. */
 const REFERENCE = "5176aad";
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
-const SECONDS = Number(process.env.SVC_BENCH_SECONDS ?? 3);
+/** Jobs of a turn: a number, as what is compiled and what is collected depend on it. */
+const JOBS = Number(process.env.SVC_BENCH_JOBS ?? 1000);
+const WARM_UP = 4 * JOBS;
 const TURNS = Number(process.env.SVC_BENCH_TURNS ?? 5);
 const CLIENTS = (process.env.SVC_BENCH_CLIENTS ?? "1,16,64").split(",").map(Number);
 
@@ -70,7 +72,7 @@ async function compare(reference: string | undefined, kind: string, control: str
       : undefined;
     const all: Begun[] = theirs ? [ours, theirs] : [ours];
     // Long enough for hot code to be compiled.
-    for (const service of all) await measure(service, 16, SECONDS * 2);
+    for (const service of all) await measure(service, 16, WARM_UP);
     for (const clients of control ? [16] : CLIENTS) {
       const used = await inTurns(all, clients, TURNS);
       const label = `${kind}, ${clients} client${clients === 1 ? "" : "s"}`;
@@ -96,14 +98,14 @@ async function inTurns(all: readonly Begun[], clients: number, turns: number): P
   const used: Used[][] = all.map(() => []);
   for (let turn = 0; turn < turns; turn++) {
     const order = turn % 2 === 0 ? all : all.toReversed();
-    for (const service of order) used[all.indexOf(service)]!.push(await measure(service, clients, SECONDS));
+    for (const service of order) used[all.indexOf(service)]!.push(await measure(service, clients, JOBS));
   }
   return used;
 }
 
-async function measure({ child, told }: Begun, clients: number, seconds: number): Promise<Used> {
+async function measure({ child, told }: Begun, clients: number, most: number): Promise<Used> {
   await ask(child, "take");
-  const { jobs, rate } = await load(() => startOf(told, "three", 20), { clients, seconds });
+  const { jobs, rate } = await load(() => startOf(told, "three", 20), { clients, most });
   const sums = (await ask(child, "take")) as Omit<Used, "rate">;
   return { rate, ...mapValues(sums, (sum) => sum / jobs) };
 }

@@ -15,18 +15,26 @@ export interface Measured {
   readonly median: number;
 }
 
+interface Load {
+  readonly clients: number;
+  /** How long they start jobs, and how many at most: one of both is needed. */
+  readonly seconds?: number;
+  readonly most?: number;
+}
+
 /** Makes clients start jobs, each the next one when it has the result of the last. */
 export async function load(
   next: () => StartRequest,
-  { clients, seconds }: { clients: number; seconds: number },
+  { clients, seconds = Number.POSITIVE_INFINITY, most = Number.POSITIVE_INFINITY }: Load,
 ): Promise<Measured> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const times: number[] = [];
   const begun = performance.now();
   const until = begun + seconds * 1000;
+  let left = most;
   await Promise.all(
     Array.from({ length: clients }, async () => {
-      while (performance.now() < until) {
+      while (performance.now() < until && left-- > 0) {
         const sent = performance.now();
         const { result } = (await send(next(), agent)) as { result: { result: number } };
         if (result.result !== 41) throw new Error(`A job gave ${JSON.stringify(result)}`);

@@ -7,6 +7,7 @@ import { AgentRegistry } from "../../src/core/agents/registry.ts";
 import { AuditLog } from "../../src/core/audit/audit-log.ts";
 import { Container } from "../../src/core/base/container.ts";
 import { createLogger } from "../../src/core/base/log.ts";
+import { PassingMap } from "../../src/core/base/passing-map.ts";
 import { Redactor } from "../../src/core/base/redactor.ts";
 import { WallTimers } from "../../src/core/base/wall-timers.ts";
 import { Cases } from "../../src/core/entities/cases.ts";
@@ -274,7 +275,7 @@ export class RecordedStore {
       override commit(changes: readonly Change[], done: (error?: Error) => void): void {
         writes.push(changes);
         super.commit(changes, (error) => {
-          onWrite(writes.length, this.lastOf({ name: "Run", pending: new Map() }, JOB));
+          onWrite(writes.length, this.lastOf({ name: "Run", pending: new PassingMap() }, JOB));
           done(error);
         });
       }

@@ -1,5 +1,9 @@
 /** The value of a key, made and kept where there is none yet. */
-export function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+export function getOrMake<K, V>(
+  map: Pick<Map<K, V>, "get"> & { set(key: K, value: V): unknown },
+  key: K,
+  make: () => V,
+): V {
   const known = map.get(key);
   if (known !== undefined) return known;
   const made = make();

@@ -6,6 +6,9 @@ export function inOrder(value: unknown): unknown {
   const keys = Object.keys(value).sort();
   // An object without a prototype can have a key "__proto__", and costs more to fill and to write out.
   const sorted = (keys.includes("__proto__") ? Object.create(null) : {}) as Record<string, unknown>;
-  for (const key of keys) sorted[key] = inOrder((value as Record<string, unknown>)[key]);
+  for (const key of keys) {
+    const one = (value as Record<string, unknown>)[key];
+    sorted[key] = typeof one === "object" ? inOrder(one) : one;
+  }
   return sorted;
 }

@@ -1,8 +1,9 @@
 import { getOrMake } from "./get-or-make.ts";
+import { PassingMap } from "./passing-map.ts";
 
 /** Lets callers wait for what happens next to something, by its key. */
 export class Signals<T = void> {
-  readonly #waiting = new Map<string, Set<(value?: T) => void>>();
+  readonly #waiting = new PassingMap<string, Set<(value?: T) => void>>();
 
   /** Resolves when the key is next signaled; `cancel` resolves it without a value. */
   next(key: string): { readonly ended: Promise<T | undefined>; cancel(): void } {

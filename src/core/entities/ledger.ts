@@ -2,6 +2,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Redactor } from "../base/redactor.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Store, Transaction, TransactionOptions } from "../store/store.ts";
+import { toTimestamp } from "../store/timestamp.ts";
 import type { Change, Participant } from "./change.ts";
 import type { HookName, Hooks } from "./hooks.ts";
 import { Scrub, ScrubbedTransaction } from "./scrub.ts";
@@ -38,6 +39,11 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && REFUSALS.has(error);
 }
 
+interface Joined {
+  readonly participant: Participant;
+  readonly kinds: ReadonlySet<Change["kind"]> | undefined;
+}
+
 /** Throws what a participant has thrown. */
 function refuse(error: unknown): never {
   if (error instanceof Error) REFUSALS.add(error);
@@ -53,7 +59,7 @@ export class Ledger {
   readonly #hooks: Hooks;
   readonly #clock: () => Date;
   readonly #redactor: Redactor;
-  readonly #participants: Participant[] = [];
+  readonly #participants: Joined[] = [];
   /** The last requested time, and its stored form. */
   #time = Number.NaN;
   #timestamp = "";
@@ -65,10 +71,11 @@ export class Ledger {
     this.#clock = clock;
   }
 
-  /** Adds a participant; the result removes it. */
-  join(participant: Participant): () => void {
-    this.#participants.push(participant);
-    return () => void this.#participants.splice(this.#participants.indexOf(participant), 1);
+  /** Adds a participant in changes of these kinds, or of all; the result removes it. */
+  join(participant: Participant, kinds?: readonly Change["kind"][]): () => void {
+    const joined = { participant, kinds: kinds && new Set(kinds) };
+    this.#participants.push(joined);
+    return () => void this.#participants.splice(this.#participants.indexOf(joined), 1);
   }
 
   /** The time, ISO 8601. Many calls fall into one millisecond: it is formatted once. */
@@ -76,7 +83,7 @@ export class Ledger {
     const date = this.#clock();
     const time = date.getTime();
     if (time !== this.#time) {
-      this.#timestamp = date.toISOString();
+      this.#timestamp = toTimestamp(date);
       this.#time = time;
     }
     return this.#timestamp;
@@ -116,12 +123,12 @@ class OpenUnit implements Unit {
   #tx: Transaction | undefined;
   readonly #raw: Transaction;
   readonly #scrub: Scrub;
-  readonly #participants: readonly Participant[];
+  readonly #participants: readonly Joined[];
   readonly #announcements: Announcement[] = [];
   #afterwards: ((seq: number) => void)[] | undefined;
   #seq = 0;
 
-  constructor(tx: Transaction, parts: { scrub: Scrub; now: string; participants: readonly Participant[] }) {
+  constructor(tx: Transaction, parts: { scrub: Scrub; now: string; participants: readonly Joined[] }) {
     this.now = parts.now;
     this.#raw = tx;
     this.#scrub = parts.scrub;
@@ -144,7 +151,8 @@ class OpenUnit implements Unit {
   #ask(change: Change, from: number): MaybePromise<void> {
     try {
       for (let at = from; at < this.#participants.length; at++) {
-        const written = this.#participants[at]!(change, this.#raw);
+        const { participant, kinds } = this.#participants[at]!;
+        const written = !kinds || kinds.has(change.kind) ? participant(change, this.#raw) : undefined;
         if (written) return written.then(() => this.#ask(change, at + 1), refuse);
       }
     } catch (error) {

@@ -42,6 +42,7 @@ function findProblem(value: unknown, depth: number): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (depth === 0) return `Values are nested deeper than ${MAX_DEPTH} levels.`;
   for (const one of Array.isArray(value) ? value : Object.values(value)) {
+    if (typeof one !== "number" && typeof one !== "object") continue;
     const problem = findProblem(one, depth - 1);
     if (problem) return problem;
   }

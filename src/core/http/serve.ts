@@ -2,6 +2,7 @@ import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { serve } from "srvx";
+import { PassingMap } from "../base/passing-map.ts";
 import { answerBroken } from "./broken-request.ts";
 import { cutOffUnread } from "./unread-body.ts";
 
@@ -70,12 +71,14 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
     socket.once("close", () => sockets.delete(socket));
   });
   let isClosing = false;
-  const open = new Set<ServerResponse>();
+  const open = new PassingMap<number, ServerResponse>();
+  let count = 0;
   // Before the handler, which may respond immediately.
   node.prependListener("request", (_, response) => {
     if (isClosing) response.shouldKeepAlive = false;
-    open.add(response);
-    response.once("close", () => open.delete(response));
+    const number = count++;
+    open.set(number, response);
+    response.once("close", () => open.delete(number));
   });
   await server.ready();
   const address = node.address();
@@ -84,7 +87,7 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
     port: typeof address === "object" && address ? address.port : port,
     async close(force, linger = 0) {
       isClosing = true;
-      for (const response of open) response.shouldKeepAlive = false;
+      for (const response of open.values()) response.shouldKeepAlive = false;
       if (!force && linger > 0) {
         await delay(linger);
         // Those that have connected by now are accepted first.

@@ -6,7 +6,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import { shownName } from "../base/not-known.ts";
 import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import { suggest } from "../base/suggest.ts";
-import type { Participant } from "../entities/change.ts";
+import type { Change, Participant } from "../entities/change.ts";
 import {
   type CoreHooks,
   type HookListener,
@@ -70,9 +70,10 @@ export interface PluginContext<Options = unknown, Own extends PluginHookName = P
    * stored together with the change or not at all, and when it throws, the change does not happen. A
    * `ServiceError` reaches the caller of the change, with its status. It may run more than once for a change,
    * and may await only `tx`: the store waits for it. It can write the tables of this plugin and of those it
-   * depends on, and can read all.
+   * depends on, and can read all. It is called for changes of these kinds only, which costs all others nothing.
+   * @default kinds all
    */
-  participate(participant: Participant): void;
+  participate(participant: Participant, kinds?: readonly Change["kind"][]): void;
   /** Runs when the service closes, in reverse order. */
   onClose(fn: () => MaybePromise<void>): void;
 }

@@ -106,10 +106,10 @@ function createContext(plugin: Plugin, boot: Boot, onReady: () => void): PluginC
       owners.set(token, plugin.name);
       scope.factory(token, make);
     },
-    participate: (participant) => {
+    participate: (participant, kinds) => {
       const tables = [...reachable].flatMap((name) => byName.get(name)?.tables ?? []);
       const names = new Set(tables.map((table) => table.name));
-      scope.onClose(boot.ledger.join(guardParticipant(plugin.name, names, participant)));
+      scope.onClose(boot.ledger.join(guardParticipant(plugin.name, names, participant), kinds));
     },
     onClose: (fn) => scope.onClose(fn),
   };

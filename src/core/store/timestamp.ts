@@ -12,13 +12,23 @@ export function parseTimestamp(text: string): number {
   // The index of an entity has the same few times several times.
   if (text === last.text) return last.time;
   if (text === before.text) return before.time;
-  const time = (text.length === 24 ? parseUsual(text) : undefined) ?? Date.parse(text);
+  return remember(text, (text.length === 24 ? parseUsual(text) : undefined) ?? Date.parse(text));
+}
+
+/** A timestamp, which is about to be stored, and parsed for an index. */
+export function toTimestamp(date: Date): string {
+  const text = date.toISOString();
+  if (text !== last.text) remember(text, date.getTime());
+  return text;
+}
+
+function remember(text: string, time: number): number {
   before = last;
   last = { text, time };
   return time;
 }
 
-/** The times that were parsed last. */
+/** The last times of both. */
 let last = { text: "", time: Number.NaN };
 let before = last;
 

@@ -1,4 +1,5 @@
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
+import type { Participant } from "../../core/entities/change.ts";
 import { H3_APP } from "../../core/service/app.ts";
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
@@ -135,9 +136,9 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     onStored: (id) => hub.touch(id),
     onError: (error) => log.warn("log lines of jobs could not be stored with them", { error }),
   });
-  context.participate((change, tx) =>
-    change.kind === "job:erased" ? forgetLog(tx, change.job.id) : undefined,
-  );
+  const forget: Participant = (change, tx) =>
+    change.kind === "job:erased" ? forgetLog(tx, change.job.id) : undefined;
+  context.participate(forget, ["job:erased"]);
   const hub: LiveHub = new LiveHub({
     hooks,
     newest: (ids) => newestChange(context.get(STORE), jobLog, ids),

@@ -37,6 +37,8 @@ export interface ControlLinkParts {
   readonly account: Account | undefined;
   readonly log: Logger;
   readonly register: () => Promise<string | undefined>;
+  /** Called when changes are to be reported from now on. */
+  readonly onFirstTarget: () => void;
 }
 
 /** The events of a service: stored, sent, and managed by operators. */
@@ -117,7 +119,7 @@ export class ControlLink implements Events, ControlSystem {
       throw new PluginError(`"${target.name}" cannot name a target: use 1 to 80 letters, digits, _ or -`);
     }
     this.#parts.dispatcher.add(target);
-    this.#targets.push(target);
+    if (this.#targets.push(target) === 1) this.#parts.onFirstTarget();
   }
 
   addHeaders(source: HeaderSource): void {

@@ -206,19 +206,8 @@ export class Dispatcher {
       return undefined;
     }
     // A receiver that a caller named has its place for one message only.
-    const rows = await outbox.head(lane.key, lane.sender.target.receivers ? 1 : BATCH);
-    if (rows.length === 0) {
-      // A forgotten lane is read from its start again: delivered messages must be removed by then.
-      const settled = await outbox.settle();
-      if (!lane.woken) {
-        if (!settled) return 1000;
-        await claims?.release(lane.key);
-        if (!lane.woken) this.#forget(lane);
-      }
-      // It may have been chosen as the probe; then another one must be.
-      this.#resumeAfterPause(lane.receiver);
-      return undefined;
-    }
+    const limit = lane.sender.target.receivers ? 1 : BATCH;
+    const rows = await outbox.head(lane.key, limit);
     for (const row of rows) {
       if (this.#stop.signal.aborted) return undefined;
       // Another instance may have it by now, and may have sent the rest.
@@ -233,6 +222,22 @@ export class Dispatcher {
       if (wait !== undefined) return wait;
       if (lane.receiver.parked.has(lane.key)) return undefined;
     }
+    // What was stored since has woken it.
+    return rows.length === limit || lane.woken ? undefined : this.#finish(lane);
+  }
+
+  /** Nothing is left to send; resolves with how long to wait where that is not stored. */
+  async #finish(lane: Lane): Promise<number | undefined> {
+    const { outbox, claims } = this.#parts;
+    // A forgotten lane is read from its start again: delivered messages must be removed by then.
+    const settled = await outbox.settle();
+    if (!lane.woken) {
+      if (!settled) return 1000;
+      await claims?.release(lane.key);
+      if (!lane.woken) this.#forget(lane);
+    }
+    // It may have been chosen as the probe; then another one must be.
+    this.#resumeAfterPause(lane.receiver);
     return undefined;
   }
 

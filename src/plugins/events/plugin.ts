@@ -102,17 +102,19 @@ async function createLink(
     link.wake(SERVICE_STREAM);
     return clock().toISOString();
   };
-  const link: ControlLink = new ControlLink({ store, outbox, dispatcher, ids, account, log, register });
-  if (account) {
-    const parts = { ...registration, account, fetch, log };
-    link.addTarget(createControlTarget(account, fetch, (slug) => fetchOnboarding(slug, parts)));
-  }
-
   const record = async (change: Change, tx: Transaction): Promise<void> => {
     if (change.kind === "job:erased") return link.detach(tx, change.job.id);
     const found = await toEvent(change, tx);
     if (found) await link.record(tx, found.event, found.stream);
   };
+  const link: ControlLink = new ControlLink({
+    ...{ store, outbox, dispatcher, ids, account, log, register },
+    onFirstTarget: () => participate(record, [...CHANGES, "budget:reached", "job:erased"]),
+  });
+  if (account) {
+    const parts = { ...registration, account, fetch, log };
+    link.addTarget(createControlTarget(account, fetch, (slug) => fetchOnboarding(slug, parts)));
+  }
 
   onClose(() => dispatcher.close(CLOSE_GRACE));
   if (store.isShared) {
@@ -122,7 +124,6 @@ async function createLink(
       }),
     );
   }
-  participate((change, tx) => (link.hasTargets ? record(change, tx) : undefined));
   for (const kind of CHANGES) {
     onClose(hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)));
   }

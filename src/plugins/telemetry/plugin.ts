@@ -133,20 +133,23 @@ function reportOwn(
   const agents = get(AGENTS);
   const own = get(SERVICE_STATE).info().id;
   // In the transaction that ends the job: a crash right after it must not lose the reason.
-  participate((change, tx) => {
-    if (change.kind !== "job:finished" || change.job.status !== "failed") return undefined;
-    const { job } = change;
-    const body: Telemetry = {
-      agentId: agents.find(job.agent_name)?.id ?? own,
-      type: "exceptions",
-      category: "application",
-      severity: "error",
-      details: { job_id: job.id, agent: job.agent_name, error: job.error, reason: job.stop_reason },
-    };
-    return get(EVENTS)
-      .post(TELEMETRY, { stream: job.id, type: body.type, body }, tx)
-      .then(() => {});
-  });
+  participate(
+    (change, tx) => {
+      if (change.kind !== "job:finished" || change.job.status !== "failed") return undefined;
+      const { job } = change;
+      const body: Telemetry = {
+        agentId: agents.find(job.agent_name)?.id ?? own,
+        type: "exceptions",
+        category: "application",
+        severity: "error",
+        details: { job_id: job.id, agent: job.agent_name, error: job.error, reason: job.stop_reason },
+      };
+      return get(EVENTS)
+        .post(TELEMETRY, { stream: job.id, type: body.type, body }, tx)
+        .then(() => {});
+    },
+    ["job:finished"],
+  );
   if (logs !== "none") {
     const least = LOG_LEVELS.indexOf(logs);
     onClose(

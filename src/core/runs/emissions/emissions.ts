@@ -1,4 +1,5 @@
 import { isLongerThan, toJsonValue } from "../../agents/json-value.ts";
+import { PassingMap } from "../../base/passing-map.ts";
 import type { RedactedParts, Redactor } from "../../base/redactor.ts";
 import type { CallEntryBase } from "../../models/run-entry.ts";
 
@@ -57,10 +58,11 @@ const LONG = 256 * 1024;
  */
 export class Emissions {
   readonly #redactor: Redactor;
-  readonly #jobs = new Map<string, { readonly live: Set<Attempt>; readonly readers: Set<Reader> }>();
+  readonly #jobs = new PassingMap<string, { readonly live: Set<Attempt>; readonly readers: Set<Reader> }>();
   /** Attempts with chunks, those that are over first. */
   readonly #over = new Set<Attempt>();
-  readonly #live = new Set<Attempt>();
+  readonly #live = new PassingMap<number, Attempt>();
+  #count = 0;
   #size = 0;
 
   constructor(redactor: Redactor) {
@@ -92,6 +94,7 @@ export class Emissions {
   #begin(jobId: string, step: EmittingStep, { isRelayed }: { readonly isRelayed: boolean }): Attempt {
     const { live, readers } = this.#jobOf(jobId);
     const name = this.#redactor.text(step.name);
+    const number = this.#count++;
     const attempt = new Attempt({ ...step, name }, this.#redactor, isRelayed, {
       grown: (bytes) => {
         this.#size += bytes;
@@ -100,7 +103,7 @@ export class Emissions {
       },
       over: () => {
         live.delete(attempt);
-        this.#live.delete(attempt);
+        this.#live.delete(number);
         // Later readers find its result in the log.
         attempt.readers = 0;
         for (const reader of readers) if (reader.isBehind(attempt)) attempt.readers++;
@@ -110,7 +113,7 @@ export class Emissions {
       },
     });
     live.add(attempt);
-    this.#live.add(attempt);
+    this.#live.set(number, attempt);
     for (const reader of readers) reader.add(attempt);
     return attempt;
   }
@@ -154,7 +157,7 @@ export class Emissions {
   }
 
   #shed(): void {
-    for (const attempts of [this.#over, this.#live]) {
+    for (const attempts of [this.#over, this.#live.values()]) {
       for (const attempt of attempts) {
         if (this.#size <= MOST / 2) return;
         this.#forget(attempt);

@@ -1,3 +1,4 @@
+import { PassingMap } from "../../base/passing-map.ts";
 import { Signals } from "../../base/signals.ts";
 import type { Touched } from "../../entities/change.ts";
 import type { HookListener } from "../../entities/hooks.ts";
@@ -13,7 +14,8 @@ export class JobEnds {
   readonly #isHere: (jobId: string) => boolean;
   readonly #signals = new Signals<StoredJob>();
   /** Ends the waits of callers. */
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new PassingMap<number, () => void>();
+  #count = 0;
   #isClosed = false;
 
   /** `isHere` says whether a job runs in this process, which announces its end itself. */
@@ -37,7 +39,8 @@ export class JobEnds {
   async wait(jobId: string, milliseconds: number, isAhead = false): Promise<StoredJob> {
     const { ended, cancel } = this.next(jobId);
     const timer = setTimeout(cancel, milliseconds);
-    this.#waiting.add(cancel);
+    const number = this.#count++;
+    this.#waiting.set(number, cancel);
     if (this.#isClosed) cancel();
     try {
       // It may have ended before anybody listened.
@@ -46,7 +49,7 @@ export class JobEnds {
       return (await ended) ?? (await this.#jobs.get(jobId));
     } finally {
       clearTimeout(timer);
-      this.#waiting.delete(cancel);
+      this.#waiting.delete(number);
       cancel();
     }
   }
@@ -54,7 +57,7 @@ export class JobEnds {
   /** The service closes: callers get the current state of their jobs. */
   close(): void {
     this.#isClosed = true;
-    for (const cancel of [...this.#waiting]) cancel();
+    for (const cancel of [...this.#waiting.values()]) cancel();
   }
 
   /** Signals the ends that another instance has stored. */

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentRegistry, HostedAgent } from "../../agents/registry.ts";
 import { suspendAfterOf } from "../../agents/suspend-after.ts";
 import { KeyedMutex } from "../../base/keyed-mutex.ts";
+import { PassingMap } from "../../base/passing-map.ts";
 import type { Redactor } from "../../base/redactor.ts";
 import { Signals } from "../../base/signals.ts";
 import type { StartTimer } from "../../base/timer.ts";
@@ -85,7 +86,7 @@ const CLOSING: RunEnd = {
 export class ActiveRuns {
   readonly ends: JobEnds;
   readonly #parts: ActiveRunsParts;
-  readonly #runs = new Map<string, Run>();
+  readonly #runs = new PassingMap<string, Run>();
   readonly #mutex = new KeyedMutex();
   /** Answers to jobs whose runs are being started: these may have read the log just before. */
   readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();

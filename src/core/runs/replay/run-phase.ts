@@ -24,7 +24,7 @@ export class RunPhase {
   }
 
   get isOver(): boolean {
-    return this.#phase === "over" || this.isSuspended;
+    return this.#phase === "over" || this.#phase === "suspended";
   }
 
   get isSuspended(): boolean {

@@ -1,4 +1,5 @@
 import type { MaybePromise } from "../../base/maybe-promise.ts";
+import type { PassingMap } from "../../base/passing-map.ts";
 import type { IndexValue, StoreHealth, TableSpec } from "../store.ts";
 import type { Body } from "./body.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
@@ -10,14 +11,14 @@ export interface StoreTable {
   readonly spec: TableSpec;
   readonly index: TableIndex;
   /** The newest write of each entity that was passed to the backend and is not yet durable. */
-  readonly pending: Map<string, EntityChange>;
+  readonly pending: PassingMap<string, EntityChange>;
 }
 
 /** A log in the store. */
 export interface StoreLog {
   readonly name: string;
   /** The newest write of each key that is not yet durable, and the number of the last entry after it. */
-  readonly pending: Map<string, LogChange>;
+  readonly pending: PassingMap<string, LogChange>;
 }
 
 export interface PutChange {

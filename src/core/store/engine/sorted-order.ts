@@ -36,6 +36,14 @@ export class SortedOrder {
   }
 
   remove(slot: number): void {
+    // One that was changed was mostly new, or changed, just before.
+    const newest = this.#chunks.at(-1);
+    const place = newest?.lastIndexOf(slot) ?? -1;
+    if (place >= 0) {
+      newest!.splice(place, 1);
+      if (newest!.length === 0) this.#chunks.pop();
+      return;
+    }
     const at = this.#chunkFor(slot);
     const chunk = this.#chunks[at]!;
     const position = this.#positionIn(chunk, slot);

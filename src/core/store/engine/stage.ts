@@ -146,7 +146,11 @@ export class Stage {
     if (this.#places !== undefined) return this.#places.get(owner)?.get(key);
     for (let place = this.changes.length - 1; place >= 0; place--) {
       const change = this.changes[place]!;
-      if (ownerOf(change) === owner && keyOf(change) === key) return place;
+      const isFound =
+        change.kind === "put" || change.kind === "delete"
+          ? change.id === key && change.table === owner
+          : change.key === key && change.log === owner;
+      if (isFound) return place;
     }
     return undefined;
   }

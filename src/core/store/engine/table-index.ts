@@ -168,9 +168,10 @@ export class TableIndex {
     this.#ids[slot] = id;
     this.#texts[slot] = record.text.toLowerCase();
     for (const name in record.values) {
-      const { column, facet } = this.#fieldOf(name);
-      const value = toValue(record.values[name]);
-      // A free slot has `null` in each column.
+      const { column, facet } = this.#fields.get(name) ?? this.#fieldOf(name);
+      const given = record.values[name];
+      // Most have none. A free slot has `null` in each column.
+      const value = given === null ? null : toValue(given);
       if (facet !== undefined) column.set(slot, facet.add(value, slot));
       else if (value !== null) column.set(slot, value);
     }

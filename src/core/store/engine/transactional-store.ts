@@ -1,5 +1,6 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
+import { PassingMap } from "../../base/passing-map.ts";
 import { LocalHints } from "../local-hints.ts";
 import { countByValue, findSlots } from "../query.ts";
 import { closedError, storageError } from "../storage-error.ts";
@@ -37,7 +38,7 @@ export function createStoreTables(specs: readonly TableSpec[]): Map<string, Stor
     if (tables.has(spec.name)) throw new TypeError(`There are two tables with the name "${spec.name}"`);
     if (!Number.isSafeInteger(spec.version) || spec.version < 1)
       throw new TypeError(`Table "${spec.name}" needs a version: a whole number of at least 1`);
-    tables.set(spec.name, { name: spec.name, spec, index: new TableIndex(spec), pending: new Map() });
+    tables.set(spec.name, { name: spec.name, spec, index: new TableIndex(spec), pending: new PassingMap() });
   }
   return tables;
 }
@@ -75,6 +76,8 @@ export class TransactionalStore implements Store {
   }
 
   table<K extends TableName>(name: K): Table<Tables[K]> {
+    const known = this.#faces.get(name);
+    if (known) return known as unknown as Table<Tables[K]>;
     const make = () => this.#openTable<Tables[K]>(this.#tableOf(name)) as unknown as Table<Entity>;
     return getOrMake(this.#faces, name, make) as unknown as Table<Tables[K]>;
   }
@@ -305,7 +308,7 @@ export class TransactionalStore implements Store {
     const known = this.#logs.get(name);
     if (known !== undefined) return known;
     if (this.#tables.has(name)) throw new TypeError(`"${name}" is a table, not a log`);
-    const log: StoreLog = { name, pending: new Map() };
+    const log: StoreLog = { name, pending: new PassingMap() };
     this.#logs.set(name, log);
     return log;
   };
@@ -381,11 +384,8 @@ function remember(change: Change): void {
 }
 
 function forget(change: Change): void {
-  if (change.kind === "put" || change.kind === "delete") {
-    if (change.table.pending.get(change.id) === change) change.table.pending.delete(change.id);
-    return;
-  }
-  if (change.log.pending.get(change.key) === change) change.log.pending.delete(change.key);
+  if (change.kind === "put" || change.kind === "delete") change.table.pending.deleteIf(change.id, change);
+  else change.log.pending.deleteIf(change.key, change);
 }
 
 function builtOnFailure(): Error {

@@ -1,4 +1,5 @@
 import { getOrMake } from "../../base/get-or-make.ts";
+import { PassingMap } from "../../base/passing-map.ts";
 import type { Change, PutChange, StoreLog, StoreTable } from "../engine/backend.ts";
 import type { Body } from "../engine/body.ts";
 import { TableIndex } from "../engine/table-index.ts";
@@ -15,6 +16,10 @@ type Put = Pick<PutChange, "id" | "record"> & Partial<Pick<PutChange, "body" | "
 interface Rows {
   readonly locators: Locators;
   readonly cache: BodyCache;
+}
+
+function newRows(): Rows {
+  return { locators: new Locators(), cache: new BodyCache(CACHE) };
 }
 
 /** What is committed and where it is; counts how much of each file still matters. */
@@ -35,7 +40,7 @@ export class Contents {
   tableOf(name: string): StoreTable {
     return getOrMake(this.tables, name, () => {
       const spec = { name, version: 0, entity: false, index: () => ({}), facets: [], sorted: [] };
-      return { name, spec, index: new TableIndex(spec), pending: new Map() };
+      return { name, spec, index: new TableIndex(spec), pending: new PassingMap() };
     });
   }
 
@@ -153,7 +158,8 @@ export class Contents {
   }
 
   #rowsOf(index: TableIndex): Rows {
-    return getOrMake(this.#rows, index, () => ({ locators: new Locators(), cache: new BodyCache(CACHE) }));
+    const known = this.#rows.get(index);
+    return known ?? getOrMake(this.#rows, index, newRows);
   }
 
   #keysOf(log: string): Map<string, EntryLocators> {

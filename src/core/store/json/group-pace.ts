@@ -24,6 +24,7 @@ export class GroupPace {
     this.#timers = timers;
   }
 
+  /** Notes that a commit came while a group was being written. */
   noteCommit(): void {
     this.#lastCommit = this.#timers.now();
   }

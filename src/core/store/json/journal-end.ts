@@ -35,8 +35,8 @@ export class JournalEnd {
   }
 
   /** Whether there should be more zeros before a write of so many bytes. */
-  isShort(active: Segment, bytes: number): boolean {
-    return this.#headroom.isShort(active, bytes, this.#parts.timers.now());
+  isShort(active: Segment, bytes: number, now: number): boolean {
+    return this.#headroom.isShort(active, bytes, now);
   }
 
   /** Writes zeros behind the end. */

@@ -54,6 +54,8 @@ export class Journal {
   readonly #spare: Batch[] = [];
   /** Those queued after them, without lines yet. */
   #rest: Commit[] = [];
+  /** Number of both. */
+  #waiting = 0;
   /** Lines that are being written. */
   #underWay = 0;
   #tasks: (() => Promise<void>)[] = [];
@@ -90,19 +92,15 @@ export class Journal {
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
     this.#enqueue({ changes, done });
-    this.#pace.noteCommit();
+    if (this.#busy) this.#pace.noteCommit();
     if (this.#waiting >= this.#pace.enough) this.#start();
     else this.#schedule();
   }
 
-  /** Number of waiting commits. */
-  get #waiting(): number {
-    return this.#filling.commits.length + this.#rest.length;
-  }
-
   /** Builds the lines immediately if their numbers are known. */
   #enqueue(commit: Commit): void {
-    if (this.isSound && this.#rest.length === 0 && !this.#filling.isFull) {
+    this.#waiting++;
+    if (this.#health.isSound && this.#rest.length === 0 && !this.#filling.isFull) {
       try {
         this.#filling.add(commit, this.#numbers);
         return;
@@ -251,7 +249,7 @@ export class Journal {
   /** Whether the next group can be written in the current state. */
   #isReady(): boolean {
     const { active } = this.#files;
-    return this.isSound && active !== undefined && active.size < this.#options.limit;
+    return this.#health.isSound && active !== undefined && active.size < this.#options.limit;
   }
 
   /** Ensures that there is a sound file to write to. */
@@ -287,6 +285,7 @@ export class Journal {
     }
     const batch = this.#filling;
     if (batch.commits.length === 0) throw this.#health.error;
+    this.#waiting -= batch.commits.length;
     this.#filling = this.#spare.pop() ?? this.#newBatch();
     return batch;
   }
@@ -303,8 +302,11 @@ export class Journal {
     const count = batch.commits.length;
     const seq = this.#last + 1;
     this.#underWay = batch.lengths.length;
-    if (this.#end.isShort(active, bytes.length)) await this.#end.makeHeadroom();
-    const began = this.#options.timers.now();
+    let began = this.#options.timers.now();
+    if (this.#end.isShort(active, bytes.length, began)) {
+      await this.#end.makeHeadroom();
+      began = this.#options.timers.now();
+    }
     const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting, bytes: bytes.length });
     await this.#end.write(bytes, { start, onTheSpot });
     const { remote } = this.#options;
@@ -360,6 +362,7 @@ export class Journal {
   #rejectAll(batch: Batch | undefined, error: Error): void {
     const waiting = [...(batch?.clear() ?? []), ...this.#filling.clear(), ...this.#rest];
     this.#rest = [];
+    this.#waiting = 0;
     this.#underWay = 0;
     for (const { done } of waiting) done(error);
   }
