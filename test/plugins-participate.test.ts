@@ -74,6 +74,23 @@ describe.each([
     expect(await service.get(STORE).table("Receipt").get("a")).toEqual({ id: "a", by: "someone" });
   });
 
+  it("is called for changes of the kinds that it names, and of no other", async () => {
+    const kinds: string[] = [];
+    const told: Participant = (change) => void kinds.push(change.kind);
+    const some = definePlugin({
+      name: "some",
+      setup: ({ participate }) => participate(told, ["job:finished", "job:deleted"]),
+    });
+    await using server = await testServer({ agents: [agentOf(() => "done")], plugins: [some], store });
+    const { service } = server;
+
+    await startJob(service, { id: "a" });
+    await until(service, "a");
+    await service.get(RUNNER).remove("a", by);
+
+    expect(kinds).toEqual(["job:finished", "job:deleted"]);
+  });
+
   it("refuses a change, and the caller gets the reason, with the status", async () => {
     await using server = await serve(async (change, tx) => {
       await oneForEach(change, tx);
