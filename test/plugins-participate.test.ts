@@ -81,7 +81,7 @@ describe.each([
       name: "some",
       setup: ({ participate }) => participate(told, ["job:finished", "job:deleted"]),
     });
-    await using server = await testServer({ agents: [agentOf(() => "done")], plugins: [some], store });
+    await using server = await testServer({ agents: [agentOf(() => "done")], plugins: [some()], store });
     const { service } = server;
 
     await startJob(service, { id: "a" });

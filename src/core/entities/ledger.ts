@@ -2,7 +2,6 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Redactor } from "../base/redactor.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Store, Transaction, TransactionOptions } from "../store/store.ts";
-import { toTimestamp } from "../store/timestamp.ts";
 import type { Change, Participant } from "./change.ts";
 import type { HookName, Hooks } from "./hooks.ts";
 import { Scrub, ScrubbedTransaction } from "./scrub.ts";
@@ -83,7 +82,7 @@ export class Ledger {
     const date = this.#clock();
     const time = date.getTime();
     if (time !== this.#time) {
-      this.#timestamp = toTimestamp(date);
+      this.#timestamp = date.toISOString();
       this.#time = time;
     }
     return this.#timestamp;

@@ -25,9 +25,13 @@ import { parseTimestamp } from "./timestamp.ts";
 const time = (timestamp: string | null): number | null =>
   timestamp === null ? null : parseTimestamp(timestamp);
 
-/** Milliseconds from beginning to end; `null` while it is open. */
-const duration = ({ created_at, finished_at }: { created_at: string; finished_at: string | null }) =>
-  finished_at === null ? null : parseTimestamp(finished_at) - parseTimestamp(created_at);
+/** The times of what begins and ends, each parsed once; `duration` is in milliseconds, `null` while it is open. */
+const timesOf = (of: Pick<StoredJob | StoredCase, "created_at" | "updated_at" | "finished_at">) => {
+  const created = parseTimestamp(of.created_at);
+  const updated = of.updated_at === of.created_at ? created : parseTimestamp(of.updated_at);
+  const finished = of.finished_at === of.updated_at ? updated : time(of.finished_at);
+  return { created, updated, finished, duration: finished === null ? null : finished - created };
+};
 
 /** In place of a time, where a suspended job waits for something that has no deadline. */
 export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
@@ -36,30 +40,33 @@ const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
   version: 5,
   entity: true,
-  index: (job) => ({
-    status: job.status,
-    stop_reason: job.stop_reason,
-    forked_from: job.forked_from?.job_id ?? null,
-    agent_name: job.agent_name,
-    name: job.name,
-    workspace_id: job.job_context.workspace_id,
-    idempotency_key: job.idempotency_key,
-    // Jobs of earlier versions do not have it.
-    parent_id: job.parent?.job_id ?? null,
-    schedule_id: job.schedule?.id ?? null,
-    created_at: time(job.created_at),
-    updated_at: time(job.updated_at),
-    finished_at: time(job.finished_at),
-    case_count: job.case_count,
-    total_cost: job.total_cost,
-    duration: duration(job),
-    // `null` where it is not suspended.
-    wake_at: job.suspended ? (time(job.suspended.wake_at) ?? NO_WAKE_TIME) : null,
-    run_count: job.run_count,
-    owner: job.owner ?? null,
-    parked: job.parked === true,
-    failure: failureOf(job),
-  }),
+  index: (job) => {
+    const { created, updated, finished, duration } = timesOf(job);
+    return {
+      status: job.status,
+      stop_reason: job.stop_reason,
+      forked_from: job.forked_from?.job_id ?? null,
+      agent_name: job.agent_name,
+      name: job.name,
+      workspace_id: job.job_context.workspace_id,
+      idempotency_key: job.idempotency_key,
+      // Jobs of earlier versions do not have it.
+      parent_id: job.parent?.job_id ?? null,
+      schedule_id: job.schedule?.id ?? null,
+      created_at: created,
+      updated_at: updated,
+      finished_at: finished,
+      case_count: job.case_count,
+      total_cost: job.total_cost,
+      duration,
+      // `null` where it is not suspended.
+      wake_at: job.suspended ? (time(job.suspended.wake_at) ?? NO_WAKE_TIME) : null,
+      run_count: job.run_count,
+      owner: job.owner ?? null,
+      parked: job.parked === true,
+      failure: failureOf(job),
+    };
+  },
   facets: [
     "status",
     "agent_name",
@@ -81,20 +88,23 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   name: "Case",
   version: 2,
   entity: true,
-  index: (item) => ({
-    status: item.status,
-    job_id: item.job_id,
-    ref: item.ref,
-    name: item.name,
-    created_at: time(item.created_at),
-    updated_at: time(item.updated_at),
-    finished_at: time(item.finished_at),
-    total_cost: item.total_cost,
-    duration: duration(item),
-    deadline: time(item.question?.deadline ?? null),
-    assigned_to: item.question?.assigned_to ?? null,
-    notice_at: item.question && item.status === "awaiting" ? nextNotice(item.question) : null,
-  }),
+  index: (item) => {
+    const { created, updated, finished, duration } = timesOf(item);
+    return {
+      status: item.status,
+      job_id: item.job_id,
+      ref: item.ref,
+      name: item.name,
+      created_at: created,
+      updated_at: updated,
+      finished_at: finished,
+      total_cost: item.total_cost,
+      duration,
+      deadline: time(item.question?.deadline ?? null),
+      assigned_to: item.question?.assigned_to ?? null,
+      notice_at: item.question && item.status === "awaiting" ? nextNotice(item.question) : null,
+    };
+  },
   facets: ["status", "job_id", "assigned_to"],
   sorted: ["created_at", "updated_at", "name"],
   counted: ["status"],

@@ -9,28 +9,8 @@ const SHORTEST_MONTH = 28;
  * what an index is full of, take an eighth of the time that `Date.parse` does.
  */
 export function parseTimestamp(text: string): number {
-  // The index of an entity has the same few times several times.
-  if (text === last.text) return last.time;
-  if (text === before.text) return before.time;
-  return remember(text, (text.length === 24 ? parseUsual(text) : undefined) ?? Date.parse(text));
+  return (text.length === 24 ? parseUsual(text) : undefined) ?? Date.parse(text);
 }
-
-/** A timestamp, which is about to be stored, and parsed for an index. */
-export function toTimestamp(date: Date): string {
-  const text = date.toISOString();
-  if (text !== last.text) remember(text, date.getTime());
-  return text;
-}
-
-function remember(text: string, time: number): number {
-  before = last;
-  last = { text, time };
-  return time;
-}
-
-/** The last times of both. */
-let last = { text: "", time: Number.NaN };
-let before = last;
 
 /** `undefined` where the timestamp is not of the usual form, or on the last days of a month, which not every month has. */
 function parseUsual(text: string): number | undefined {
