@@ -26,30 +26,6 @@ describe("the pace of a disk", () => {
 
     expect(pace.isQuick).toBe(false);
   });
-
-  it("is instant where a sync that was tried took no time, and no longer once one took long", () => {
-    const pace = new SyncPace();
-    while (!pace.takesInstant()) pace.note(1, { onTheSpot: false });
-    pace.note(0.01, { onTheSpot: true });
-    expect(pace.takesInstant()).toBe(true);
-
-    pace.note(2, { onTheSpot: true });
-    expect(pace.takesInstant()).toBe(false);
-  });
-
-  it("is tried less and less often where syncs take long", () => {
-    const pace = new SyncPace();
-    const tries: number[] = [];
-    for (let group = 1; tries.length < 4; group++) {
-      const onTheSpot = pace.takesInstant();
-      if (onTheSpot) tries.push(group);
-      pace.note(3, { onTheSpot });
-    }
-
-    const pauses = tries.map((group, at) => group - (tries[at - 1] ?? 0));
-    expect(pauses).toEqual(pauses.toSorted((a, b) => a - b));
-    expect(pauses.at(-1)).toBeGreaterThan(pauses[0]! * 2);
-  });
 });
 
 function paceAfter(syncs: readonly number[]): SyncPace {

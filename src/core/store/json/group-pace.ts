@@ -4,9 +4,6 @@ import type { Timers } from "./timers.ts";
 /** After so many groups of one commit there is only one writer, which may block the thread. */
 const LONE = 3;
 
-/** Bytes that take so long to write that the thread does not block for them. */
-const LONG = 64 * 1024;
-
 /** Learns from each group of commits how many to write together next. */
 export class GroupPace {
   /** So many waiting commits are written without waiting for more. A single writer does not wait. */
@@ -29,16 +26,15 @@ export class GroupPace {
     this.#lastCommit = this.#timers.now();
   }
 
-  /** Whether the thread may block for the sync of so many commits and bytes; others are queued after them. */
-  isOnTheSpot({ count, waiting, bytes }: { count: number; waiting: number; bytes: number }): boolean {
-    if (this.#lone >= LONE && count === 1 && waiting === 0 && this.#sync.isQuick) return true;
-    return bytes < LONG && this.#sync.takesInstant();
+  /** Whether the thread may block for the sync of so many commits; others are queued after them. */
+  isOnTheSpot({ count, waiting }: { count: number; waiting: number }): boolean {
+    return this.#lone >= LONE && count === 1 && waiting === 0 && this.#sync.isQuick;
   }
 
   /**
    * Notes that a group is on disk whose write began at a time, and how many wait by now. Where staging commits takes
    * longer than a sync, half of them are enough: the disk works on one half while the other is staged. Where the sync
-   * takes longer, all: each of them costs one. Where it takes no time, all that come in one turn of the event loop.
+   * takes longer, all: each of them costs one.
    */
   noteGroup(
     { count, waiting }: { count: number; waiting: number },
@@ -52,8 +48,7 @@ export class GroupPace {
     this.#sync.note(took, { onTheSpot });
     // A moving median: a single sync that takes ten times as long as the others must not decide.
     this.#usual = this.#usual === 0 ? took : this.#usual * (took > this.#usual ? 1.25 : 0.8);
-    if (this.#sync.isInstant && this.#lone < LONE) this.enough = Number.POSITIVE_INFINITY;
-    else this.enough = each * callers > this.#usual ? Math.ceil(callers / 2) : callers;
+    this.enough = each * callers > this.#usual ? Math.ceil(callers / 2) : callers;
     this.#lastGroup = now;
   }
 }

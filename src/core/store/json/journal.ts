@@ -307,7 +307,7 @@ export class Journal {
       await this.#end.makeHeadroom();
       began = this.#options.timers.now();
     }
-    const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting, bytes: bytes.length });
+    const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting });
     await this.#end.write(bytes, { start, onTheSpot });
     const { remote } = this.#options;
     if (remote?.append !== undefined) await this.#orLose(() => remote.append!(bytes));
