@@ -15,6 +15,8 @@ import { startOf } from "./runs/start-of.ts";
 /** The build that was fastest before limits, hooks, and instances came. */
 const REFERENCE = "5176aad";
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
+/** How many times the rate of that build, with 16 clients. */
+const TARGET = 1.25;
 /** Jobs of a turn: a number, as what is compiled and what is collected depend on it. */
 const JOBS = Number(process.env.SVC_BENCH_JOBS ?? 1000);
 const WARM_UP = 4 * JOBS;
@@ -37,7 +39,7 @@ interface Measure {
   readonly label: string;
   readonly unit: string;
   readonly scale?: number;
-  readonly target?: number;
+  readonly target?: number | undefined;
 }
 
 /** The measures of a row; only the first depends on what else the machine does. */
@@ -76,8 +78,10 @@ async function compare(reference: string | undefined, kind: string, control: str
     for (const clients of control ? [16] : CLIENTS) {
       const used = await inTurns(all, clients, TURNS);
       const label = `${kind}, ${clients} client${clients === 1 ? "" : "s"}`;
-      for (const [key, { label: name, ...how }] of entriesOf(MEASURES))
-        rows.push(rowOf(key, { ...how, label: `${name}${label}` }, used));
+      for (const [key, { label: name, ...how }] of entriesOf(MEASURES)) {
+        const target = key === "rate" && clients === 16 && !control ? TARGET : undefined;
+        rows.push(rowOf(key, { ...how, target, label: `${name}${label}` }, used));
+      }
     }
     // Last, as counting makes everything slower.
     for (const { child } of all) await ask(child, "count");
@@ -121,7 +125,11 @@ async function ask(child: Begun["child"], what: "take" | "count"): Promise<unkno
 }
 
 /** The medians of the turns of both, and their ratio: above 1 where this build is better. */
-function rowOf(key: keyof Used, { label, unit, scale = 1 }: Measure, used: readonly Used[][]): BenchRow {
+function rowOf(
+  key: keyof Used,
+  { label, unit, scale = 1, target }: Measure,
+  used: readonly Used[][],
+): BenchRow {
   const [value, other] = used.map((turns) => median(turns.map((one) => one[key] * scale)));
   if (other === undefined) return { name: label, value: value!, unit };
   const ratio = key === "rate" ? value! / other : other / value!;
@@ -131,6 +139,7 @@ function rowOf(key: keyof Used, { label, unit, scale = 1 }: Measure, used: reado
     unit,
     baseline: { name: `build of ${REFERENCE}`, value: other },
     ratio,
+    ...(target !== undefined && { target: `>= ${target}`, ok: ratio >= target }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { cpus, platform, release } from "node:os";
+import { cpus, platform } from "node:os";
 import { join } from "node:path";
 import { createJiti } from "jiti";
 import type { BenchRow } from "./row.ts";
@@ -56,7 +56,7 @@ function writeSection(name: string, rows: readonly BenchRow[]): void {
       ...[ratio === undefined ? "" : ratio.toFixed(2), target ?? ""],
     ]),
   );
-  const machine = `Node ${process.version}, ${cpus().length} processors, ${platform()} ${release()}, ${new Date().toISOString().slice(0, 10)}.`;
+  const machine = `Node ${process.version}, ${cpus().length} processors, ${platform()}, ${new Date().toISOString().slice(0, 10)}.`;
   const head = [toCells(["What", "Here", "Beside", "Ratio", "Target"]), "| --- | --- | --- | --- | --- |"];
   const own = `## ${name}\n\n${machine}\n\n${[...head, ...table].join("\n")}\n`;
   const all = [...others.map((section) => section.trimEnd().concat("\n")), own].sort();
