@@ -4,6 +4,7 @@ export type { AgentsModelLike } from "./ai/agents-model.ts";
 export { type DurableModel, durable } from "./ai/durable.ts";
 export type {
   DurableNodeConfig,
+  DurableNodeOptions,
   GraphLike,
   InterruptQuestion,
   NodeConfig,

@@ -38,9 +38,15 @@ export interface RunGraphOptions {
   readonly config?: NodeConfig & Readonly<Record<string, unknown>>;
 }
 
-type NodeOptions = Pick<StepOptions, "retries" | "backoff" | "timeout" | "retryIf">;
+/** Options of the step that a node is. */
+export type DurableNodeOptions = Pick<StepOptions, "retries" | "backoff" | "timeout" | "retryIf">;
 
-const NODE_NAMES: NamesOf<NodeOptions> = { retries: true, backoff: true, timeout: true, retryIf: true };
+const NODE_NAMES: NamesOf<DurableNodeOptions> = {
+  retries: true,
+  backoff: true,
+  timeout: true,
+  retryIf: true,
+};
 const RUN_GRAPH_NAMES: NamesOf<RunGraphOptions> = { question: true, config: true };
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -67,7 +73,7 @@ interface GraphRun {
 export function durableNode<State, Update, Config extends NodeConfig>(
   name: string,
   fn: (state: State, config: Config & DurableNodeConfig) => Update | Promise<Update>,
-  options: NodeOptions = {},
+  options: DurableNodeOptions = {},
 ): (state: State, config: Config) => Promise<Update> {
   refuseUnknown(options, NODE_NAMES, `durableNode "${name}"`);
   return async (state, config) => {

@@ -284,7 +284,12 @@ it("a right link works beside any number of wrong ones, which are refused for a 
   const wrong = async () => (await page("/answer?token=wrong")).status;
   const statuses: number[] = [];
   for (let at = 0; at < 12; at++) statuses.push(await wrong());
-  const flood = await Promise.all(Array.from({ length: 1000 }, wrong));
+  const senders = Array.from({ length: 50 }, async () => {
+    const got: number[] = [];
+    for (let at = 0; at < 20; at++) got.push(await wrong());
+    return got;
+  });
+  const flood = (await Promise.all(senders)).flat();
 
   const shown = await page(link.path);
   const answered = await answer(link);
