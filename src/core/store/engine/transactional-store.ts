@@ -273,13 +273,13 @@ export class TransactionalStore implements Store {
   }
 
   #commit<T>(changes: readonly Change[], value: T): Promise<T> {
-    for (const change of changes) remember(change);
+    remember(changes);
     this.#underWay++;
     const commit = new Promise<T>((resolve, reject) => {
       this.#backend.commit(changes, (error) => {
         if (--this.#underWay === 0) this.#whenIdle();
         if (error === undefined) {
-          for (const change of changes) forget(change);
+          forget(changes);
           resolve(value);
           return;
         }
@@ -378,14 +378,18 @@ class StagedTransaction implements Transaction {
   }
 }
 
-function remember(change: Change): void {
-  if (change.kind === "put" || change.kind === "delete") change.table.pending.set(change.id, change);
-  else change.log.pending.set(change.key, change);
+function remember(changes: readonly Change[]): void {
+  for (const change of changes) {
+    if (change.kind === "put" || change.kind === "delete") change.table.pending.set(change.id, change);
+    else change.log.pending.set(change.key, change);
+  }
 }
 
-function forget(change: Change): void {
-  if (change.kind === "put" || change.kind === "delete") change.table.pending.deleteIf(change.id, change);
-  else change.log.pending.deleteIf(change.key, change);
+function forget(changes: readonly Change[]): void {
+  for (const change of changes) {
+    if (change.kind === "put" || change.kind === "delete") change.table.pending.deleteIf(change.id, change);
+    else change.log.pending.deleteIf(change.key, change);
+  }
 }
 
 function builtOnFailure(): Error {
