@@ -87,8 +87,9 @@ function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): R
   scheduler.watch = {
     // What an isolated agent does cannot end this process.
     began: ({ jobId, agent }) => isIsolated(agent) || underWay?.began(jobId),
-    rested: ({ jobId, agent }) => {
-      if (!isIsolated(agent)) underWay?.rested(jobId);
+    rested: ({ jobId, agent }, isOver) => {
+      if (isOver) underWay?.left(jobId);
+      else if (!isIsolated(agent)) underWay?.rested(jobId);
       suspects.rested(jobId);
     },
   };

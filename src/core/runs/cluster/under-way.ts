@@ -3,6 +3,8 @@ import { closeSync, constants, ftruncateSync, openSync, readFileSync, writeSync 
 /** Bytes of a job's slot in the file: an id, and what the job is doing, always fit. */
 const SIZE = 1024;
 const LONGEST = 100;
+/** Milliseconds after which the slots of jobs that are over are cleared together. */
+const LATER = 1000;
 
 /** A job that was under way when the process before this one crashed. */
 export interface Leftover {
@@ -19,8 +21,10 @@ export interface UnderWay {
   settle(jobId: string): void;
   /** A job begins to use the process. */
   began(jobId: string): void;
-  /** It waits for something outside of the process, or is over. */
+  /** It waits for something outside of the process. */
   rested(jobId: string): void;
+  /** It is over, in this process at least: that is noted within a second, or when another job takes its place in the file. */
+  left(jobId: string): void;
   /** What the job is doing now. */
   doing(jobId: string, what: string | undefined): void;
   /** The process ends in order: nothing was under way. */
@@ -71,6 +75,33 @@ export function openUnderWay(path: string): UnderWay {
     write(at, NOTHING);
     free.push(at);
   };
+  /** Slots of jobs that are over, and still say that they are under way: of one that has ended, nothing follows from that. */
+  const stale = new Map<string, number>();
+  let sweep: NodeJS.Timeout | undefined;
+  const sweepLater = (): void => {
+    sweep ??= setTimeout(() => {
+      sweep = undefined;
+      for (const at of stale.values()) clear(at);
+      stale.clear();
+    }, LATER).unref();
+  };
+  /** The slot that a job has already, else that of a job that is over, else a free one. */
+  const takeSlot = (jobId: string): number => {
+    const id = stale.has(jobId) ? jobId : stale.keys().next().value;
+    if (id !== undefined) {
+      const at = stale.get(id)!;
+      stale.delete(id);
+      return at;
+    }
+    return free.pop() ?? next++;
+  };
+  /** Ends a job's use of the process; its slot, if that was the last one. */
+  const release = (jobId: string): number | undefined => {
+    const entry = entries.get(jobId);
+    if (!entry || --entry.holders > 0) return undefined;
+    entries.delete(jobId);
+    return entry.at;
+  };
   return {
     leftovers: () => left,
     settle(jobId) {
@@ -85,15 +116,19 @@ export function openUnderWay(path: string): UnderWay {
         known.holders++;
         return;
       }
-      const entry = { at: free.pop() ?? next++, holders: 1, doing: undefined };
+      const entry = { at: takeSlot(jobId), holders: 1, doing: undefined };
       entries.set(jobId, entry);
       note(jobId, entry);
     },
     rested(jobId) {
-      const entry = entries.get(jobId);
-      if (!entry || --entry.holders > 0) return;
-      entries.delete(jobId);
-      clear(entry.at);
+      const at = release(jobId);
+      if (at !== undefined) clear(at);
+    },
+    left(jobId) {
+      const at = release(jobId);
+      if (at === undefined) return;
+      stale.set(jobId, at);
+      sweepLater();
     },
     doing(jobId, what) {
       const entry = entries.get(jobId);
@@ -104,10 +139,12 @@ export function openUnderWay(path: string): UnderWay {
     end() {
       if (!isOpen) return;
       isOpen = false;
+      clearTimeout(sweep);
+      const slots = [...stale.values(), ...Array.from(entries.values(), ({ at }) => at)];
       try {
         // What follows from the last crash may not be stored yet.
         if (left.size === 0) ftruncateSync(file!);
-        else for (const { at } of entries.values()) writeSync(file!, NOTHING, 0, NOTHING.length, at * SIZE);
+        else for (const at of slots) writeSync(file!, NOTHING, 0, NOTHING.length, at * SIZE);
       } catch {
         // The jobs count as under way at a crash: once more than they were.
       }

@@ -50,7 +50,8 @@ export interface KeyLimit {
 /** Is notified who gets a slot, and who releases it. */
 export interface PlaceWatch {
   began(applicant: Applicant): void;
-  rested(applicant: Applicant): void;
+  /** `isOver` where its run has ended. */
+  rested(applicant: Applicant, isOver: boolean): void;
 }
 
 /** Ends the name under which first starts of an agent with a rate limit wait: others of that agent do not wait for it. */
@@ -326,8 +327,8 @@ export class Scheduler {
   }
 
   /** @internal */
-  release(applicant: Applicant, seconds: number): void {
-    this.watch?.rested(applicant);
+  release(applicant: Applicant, seconds: number, isOver = false): void {
+    this.watch?.rested(applicant, isOver);
     this.#turnTime += (seconds - this.#turnTime) / 8;
     this.#running--;
     this.#perAgent.set(applicant.agent, this.#perAgent.get(applicant.agent)! - 1);
@@ -510,7 +511,7 @@ export class Place {
   release(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
-    this.#scheduler.release(this.#applicant, (performance.now() - this.#since) / 1000);
+    this.#scheduler.release(this.#applicant, (performance.now() - this.#since) / 1000, this.#isLeft);
     this.#rested = this.#part?.rest();
   }
 
