@@ -43,7 +43,7 @@ it("a deployment to one platform loads no other platform's client", { timeout: 2
       const { packages, modules } = await loadedModules(TRACE);
       const clients = [
         ...packages.filter((name) => /^@aws-sdk\/client-|^google-auth-library$/.test(name)),
-        ...modules.flatMap((name) => /^(platforms\/[^/]+)\/platform\.ts$/.exec(name)?.[1] ?? []),
+        ...modules.flatMap((name) => /^plugins\/(platforms\/[^/]+)\/platform\.ts$/.exec(name)?.[1] ?? []),
       ];
       expect(clients.length).toBeGreaterThan(0);
       expect(clients.filter((client) => !own.test(client))).toEqual([]);

@@ -69,7 +69,9 @@ const OPERATIONS: Readonly<Record<string, (world: World) => Promise<unknown>>> =
 
 test(`${SEEDS} random sequences of operations never leave the table of states`, async () => {
   const seen = new Set<JobState>();
-  for (let seed = SEED; seed < SEED + SEEDS; seed++) {
+  const isMissed = (state: JobState) => state !== "pulled" && !seen.has(state);
+  // The sequences are of use only where they visit the states: on a busy machine, more are needed.
+  for (let seed = SEED; seed < SEED + SEEDS || (STATES.some(isMissed) && seed < SEED + 4 * SEEDS); seed++) {
     const random = randomOf(seed);
     const store = await emptyStore();
     const versions = ["check", "look"].flatMap((call) => [versionOf(call, false), versionOf(call, true)]);
@@ -102,8 +104,7 @@ test(`${SEEDS} random sequences of operations never leave the table of states`, 
     expect(errors, `seed ${seed}: ${done.join(", ")}`).toEqual([]);
     world.life.die();
   }
-  // The sequences are of use only where they visit the states.
-  for (const state of STATES) if (state !== "pulled") expect([...seen]).toContain(state);
+  expect(STATES.filter(isMissed)).toEqual([]);
 }, 600_000);
 
 /** A job has what belongs to its state, and nothing of another one. */

@@ -19,22 +19,27 @@ function counting(): { readonly open: StoreFactory; readonly written: () => numb
     const store = await createMemoryStore(context);
     const transaction: Store["transaction"] = (work) =>
       store.transaction((tx) =>
-        work({
-          ...tx,
-          insert: (table, entity) => tx.insert(table, count(entity)),
-          change: async (table, id, fn) => count(await tx.change(table, id, fn)),
-          append: (log, key, entry) => tx.append(log, key, count(entry)),
-        }),
+        work(
+          withOwn(tx, {
+            insert: (table, entity) => tx.insert(table, count(entity)),
+            change: async (table, id, fn) => count(await tx.change(table, id, fn)),
+            append: (log, key, entry) => tx.append(log, key, count(entry)),
+          }),
+        ),
       );
-    return new Proxy(store, {
-      get: (target, name) => {
-        if (name === "transaction") return transaction;
-        const value = Reflect.get(target, name) as unknown;
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    });
+    return withOwn(store, { transaction });
   };
   return { open, written: () => written };
+}
+
+/** An object with some methods of its own in place of those that it has. */
+function withOwn<T extends object>(object: T, own: Partial<T>): T {
+  return new Proxy(object, {
+    get: (target, name) => {
+      const value = Reflect.get(name in own ? own : target, name) as unknown;
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
 }
 
 test("the cost to open a case, ask in it and close it does not grow with the number of cases", async () => {
