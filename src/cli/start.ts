@@ -72,9 +72,7 @@ export const start = defineCommand({
     }
     const variables = { ...account, ...(flags.paused && { SERVICE_PAUSED: "true" }) };
     const service = await loadController(file, context, variables);
-    const { host, port } = flags;
-    const at = { ...(host !== undefined && { host }), ...(port !== undefined && { port }) };
-    if (several) return several.runInstance(service, at, context);
-    return (await import("./run-service.ts")).runService(service, at, context);
+    if (several) return several.runInstance(service, flags, context);
+    return (await import("./run-service.ts")).runService(service, flags, context);
   },
 });
