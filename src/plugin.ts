@@ -29,6 +29,7 @@ export { definePlugin, PluginError } from "./core/service/plugin.ts";
 // Commands of plugins
 
 export type {
+  AnyFlagsSchema,
   FlagsSchema,
   PluginCommand,
   PluginCommandInput,
@@ -94,6 +95,7 @@ export type { BackupState } from "./core/store/backup/backups.ts";
 export type { AcceptedToken, Gate, SessionVerifier, SignedIn } from "./core/http/gate.ts";
 export type { TokenRule } from "./core/http/job-tokens.ts";
 export type {
+  AddedRoute,
   Connection,
   HttpEvent,
   RouteAuth,

@@ -55,6 +55,11 @@ export function readFlags<F extends FlagsSchema>(
   throw toUsageError(flag, issue, values[key]);
 }
 
+/** A key as it is typed: `minSize` is `min-size`. */
+export function spelled(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
 function toFlag(key: string, entry: AnySchema): Flag {
   const layers = unwrap(entry);
   const list = layers.find((layer) => layer.type === "array");
@@ -64,17 +69,18 @@ function toFlag(key: string, entry: AnySchema): Flag {
     value?: string;
     alias?: string;
     hidden?: boolean;
+    fallback?: unknown;
   };
   const choices = base.options?.filter((one) => typeof one === "string").join("|");
   return {
     key,
-    name: key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+    name: spelled(key),
     alias: metadata.alias,
     kind,
     repeated: list !== undefined,
     value: metadata.value ?? (choices || (kind === "number" ? "number" : "text")),
     description: layers.map((layer) => v.getDescription(layer)).find((text) => text !== undefined) ?? "",
-    fallback: v.getDefault(entry as v.GenericSchema),
+    fallback: v.getDefault(entry as v.GenericSchema) ?? metadata.fallback,
     hidden: metadata.hidden === true,
   };
 }

@@ -6,6 +6,7 @@ import type { CliContext } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { CONNECTION_FLAGS, connect } from "./job/connection.ts";
 import { findController, loadController } from "./load-controller.ts";
+import { pluginFlags } from "./plugin-flags.ts";
 import type { ProjectCommands } from "./program.ts";
 
 /** Milliseconds that a controller gets to load. */
@@ -62,20 +63,23 @@ async function withinPatience<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-function toCommand({ plugin, command }: FoundCommand, dataDir: string, context: CliContext): Command {
+function toCommand(found: FoundCommand, dataDir: string, context: CliContext): Command {
+  const { plugin, command } = found;
   const { url, key, insecure } = CONNECTION_FLAGS;
   const connection: v.ObjectEntries = command.connects ? { url, key, insecure } : {};
+  const own = pluginFlags(found);
   return {
     usage: command.usage,
     summary: `${command.summary} (plugin ${plugin})`,
-    flags: v.object<v.ObjectEntries>({ ...connection, ...command.flags?.entries }),
+    flags: v.object<v.ObjectEntries>({ ...connection, ...own.entries }),
     ...(command.examples && { examples: command.examples }),
-    async run({ args, flags }) {
+    async run({ args, flags: read }) {
       const { cwd, env, interactive, print, note } = context;
+      const flags = own.checked(read);
       const code = await command.run({
         ...{ args, flags, cwd, env, interactive, dataDir, print, note },
         connect: async () => {
-          if (command.connects) return connect(flags, context);
+          if (command.connects) return connect(read, context);
           throw new UsageError(
             `The command ${command.usage} of plugin "${plugin}" cannot connect`,
             "Its author has to set connects: true.",

@@ -117,7 +117,8 @@ export async function project(
   onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
   await mkdir(join(folder, "node_modules"));
   await symlink(from ?? (await findBuild()), join(folder, "node_modules/agent-control-service"));
-  await symlink(join(REPOSITORY, "node_modules/valibot"), join(folder, "node_modules/valibot"));
+  for (const name of ["valibot", "zod", "arktype"])
+    await symlink(join(REPOSITORY, "node_modules", name), join(folder, "node_modules", name));
   for (const [name, text] of Object.entries({ "package.json": '{ "type": "module" }', ...files })) {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), text);

@@ -54,6 +54,74 @@ export default createServer({ agents: [hello], plugins: [greetings({ greeting: "
 
 const withController = (text = CONTROLLER) => project({ "src/controller.ts": text });
 
+const FOREIGN = {
+  zod: `z.object({
+    times: z.number().int().default(1).describe("how often"),
+    loud: z.boolean().default(false),
+    mood: z.enum(["good", "bad"]).optional(),
+    tagNames: z.array(z.string()).default([]),
+  })`,
+  arktype: `type({
+    times: "number.integer = 1",
+    loud: "boolean = false",
+    "mood?": "'good' | 'bad'",
+    tagNames: type("string[]").default(() => []),
+  })`,
+};
+
+describe.each(Object.entries(FOREIGN))("a command whose flags are a schema of %s", (library, flags) => {
+  const controller = `
+import { createServer, defineAgent } from "agent-control-service";
+import { defineCommand, definePlugin } from "agent-control-service/plugin";
+import { type } from "arktype";
+import * as z from "zod";
+
+const hello = defineAgent({ name: "Hello", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
+const greet = defineCommand({
+  usage: "greet <name>",
+  summary: "Greet somebody",
+  flags: ${flags},
+  run: ({ args, flags, print }) => print(JSON.stringify([args[0], flags])),
+});
+export default createServer({ agents: [hello], plugins: [definePlugin({ name: "hi", setup: () => {}, commands: [greet] })()], port: 0 });
+`;
+
+  it("reads them, explains them, and refuses what is wrong by its name", async () => {
+    const cwd = await withController(controller);
+    const greet = (...args: string[]) => svc(["greet", "Ada", ...args], { cwd });
+    const [plain, all, wrong, choice, unknown, help] = await Promise.all([
+      greet(),
+      greet("--times", "3", "--loud", "--mood", "good", "--tag-names", "a", "--tag-names", "b"),
+      greet("--times", "1.5"),
+      greet("--mood", "odd"),
+      greet("--tims", "2"),
+      greet("--help"),
+    ]);
+
+    expect(plain.stderr).toBe("");
+    expect(JSON.parse(plain.stdout)).toEqual(["Ada", { times: 1, loud: false, tagNames: [] }]);
+    const expected = { times: 3, loud: true, mood: "good", tagNames: ["a", "b"] };
+    expect(JSON.parse(all.stdout)).toEqual(["Ada", expected]);
+    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringMatching(/--times must be/) });
+    expect(choice).toMatchObject({ code: 2, stderr: expect.stringContaining("--mood must be one of") });
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("--times") });
+    expect(help.stdout).toMatch(/--times <number>/);
+    expect(help.stdout).toMatch(/--tag-names/);
+  });
+
+  it("is reported where the schema names no flags", async () => {
+    const cwd = await withController(
+      controller.replace(flags, library === "zod" ? "z.any()" : 'type("object")'),
+    );
+
+    const help = await svc(["--help"], { cwd });
+
+    expect(help.stdout + help.stderr).toContain(
+      'Command "greet <name>" of plugin "hi", flags: the schema has no JSON Schema that names them',
+    );
+  });
+});
+
 describe("commands of plugins", () => {
   it("that wait for something that cannot come end with an error, and not in silence", async () => {
     const cwd = await withController();

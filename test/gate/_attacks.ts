@@ -1,4 +1,4 @@
-import type { RouteDefinition } from "agent-control-service/plugin";
+import type { AddedRoute } from "agent-control-service/plugin";
 import * as v from "valibot";
 import { ErrorResponseSchema } from "../../src/core/models/error-response.ts";
 import { fillBlindly, takesBody } from "./_examples.ts";
@@ -7,7 +7,7 @@ import { CANARIES, LIMIT, type World } from "./_world.ts";
 
 type Target = Pick<World, "send" | "key" | "cookie" | "skipMinute">;
 /** Resolves with what went wrong: nothing, if the service holds. */
-export type Attack = (target: Target, route: RouteDefinition) => Promise<string[]>;
+export type Attack = (target: Target, route: AddedRoute) => Promise<string[]>;
 
 const JSON_ONLY = { accept: "application/json" };
 const HEADERS = ["x-content-type-options", "referrer-policy", "content-security-policy"];

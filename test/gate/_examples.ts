@@ -1,4 +1,4 @@
-import { CASES, type RouteDefinition, RUNNER, STORE, THREADS } from "agent-control-service/plugin";
+import { type AddedRoute, CASES, RUNNER, STORE, THREADS } from "agent-control-service/plugin";
 import { expect, vi } from "vitest";
 import { SIGN_IN_LINK } from "../../src/core/service/tokens.ts";
 import { signIn } from "../admin/_sign-in.ts";
@@ -27,7 +27,7 @@ export interface Filled {
 /** A request to a route: from its example, where there is one, and from its schemas. */
 export async function fill(
   world: World,
-  route: RouteDefinition,
+  route: AddedRoute,
   /** Headers of the one who asks. */
   who: Values,
 ): Promise<Filled> {
@@ -47,23 +47,23 @@ export async function fill(
  * The same without anything that would have to exist first: enough for clients that are refused before the
  * handler.
  */
-export function fillBlindly(route: RouteDefinition): Filled {
+export function fillBlindly(route: AddedRoute): Filled {
   const path = route.path.replace(/\{\w+\}/g, "x");
   return { method: route.method, path, ...bodyOf(route, {}) };
 }
 
-export function takesBody({ method, body }: RouteDefinition): boolean {
+export function takesBody({ method, body }: AddedRoute): boolean {
   return body !== undefined || method !== "GET";
 }
 
-function bodyOf(route: RouteDefinition, { json, form }: Example): { type?: string; body?: string } {
+function bodyOf(route: AddedRoute, { json, form }: Example): { type?: string; body?: string } {
   if (!takesBody(route)) return {};
   if (route.body) return { type: "application/json", body: JSON.stringify(json ?? sampleOf(route.body)) };
   return { type: "application/x-www-form-urlencoded", body: new URLSearchParams(form ?? {}).toString() };
 }
 
 /** Entities are recreated for each request, as many routes change or delete them. */
-async function paramsOf(world: World, { path, params }: RouteDefinition, who: Values): Promise<Values> {
+async function paramsOf(world: World, { path, params }: AddedRoute, who: Values): Promise<Values> {
   const sampled = params ? (sampleOf(params) as Record<string, string>) : {};
   if ("slug" in sampled) sampled.slug = "clerk";
   if ("job_id" in sampled || (path.includes("/jobs/") && "id" in sampled)) {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { admin } from "agent-control-service";
-import { JOBS, PARAMETERS, ROUTER, type RouteDefinition } from "agent-control-service/plugin";
+import { type AddedRoute, JOBS, PARAMETERS, ROUTER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { a2a } from "../../src/a2a.ts";
 import { agUi } from "../../src/agui.ts";
@@ -29,7 +29,7 @@ export interface World extends AsyncDisposable {
   readonly server: TestServer;
   readonly url: string;
   readonly key: string;
-  readonly routes: readonly RouteDefinition[];
+  readonly routes: readonly AddedRoute[];
   /** Cookie header of a person who is signed in. */
   readonly cookie: string;
   /** Parameters that hold a canary, encrypted. */

@@ -1,4 +1,4 @@
-import type { RouteDefinition } from "agent-control-service/plugin";
+import type { AddedRoute } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { payer } from "../client/_agents.ts";
@@ -21,7 +21,7 @@ async function mint(job: string, body: unknown = { scopes: SCOPES }): Promise<st
 }
 
 /** The example of a route, sent with a token of its own job, or of another one. */
-async function send(route: RouteDefinition, given: { token: string } | { scopes: readonly string[] }) {
+async function send(route: AddedRoute, given: { token: string } | { scopes: readonly string[] }) {
   const filled = await fill(world, route, { "x-api-key": world.key });
   const job = /\/jobs\/([^/?]+)/.exec(filled.path)?.[1] ?? "";
   const token = "token" in given ? given.token : await mint(job, { scopes: given.scopes });

@@ -2,7 +2,8 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { MOST_TOLD } from "../base/describe-issue.ts";
 import { notKnown, shownName } from "../base/not-known.ts";
 import type { MemberProblem } from "../base/unknown-members.ts";
-import { type JsonSchema, readJsonSchema } from "./read-json-schema.ts";
+import { ownJsonSchema } from "./own-json-schema.ts";
+import type { JsonSchema } from "./read-json-schema.ts";
 
 /** What JSON Schema says about the members of an object and the entries of a list. */
 interface Node extends Omit<JsonSchema, "properties" | "items" | "anyOf" | "oneOf" | "allOf"> {
@@ -43,11 +44,7 @@ export function unknownByJsonSchema(schema: StandardSchemaV1, value: unknown): r
 function rootOf(schema: StandardSchemaV1): Node | null {
   let root = ROOTS.get(schema);
   if (root === undefined) {
-    try {
-      root = readJsonSchema(schema as never) as Node;
-    } catch {
-      root = null;
-    }
+    root = (ownJsonSchema(schema, "input") as Node | undefined) ?? null;
     ROOTS.set(schema, root);
   }
   return root;
@@ -110,7 +107,7 @@ function formsOf(node: Node, root: Node, seen: readonly Node[] = []): readonly F
     forms = forms.flatMap((form) => others.map((other) => merged(form, other))).slice(0, MOST_FORMS);
   };
   if (node.$ref !== undefined) {
-    const target = find(root, node.$ref);
+    const target = partOf(root, node.$ref) as Node | undefined;
     if (target) with_(formsOf(target, root, inside));
   }
   for (const one of node.allOf ?? []) with_(formsOf(one, root, inside));
@@ -150,12 +147,12 @@ function merged(a: Form, b: Form): Form {
 }
 
 /** The part of a document that a reference such as `#/$defs/Address` names. */
-function find(root: Node, reference: string): Node | undefined {
+export function partOf(root: object, reference: string): object | undefined {
   if (!reference.startsWith("#")) return undefined;
   let at: unknown = root;
   for (const part of reference.slice(1).split("/").slice(1)) {
     const key = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
     at = (at as Record<string, unknown> | undefined)?.[key];
   }
-  return typeof at === "object" && at !== null ? (at as Node) : undefined;
+  return typeof at === "object" && at !== null ? at : undefined;
 }

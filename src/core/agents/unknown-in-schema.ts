@@ -1,16 +1,13 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type * as v from "valibot";
-import type { MaybePromise } from "../base/maybe-promise.ts";
 import { isUnknownMember, type MemberProblem, unknownMembers } from "../base/unknown-members.ts";
+import { unknownByJsonSchema } from "./unknown-by-json-schema.ts";
 
-/**
- * Members that a schema of any library does not know: most libraries drop or accept them. Immediately for valibot; for
- * others it reads their JSON Schema, with code that is loaded on use.
- */
-export function unknownIn(schema: StandardSchemaV1, value: unknown): MaybePromise<readonly MemberProblem[]> {
+/** Members that a schema of any library does not know: most libraries drop or accept them. */
+export function unknownIn(schema: StandardSchemaV1, value: unknown): readonly MemberProblem[] {
   if (schema["~standard"].vendor === "valibot")
     return unknownMembers(schema as unknown as v.GenericSchema, value);
-  return import("./unknown-by-json-schema.ts").then((it) => it.unknownByJsonSchema(schema, value));
+  return unknownByJsonSchema(schema, value);
 }
 
 /** Whether an issue is about a member that `unknownIn` reports. */

@@ -1,7 +1,7 @@
 import { FastResponse } from "srvx";
 import type { Redactor } from "../base/redactor.ts";
 import { cleanAnswer } from "./clean-answer.ts";
-import type { RouteDefinition } from "./route.ts";
+import type { AddedRoute } from "./route.ts";
 
 /** Headers of every response for browsers, unless it sets its own. */
 export const SECURITY_HEADERS: readonly (readonly [name: string, value: string])[] = [
@@ -36,7 +36,7 @@ export class Answer {
  * everything else as JSON without known secrets. All have the security headers.
  */
 export function createAnswerer(
-  { status = 200, responses, stored }: Pick<RouteDefinition, "status" | "responses" | "stored">,
+  { status = 200, responses, stored }: Pick<AddedRoute, "status" | "responses" | "stored">,
   redactor: Redactor,
 ): (given: unknown) => Response {
   const toJson = (value: unknown, code: number, headers: [string, string][]): Response => {

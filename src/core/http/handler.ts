@@ -9,11 +9,11 @@ import type { Gate } from "./gate.ts";
 import { readJson } from "./json-body.ts";
 import { readQuery } from "./query.ts";
 import { receiveBody } from "./request-body.ts";
-import type { RouteDefinition, RouteInput } from "./route.ts";
+import type { AddedRoute, RouteInput } from "./route.ts";
 
 export type AnyInput = RouteInput<unknown, unknown, unknown>;
 /** A route without its specific types, as the router uses it. */
-export type AnyRoute = Omit<RouteDefinition, "handler"> & { handler(input: AnyInput): unknown };
+export type AnyRoute = Omit<AddedRoute, "handler"> & { handler(input: AnyInput): unknown };
 
 export interface HandlerParts {
   readonly gate: Gate;

@@ -1,12 +1,13 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type * as v from "valibot";
 import type { Caller } from "../audit/caller.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { TokenRule } from "./job-tokens.ts";
 
-/** A valibot schema. */
-export type RouteSchema = v.GenericSchema;
+/** A synchronous schema of valibot, zod, ArkType, or another library with Standard Schema. */
+export type RouteSchema = StandardSchemaV1;
 /** What a schema of a route gives its handler; `undefined` where there is none. */
-export type RouteValue<S> = S extends RouteSchema ? v.InferOutput<S> : undefined;
+export type RouteValue<S> = S extends RouteSchema ? StandardSchemaV1.InferOutput<S> : undefined;
 
 /**
  * Who may call a route: anyone, holders of the API key, holders of the key that may send it as `Authorization: Bearer`, or
@@ -15,10 +16,10 @@ export type RouteValue<S> = S extends RouteSchema ? v.InferOutput<S> : undefined
 export type RouteAuth = "none" | "key" | "bearer" | "session";
 
 /** One response of a route, for the documentation. */
-export interface RouteResponse {
+export interface RouteResponse<S extends RouteSchema = RouteSchema> {
   readonly description: string;
   /** Schema of the JSON body; absent for other content. */
-  readonly schema?: RouteSchema;
+  readonly schema?: S;
   /** @default "application/json" */
   readonly contentType?: string;
 }
@@ -60,6 +61,7 @@ export interface RouteDefinition<
   P extends RouteSchema | undefined = RouteSchema | undefined,
   Q extends RouteSchema | undefined = RouteSchema | undefined,
   B extends RouteSchema | undefined = RouteSchema | undefined,
+  R extends RouteSchema = RouteSchema,
 > {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** With parameters in braces, such as `/jobs/{id}`. */
@@ -80,7 +82,7 @@ export interface RouteDefinition<
   /** Largest body in bytes; never more than the service's. @default the service's `bodyLimit`; 100,000 with auth `none` */
   readonly bodyLimit?: number;
   /** Responses by status; error responses that every route can return are added. */
-  readonly responses: Readonly<Record<number, RouteResponse>>;
+  readonly responses: Readonly<Record<number, RouteResponse<R>>>;
   /** Status of the response if the handler returns a plain value. @default 200 */
   readonly status?: number;
   /** The response contains only stored data, which was redacted when it was written: skips another scan. */
@@ -93,6 +95,11 @@ export interface RouteDefinition<
    */
   handler(input: RouteInput<RouteValue<P>, RouteValue<Q>, RouteValue<B>>): unknown;
 }
+
+type Own = v.GenericSchema;
+
+/** A route that has been added: its schemas are valibot's, also where it was declared with those of another library. */
+export type AddedRoute = RouteDefinition<Own | undefined, Own | undefined, Own | undefined, Own>;
 
 const NAMES: NamesOf<RouteDefinition> = {
   ...{ method: true, path: true, auth: true, token: true, summary: true, description: true, tag: true },
@@ -120,5 +127,5 @@ export function defineRoute<
 export interface Router {
   add(route: RouteDefinition): void;
   /** All routes so far. */
-  readonly routes: readonly RouteDefinition[];
+  readonly routes: readonly AddedRoute[];
 }

@@ -1,14 +1,15 @@
 import type { H3, H3Event } from "h3";
+import { namesOf, toAnswerSchema, toRequestSchema } from "./foreign-schema.ts";
 import type { AnyRoute } from "./handler.ts";
 import { createHandler, type HandlerParts } from "./handler.ts";
 import { createMatcher, parameterNames, toH3Path, toShape } from "./path-pattern.ts";
-import type { HttpEvent, RouteDefinition, Router } from "./route.ts";
+import type { AddedRoute, HttpEvent, RouteDefinition, Router } from "./route.ts";
 
 /** Adds route declarations to an h3 app and keeps a list of them: for 405 responses and for the document. */
 export class AppRouter implements Router {
   readonly #app: H3;
   readonly #parts: HandlerParts;
-  readonly #routes: RouteDefinition[] = [];
+  readonly #routes: AddedRoute[] = [];
   readonly #byShape = new Map<
     string,
     { methods: string[]; covers: (pathname: string) => boolean; isForPages: boolean }
@@ -19,11 +20,12 @@ export class AppRouter implements Router {
     this.#parts = parts;
   }
 
-  get routes(): readonly RouteDefinition[] {
+  get routes(): readonly AddedRoute[] {
     return this.#routes;
   }
 
-  add(route: RouteDefinition): void {
+  add(declared: RouteDefinition): void {
+    const route = toAdded(declared);
     const shape = toShape(route.path);
     const known = this.#byShape.get(shape) ?? {
       methods: [],
@@ -62,6 +64,22 @@ export class AppRouter implements Router {
   }
 }
 
+function toAdded(route: RouteDefinition): AddedRoute {
+  const { params, query, body } = route;
+  const what = `Route ${route.method} ${route.path}`;
+  const responses = Object.entries(route.responses).map(([status, { schema, ...response }]) => [
+    status,
+    { ...response, ...(schema && { schema: toAnswerSchema(schema, `${what}, response ${status}`) }) },
+  ]);
+  return {
+    ...(route as AddedRoute),
+    ...(params && { params: toRequestSchema(params, `${what}, params`) }),
+    ...(query && { query: toRequestSchema(query, `${what}, query`) }),
+    ...(body && { body: toRequestSchema(body, `${what}, body`) }),
+    responses: Object.fromEntries(responses),
+  };
+}
+
 /** Another route's caller is not asked for a token, and a job that the path does not name cannot be compared. */
 function assertToken({ method, path, auth, token }: RouteDefinition): void {
   if (!token || (auth === "key" && parameterNames(path).includes(token.job))) return;
@@ -71,10 +89,10 @@ function assertToken({ method, path, auth, token }: RouteDefinition): void {
 }
 
 /** A parameter without a schema would reach the handler unchecked, and the document without a type. */
-function assertParameters(route: RouteDefinition): void {
-  const entries = (route.params as unknown as { entries?: Record<string, unknown> } | undefined)?.entries;
+function assertParameters(route: AddedRoute): void {
+  const names = route.params ? namesOf(route.params) : [];
   for (const name of parameterNames(route.path)) {
-    if (entries && Object.hasOwn(entries, name)) continue;
+    if (names.includes(name)) continue;
     throw new Error(`Route ${route.method} ${route.path} has no schema for "${name}": add it to params`);
   }
 }

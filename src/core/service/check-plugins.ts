@@ -1,7 +1,6 @@
-import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { isAboutUnknown, unknownIn } from "../agents/unknown-in-schema.ts";
+import { refusals } from "../agents/refusals.ts";
+import { unknownIn } from "../agents/unknown-in-schema.ts";
 import { describeProblem, listProblems } from "../base/describe-issue.ts";
-import { describeStandardIssue } from "../base/describe-standard-issue.ts";
 import { VERSION } from "../http/service-state.ts";
 import { type GivenOptions, type Plugin, PluginError } from "./plugin.ts";
 
@@ -36,28 +35,13 @@ async function checkEngines(plugin: string, range: string, version: string): Pro
 }
 
 async function checkOptions(plugin: string, { schema, given }: GivenOptions): Promise<unknown> {
-  const { validate, vendor } = schema["~standard"];
-  const unknown = await unknownIn(schema, given);
-  const result = await validate(given);
+  const unknown = unknownIn(schema, given);
+  const result = await schema["~standard"].validate(given);
   if (!result.issues && unknown.length === 0) return result.value;
-  const problems = [
-    ...unknown.map(({ path, problem }) => describeProblem(path && `option ${path}`, problem)),
-    ...(result.issues ?? [])
-      .filter((issue) => unknown.length === 0 || !isAboutUnknown(issue, vendor))
-      .map((issue) => describe(issue, vendor, given)),
-  ];
+  const problems = refusals(schema["~standard"], given, result.issues, unknown).map(({ path, problem }) =>
+    describeProblem(path && `option ${path}`, problem),
+  );
   throw new PluginError(
     `Plugin "${plugin}" cannot use its options: ${listProblems(problems)}. Change its options, ${plugin}({ … }), in createServer({ plugins })`,
   );
-}
-
-/** One problem; the value, which may be secret, is not repeated. */
-function describe(issue: StandardSchemaV1.Issue, vendor: string, given: unknown): string {
-  const path = Array.from(issue.path ?? [], (one) => (typeof one === "object" ? one.key : one));
-  const value = path.reduce<unknown>(
-    (at, key) => (at as Record<PropertyKey, unknown> | undefined | null)?.[key],
-    given,
-  );
-  const name = path.length === 0 ? "" : `option ${path.map(String).join(".")}`;
-  return describeProblem(name, describeStandardIssue(issue, { vendor, value }));
 }

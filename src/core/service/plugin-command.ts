@@ -1,3 +1,4 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type * as v from "valibot";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 
@@ -9,8 +10,11 @@ import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
  */
 export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
 
+/** The same of another library with Standard Schema and JSON Schema, such as zod or ArkType: a flag for each property. */
+export type AnyFlagsSchema = FlagsSchema | StandardSchemaV1<unknown, Record<string, unknown>>;
+
 /** A command of the command line: `svc <name>` in a project whose service has the plugin. */
-export interface PluginCommand<F extends FlagsSchema = FlagsSchema> {
+export interface PluginCommand<F extends AnyFlagsSchema = AnyFlagsSchema> {
   /** Name and arguments: `<id>` is required, `[file]` is optional, `[...names]` collects the rest. */
   readonly usage: string;
   readonly summary: string;
@@ -30,9 +34,9 @@ export interface PluginCommand<F extends FlagsSchema = FlagsSchema> {
 }
 
 /** Input of a command. Arguments and text values arrive exactly as typed. */
-export interface PluginCommandInput<F extends FlagsSchema = FlagsSchema> {
+export interface PluginCommandInput<F extends AnyFlagsSchema = AnyFlagsSchema> {
   readonly args: readonly string[];
-  readonly flags: v.InferOutput<F>;
+  readonly flags: StandardSchemaV1.InferOutput<F>;
   /** The folder that paths are relative to. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -62,7 +66,7 @@ const NAMES: NamesOf<PluginCommand> = {
 };
 
 /** Defines a command with inferred option types. */
-export function defineCommand<F extends FlagsSchema = v.ObjectSchema<Record<never, never>, undefined>>(
+export function defineCommand<F extends AnyFlagsSchema = v.ObjectSchema<Record<never, never>, undefined>>(
   command: PluginCommand<F>,
 ): PluginCommand {
   refuseUnknown(command, NAMES, `defineCommand: command "${command.usage}"`);

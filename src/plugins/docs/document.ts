@@ -1,5 +1,5 @@
-import type * as v from "valibot";
-import type { RouteDefinition } from "../../core/http/route.ts";
+import * as v from "valibot";
+import type { AddedRoute } from "../../core/http/route.ts";
 import { ErrorResponseSchema } from "../../core/models/error-response.ts";
 import { collectComponents, convert, type JsonSchema } from "./json-schema.ts";
 
@@ -10,7 +10,7 @@ export interface DocumentInfo {
 }
 
 /** The OpenAPI 3.1 document of all routes that are not hidden. */
-export function createDocument(routes: readonly RouteDefinition[], info: DocumentInfo): JsonSchema {
+export function createDocument(routes: readonly AddedRoute[], info: DocumentInfo): JsonSchema {
   const shown = routes.filter((route) => !route.hidden);
   const paths: Record<string, JsonSchema> = {};
   for (const route of shown) {
@@ -44,7 +44,7 @@ export function createDocument(routes: readonly RouteDefinition[], info: Documen
   };
 }
 
-function toOperation(route: RouteDefinition): JsonSchema {
+function toOperation(route: AddedRoute): JsonSchema {
   const { summary, description, tag, params, query, body } = route;
   const parameters = [...toParameters(params, "path"), ...toParameters(query, "query")];
   const responses = Object.fromEntries(
@@ -69,7 +69,7 @@ function toOperation(route: RouteDefinition): JsonSchema {
     ...(parameters.length > 0 && { parameters }),
     ...(body && {
       requestBody: {
-        required: (body as { type?: string }).type !== "optional",
+        required: !v.is(body, undefined),
         content: { "application/json": { schema: convert(body, "input") } },
       },
     }),
@@ -98,13 +98,13 @@ function toParameters(schema: v.GenericSchema | undefined, place: "path" | "quer
 }
 
 /** `GET /jobs/{id}/cases` → `getJobsIdCases`. */
-function toOperationId({ method, path }: RouteDefinition): string {
+function toOperationId({ method, path }: AddedRoute): string {
   const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== "");
   return method.toLowerCase() + words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join("");
 }
 
 /** Error responses of the router itself, by what a route accepts. */
-function failures({ auth, params, query, body }: RouteDefinition): JsonSchema {
+function failures({ auth, params, query, body }: AddedRoute): JsonSchema {
   const content = { "application/json": { schema: convert(ErrorResponseSchema, "output") } };
   const all: [boolean, number, string][] = [
     [body !== undefined, 400, "The body is not JSON"],
