@@ -1,6 +1,9 @@
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { affectedBy, changedSince } from "./test/_affected.ts";
+import { type TestFile, testFiles } from "./test/_files.ts";
 import { NATIVE, nativeSources } from "./test/_native.ts";
 import { openRun } from "./test/_once.ts";
 
@@ -8,107 +11,52 @@ import { openRun } from "./test/_once.ts";
 const isFirst = process.env.SVC_TEST_RUN === undefined;
 openRun();
 
-/**
- * The long files, in the order in which they begin: those that mostly wait are among those that compute. What needs programs
- * that may be installed meanwhile is not the very first.
- */
-const LONG = [
-  "runs/programs",
-  "store/simulation",
-  "clouds/flow",
-  "clouds/open-jobs",
-  "runs/torture",
-  "deploy/real-local",
-  "deploy/local",
-  "clouds/killed",
-  "package",
-  "docs/site",
-  "docs/commands",
-  "on-postgres",
-  "store/kill",
-  "deploy/resume",
-  "runs/schedules-killed",
-  "events/outage",
-  "runs/isolate",
-  "runs/crash-loop",
-  "runs/signals",
-  "runs/kill",
-  // These share a process with those after them.
-  "admin/browser",
-  "deploy/ssh-docker",
-  "cli/instances",
-  "runs/isolated-rehearsals",
-  "cli/job",
-  "cli/comforts",
-  "cli/pull",
-  "cli/dev",
-  "compilers",
-  "deploy/docker",
-  "cli/start",
-  "gate/gate",
-  "store/postgres",
-  "admin/open-page",
-  "admin/weight",
-  "clouds/bucket-store",
-  "clouds/independent-clients",
-  "clouds/image-tags",
-  "gate/flood",
-];
+/** The change that is checked: with a commit, only the files that the changes since then concern. */
+const since = process.env.SVC_SINCE;
+/** The part of the long files that is run, and of how many: `2/5`. Those that look for losses in the core are in every part. */
+const part = process.env.SVC_PART;
+
+const files = testFiles();
+const chosen = new Set(
+  since
+    ? affectedBy(
+        changedSince(since),
+        files.map(({ path }) => path),
+      )
+    : files.map(({ path }) => path),
+);
+if (part) {
+  const long = files.filter(
+    ({ path, isLong, seeksLosses }) => isLong && !(seeksLosses && /^test\/(runs|store)\//.test(path)),
+  );
+  const [turn, turns] = part.split("/").map(Number) as [number, number];
+  for (const [at, { path }] of long.entries()) if (at % turns !== turn % turns) chosen.delete(path);
+}
+const leftOut = files.filter(({ path }) => !chosen.has(path));
+if (isFirst && leftOut.length > 0) console.log(`Not run: ${leftOut.map(({ path }) => path).join(", ")}`);
 
 /**
- * The long files first. Then those that share a process, in one row: it ends where the next file wants one of its own.
- * The short ones that are alone fill the end.
+ * The long files first; of them, those first that need no programs that may be being installed. Then those that share a
+ * process, in one row: it ends where the next file wants one of its own. The short ones that are alone fill the end.
  */
 class LongFirst extends BaseSequencer {
-  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+  override async sort(specifications: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId, project }: TestSpecification): number => {
-      const place = LONG.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
-      if (place >= 0) return place;
-      return LONG.length + Number(project.config.isolate);
+      const isLong = project.name.startsWith("long");
+      return isLong ? Number(needsPrograms(moduleId)) : 2 + Number(project.config.isolate);
     };
-    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
+    return (await super.sort(specifications)).toSorted((a, b) => rank(a) - rank(b));
   }
 }
 
+const needsPrograms = (path: string) => readFileSync(path, "utf8").includes("requirement(");
+
+function project(name: string, which: (file: TestFile) => boolean, isolate: boolean) {
+  const include = files.filter((file) => chosen.has(file.path) && which(file)).map(({ path }) => path);
+  return { extends: true as const, test: { name, include, isolate } };
+}
+
 const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-
-/**
- * Files that change or measure what a process has only once (environment, memory, loaded modules, listeners): each gets
- * a process of its own. All others share theirs, and load the sources once.
- */
-const ALONE = [
-  "test/{examples,lazy,on-postgres,package,skipped}.test.ts",
-  "test/clouds/{flow,killed,lazy-clients,missing-package,open-jobs}.test.ts",
-  "test/deploy/{local,network,real-local,resume}.test.ts",
-  "test/events/{cli,docs,gen-ai,otel,otel-sampling,outage,leaks}.test.ts",
-  "test/runs/{careless-agent,crash-loop,isolate,full-disk,kill,rough,run-twice,schedules-killed,signals,torture}.test.ts",
-  "test/docs/site.test.ts",
-  "test/store/{full-disk,kill,power-cut,simulation,shim}.test.ts",
-];
-
-/**
- * The costliest files, in parts that cost about the same: the check of a commit runs one of them (`SVC_TURN`, a number),
- * as many commits in a row as there are parts run all. `npm test` alone runs all.
- */
-const IN_TURN = [
-  `on-postgres clouds/bucket-store deploy/server-contract cli/start deploy/storage cli/plugin-commands
-   clouds/independent-clients runs/instances-crash-loop package cli/comforts deploy/server-team compilers`,
-  `clouds/killed deploy/real-workspace deploy/server-proxy deploy/server-backup
-   runs/schedules clouds/environments cli/dev admin/browser clouds/documented-permissions
-   store/postgres-server`,
-  `deploy/server-engine deploy/docker deploy/ssh-docker admin/every-page cli/instances admin/weight
-   gate/flood cli/move store/move deploy/resume`,
-  `deploy/local clouds/pipeline admin/open-page cli/init cli/pull clouds/given-image clouds/app-runner
-   testing/crash-test deploy/real-local storage/buckets cli/check deploy/build-cache clouds/exports docs/commands`,
-  `gate/gate docs/site deploy/server deploy/server-killed admin/desk events/outage cli/job
-   runs/isolated-rehearsals clouds/flow clouds/open-jobs store/postgres clouds/checkouts`,
-].map((part) => part.split(/\s+/));
-const turn = process.env.SVC_TURN;
-const leftOut = turn
-  ? IN_TURN.flatMap((files, part) => (part === Number(turn) % IN_TURN.length ? [] : files))
-  : [];
-if (isFirst && leftOut.length > 0) console.log(`In the checks of the next commits: ${leftOut.join(", ")}`);
-const excluded = leftOut.map((file) => `test/${file}.test.ts`);
 
 export default defineConfig({
   plugins: [nativeSources()],
@@ -131,16 +79,10 @@ export default defineConfig({
     maxWorkers: 6,
     sequence: { sequencer: LongFirst },
     projects: [
-      { extends: true, test: { name: "alone", include: ALONE, exclude: excluded } },
-      {
-        extends: true,
-        test: {
-          name: "together",
-          include: ["test/**/*.test.ts"],
-          exclude: [...ALONE, ...excluded],
-          isolate: false,
-        },
-      },
+      project("together", (file) => !file.isLong && !file.isAlone, false),
+      project("alone", (file) => !file.isLong && file.isAlone, true),
+      project("long", (file) => file.isLong && !file.isAlone, false),
+      project("long-alone", (file) => file.isLong && file.isAlone, true),
     ],
   },
 });

@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { readdirSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
 import { requirement } from "./_require.ts";

@@ -1,3 +1,4 @@
+// @alone
 import { spawnSync } from "node:child_process";
 import { expect, it } from "vitest";
 

@@ -1,3 +1,4 @@
+// @losses
 import { expect, it } from "vitest";
 import { shareOf } from "../_share.ts";
 import { access, project } from "../cli/_svc.ts";

@@ -1,3 +1,4 @@
+// @long
 import { readFileSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineAgent } from "agent-control-service";

@@ -1,3 +1,4 @@
+// @long
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { defineAgent, defineChat } from "agent-control-service";

@@ -1,3 +1,4 @@
+// @long
 import { setTimeout as delay } from "node:timers/promises";
 import { defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";

@@ -1,3 +1,4 @@
+// @long
 import { testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";

@@ -1,3 +1,4 @@
+// @long
 import { spawn } from "node:child_process";
 import { mkdir, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";

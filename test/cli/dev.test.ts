@@ -1,3 +1,4 @@
+// @long
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,3 +1,4 @@
+// @long
 import { execFile } from "node:child_process";
 import { readdir, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @long
 import { access as exists, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestServer } from "agent-control-service/testing";

@@ -1,3 +1,4 @@
+// @long
 import { describe, expect, it } from "vitest";
 import { beginSvc, project, svc } from "./_svc.ts";
 

@@ -1,3 +1,4 @@
+// @long
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, rm, stat, symlink, writeFile } from "node:fs/promises";

@@ -10,7 +10,7 @@ import { previewName } from "../../src/deploy/ci/short-name.ts";
 import { planMarkdown } from "../../src/deploy/plan-markdown.ts";
 import { deployPolicy } from "../../src/plugins/platforms/aws/policy.ts";
 import { rolePermissions } from "../../src/plugins/platforms/cloud-run/permissions.ts";
-import { openCodeHost } from "../clouds/flow/ci-runner.ts";
+import { openCodeHost } from "../platforms/flow/ci-runner.ts";
 import { svc } from "./_cli.ts";
 import { stage, writeAll } from "./_fixture.ts";
 

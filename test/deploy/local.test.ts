@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @alone
 import { describe, expect, it } from "vitest";
 import { createDeployTools } from "../../src/deploy/create-tools.ts";
 import { pushImage } from "../../src/deploy/docker.ts";
@@ -7,7 +8,7 @@ import { Aws } from "../../src/plugins/platforms/aws/aws.ts";
 import { findIdentity } from "../../src/plugins/platforms/cloud-run/credentials.ts";
 import { Google } from "../../src/plugins/platforms/cloud-run/google.ts";
 import { DigitalOcean } from "../../src/plugins/platforms/do-app-platform/digitalocean.ts";
-import { serveHttp } from "../clouds/http-server.ts";
+import { serveHttp } from "../platforms/http-server.ts";
 import { testHttps, testProxy } from "./_tunnel.ts";
 
 function tools(

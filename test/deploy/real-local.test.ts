@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { execFile } from "node:child_process";
 import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

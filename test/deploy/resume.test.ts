@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// @long
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

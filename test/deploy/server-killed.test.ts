@@ -1,3 +1,5 @@
+// @long
+// @losses
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @long
 import { mkdtempSync, rmSync } from "node:fs";
 import { copyFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";

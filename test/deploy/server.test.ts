@@ -1,3 +1,4 @@
+// @long
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";

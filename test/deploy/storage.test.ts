@@ -1,3 +1,4 @@
+// @long
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { doctor } from "../../src/deploy/doctor.ts";

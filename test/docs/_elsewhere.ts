@@ -6,7 +6,7 @@ export interface Elsewhere {
 }
 
 const CLOUD = "it needs an account of the cloud; run with an emulated one";
-const FLOW = ["test/clouds/flow.test.ts", "from the first plan to the last removal"] as const;
+const FLOW = ["test/platforms/flow.test.ts", "from the first plan to the last removal"] as const;
 const SERVER = "it needs a server that is reached by ssh; run with one on this machine";
 const UPDATES = [
   "test/deploy/server.test.ts",
@@ -65,7 +65,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
   ...sameAs(
     [
-      "test/clouds/bucket-store.test.ts",
+      "test/platforms/bucket-store.test.ts",
       "continues jobs with an open question over a deployment and a rollback, and keeps the bucket to the end",
     ],
     CLOUD,
@@ -73,7 +73,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
   ...sameAs(
     [
-      "test/clouds/bucket-store.test.ts",
+      "test/platforms/bucket-store.test.ts",
       "--drain lets running jobs end before the service is replaced, and new ones wait for the next release",
     ],
     CLOUD,
@@ -81,7 +81,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
   ...sameAs(
     [
-      "test/clouds/given-image.test.ts",
+      "test/platforms/given-image.test.ts",
       "releases an image as it is, once, and the next release without it builds again",
     ],
     "it releases an image that somebody built; run with one of an emulated registry",
@@ -90,7 +90,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
   ...sameAs(
     [
-      "test/clouds/pipeline.test.ts",
+      "test/platforms/pipeline.test.ts",
       "the lines of the GitHub workflow deploy, plan, preview and remove, from fresh clones",
     ],
     "it needs a repository with a code host; run for one of a test, with its workflow",
@@ -170,7 +170,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "npx svc deploy init",
   ),
   ...sameAs(
-    ["test/clouds/exports.test.ts", "describes what up releases, without a secret, and changes nothing"],
+    ["test/platforms/exports.test.ts", "describes what up releases, without a secret, and changes nothing"],
     CLOUD,
     "npx svc deploy export cloud-run --to ../service.yaml",
     "npx svc deploy export terraform --to ../service.tf",
@@ -195,7 +195,7 @@ export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "OTEL_SERVICE_NAME",
     "OTEL_TRACES_EXPORTER",
   ),
-  ...sameAs(["test/clouds/image-tags.test.ts", "SVC_CONTEXT"], "svc sets it on a release", "SVC_CONTEXT"),
+  ...sameAs(["test/platforms/image-tags.test.ts", "SVC_CONTEXT"], "svc sets it on a release", "SVC_CONTEXT"),
   ...sameAs(["test/deploy/expiry.test.ts", "SVC_EXPIRES"], "svc sets it on a release", "SVC_EXPIRES"),
   ...sameAs(["test/deploy/ci.test.ts", "SVC_COMMENT_TOKEN"], "a pipeline sets it", "SVC_COMMENT_TOKEN"),
   ...sameAs(["test/cli/start.test.ts", "SVC_DEV_WORKER"], "svc dev sets it", "SVC_DEV_WORKER"),

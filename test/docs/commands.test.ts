@@ -1,3 +1,4 @@
+// @long
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect, createServer as createSocket } from "node:net";

@@ -1,3 +1,4 @@
+// @alone
 import { events } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";

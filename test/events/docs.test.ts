@@ -1,3 +1,4 @@
+// @alone
 import { readFileSync, writeFileSync } from "node:fs";
 import { toJsonSchema } from "@valibot/to-json-schema";
 import { expect, it } from "vitest";

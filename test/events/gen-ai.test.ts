@@ -1,3 +1,4 @@
+// @alone
 import * as conventions from "@opentelemetry/semantic-conventions/incubating";
 import { JOBS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";

@@ -1,3 +1,4 @@
+// @alone
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineAgent, events, telemetry } from "agent-control-service";

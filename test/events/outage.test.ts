@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// @long
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { shareOf } from "../_share.ts";
 import { fillBlindly } from "./_examples.ts";

@@ -1,3 +1,4 @@
+// @losses
 import { defineChat } from "agent-control-service";
 import { crashTest, modelServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";

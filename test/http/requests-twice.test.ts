@@ -1,3 +1,4 @@
+// @losses
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @losses
 import { expect, it } from "vitest";
 import { access, project } from "../cli/_svc.ts";
 import { ServiceProcess } from "../runs/_process.ts";

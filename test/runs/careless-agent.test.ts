@@ -1,3 +1,4 @@
+// @alone
 import { expect, test } from "vitest";
 import { project } from "../cli/_svc.ts";
 import { ServiceProcess } from "./_process.ts";

@@ -1,3 +1,6 @@
+// @alone
+// @long
+// @losses
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { shareOf } from "../_share.ts";

@@ -1,3 +1,5 @@
+// @long
+// @losses
 import type { AgentDefinition } from "agent-control-service";
 import { expect, onTestFinished, test } from "vitest";
 import { ServiceError } from "../../src/core/base/errors.ts";

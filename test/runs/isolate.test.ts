@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,3 +1,6 @@
+// @alone
+// @long
+// @losses
 import { expect, test } from "vitest";
 import { ServiceProcess } from "./_process.ts";
 

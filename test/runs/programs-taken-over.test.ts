@@ -1,3 +1,4 @@
+// @losses
 import { expect, test } from "vitest";
 import { bury, oneStore } from "./_lives.ts";
 import { live, type Remains, tryPrograms } from "./_program-deaths.ts";

@@ -1,3 +1,5 @@
+// @long
+// @losses
 import { expect, test } from "vitest";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import type { Store } from "../../src/core/store/store.ts";

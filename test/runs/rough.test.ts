@@ -1,3 +1,4 @@
+// @alone
 import { AGENTS, CASES, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";

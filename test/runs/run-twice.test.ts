@@ -1,3 +1,4 @@
+// @alone
 import { describe } from "vitest";
 import { failFirstCommits } from "../../src/core/store/contract/fail-first-commits.ts";
 import { TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";

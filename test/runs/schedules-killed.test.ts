@@ -1,3 +1,6 @@
+// @alone
+// @long
+// @losses
 import { testServer } from "agent-control-service/testing";
 import { expect, onTestFinished, test } from "vitest";
 import type { Schedule } from "../../src/core/models/schedule.ts";

@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { expect, test } from "vitest";
 import { beginSvc, project } from "../cli/_svc.ts";
 import { ServiceProcess } from "./_process.ts";

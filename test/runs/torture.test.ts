@@ -1,3 +1,6 @@
+// @alone
+// @long
+// @losses
 import { existsSync } from "node:fs";
 import { cp, readFile, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import type { Answer, Received } from "../clouds/http-server.ts";
+import type { Answer, Received } from "../platforms/http-server.ts";
 import { Buckets, type ObjectServer, type Seen, serveObjects } from "./object-server.ts";
 
 export interface AzureServer extends ObjectServer {

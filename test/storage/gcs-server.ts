@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { checkGoogle } from "../clouds/contract/google.ts";
-import type { Answer, Received } from "../clouds/http-server.ts";
+import { checkGoogle } from "../platforms/contract/google.ts";
+import type { Answer, Received } from "../platforms/http-server.ts";
 import { Buckets, type ObjectServer, type Seen, serveObjects } from "./object-server.ts";
 
 export interface GcsServer extends ObjectServer {

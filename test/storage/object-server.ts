@@ -1,4 +1,4 @@
-import { type Answer, type Received, serveHttp } from "../clouds/http-server.ts";
+import { type Answer, type Received, serveHttp } from "../platforms/http-server.ts";
 
 /** An object of a bucket. */
 export interface StoredObject {

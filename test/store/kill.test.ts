@@ -1,3 +1,6 @@
+// @alone
+// @long
+// @losses
 import { rmSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
 import { diskFolder } from "../_once.ts";

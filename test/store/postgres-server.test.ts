@@ -1,3 +1,4 @@
+// @long
 import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { testServer } from "agent-control-service/testing";
 import { expect, it, onTestFinished } from "vitest";

@@ -1,3 +1,4 @@
+// @long
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { fenceTests } from "../../src/core/store/contract/fences.ts";
 import { inFolder, type StoreTest, withStore } from "../../src/core/store/contract/fixtures.ts";

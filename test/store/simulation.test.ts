@@ -1,3 +1,6 @@
+// @alone
+// @long
+// @losses
 import { describe, expect, it } from "vitest";
 import type { Mutant } from "./sim-disk.ts";
 import { simulate, simulateFlip } from "./sim-run.ts";

@@ -1,3 +1,4 @@
+// @losses
 import { expect, it } from "vitest";
 import { makeEntry, makeJob, seeded } from "../../src/core/store/contract/fixtures.ts";
 import { FencedError, type Store } from "../../src/core/store/store.ts";

@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,6 @@
+// @alone
+// @long
+// @losses
 import { spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @long
 import * as v from "valibot";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { platformContract } from "../../src/deploy/platform-contract.ts";

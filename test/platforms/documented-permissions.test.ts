@@ -1,3 +1,4 @@
+// @long
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { FlowPlatform } from "./flow/clouds.ts";

@@ -1,3 +1,4 @@
+// @long
 import { afterEach, describe, expect, it } from "vitest";
 import { CONTEXT } from "../../src/deploy/config.ts";
 import { up } from "../../src/deploy/up.ts";

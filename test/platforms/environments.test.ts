@@ -1,3 +1,4 @@
+// @long
 import { describe, expect, it, onTestFinished } from "vitest";
 import { up } from "../../src/deploy/up.ts";
 import { FLOWS } from "./flow/clouds.ts";

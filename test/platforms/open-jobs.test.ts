@@ -1,3 +1,5 @@
+// @alone
+// @long
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FLOWS } from "./flow/clouds.ts";
 import { commit, newProject, type Project } from "./flow/project.ts";

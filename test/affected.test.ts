@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import { affectedBy } from "./_affected.ts";
+import { testFiles } from "./_files.ts";
+
+const all = testFiles().map(({ path }) => path);
+const concerned = (...changed: string[]) => {
+  const paths = affectedBy(changed, all);
+  return (folder: string) => paths.filter((path) => path.startsWith(`test/${folder}`)).length;
+};
+const how = (folder: string) => all.filter((path) => path.startsWith(`test/${folder}`)).length;
+
+describe("the tests that a change concerns", () => {
+  it.each([
+    "src/core/base/retry-after.ts",
+    "package.json",
+    "vitest.config.ts",
+    ".ci/run",
+    "areas/core.json",
+    "an/unknown/file",
+  ])("are all where %s changed", (path) => {
+    expect(affectedBy([path], all)).toEqual(all);
+  });
+
+  it.each([
+    {
+      changed: "src/core/runs/index.ts",
+      all: ["runs/", "http/", "deploy/", "admin/", "cli/"],
+      none: ["storage/"],
+    },
+    {
+      changed: "src/plugins/admin/index.ts",
+      all: ["admin/", "package"],
+      none: ["storage/", "deploy/network"],
+    },
+    { changed: "src/templates/public/admin/live.js", all: ["admin/"], none: ["storage/", "deploy/network"] },
+    {
+      changed: "src/deploy/plan.ts",
+      all: ["deploy/", "platforms/", "cli/", "gate/"],
+      none: ["storage/", "runs/kill"],
+    },
+    {
+      changed: "docs/store.md",
+      all: ["words", "examples"],
+      none: ["runs/kill", "platforms/locks", "cli/job"],
+    },
+  ])("are those of its area and of the areas above it: $changed", ({ changed, all, none }) => {
+    const count = concerned(changed);
+    for (const folder of all) expect([folder, count(folder)]).toEqual([folder, how(folder)]);
+    for (const folder of none) expect([folder, count(folder)]).toEqual([folder, 0]);
+  });
+
+  it("are those that import a changed helper, whatever their folder is", () => {
+    expect(affectedBy(["test/storage/s3-server.ts"], all)).toContain("test/platforms/bucket-store.test.ts");
+    expect(affectedBy(["test/runs/kill.test.ts"], all)).toEqual(["test/runs/kill.test.ts"]);
+    expect(affectedBy(["bench/runs.ts"], all)).toEqual([]);
+  });
+});
