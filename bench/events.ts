@@ -65,7 +65,7 @@ async function measureDelivery(sink: ChildProcess, url: string, dataDir: string)
     name: `deliver ${EVENTS} waiting events of 200 jobs, ${CONCURRENCY} concurrently`,
     value: median(rates.service),
     unit: "events/s",
-    baseline: { name: "bare ofetch loop", value: median(rates.bare) },
+    baseline: { name: "bare fetch loop", value: median(rates.bare) },
     ratio,
     target: ">= 0.6",
     ok: ratio >= 0.6,

@@ -168,16 +168,6 @@ describe("the sources", () => {
     ]);
   });
 
-  it("use the container's library in one file only", () => {
-    const elsewhere = arrows(
-      ({ path }, { specifier }) =>
-        ["tsyringe", "reflect-metadata"].includes(packageOf(specifier)) &&
-        path !== "src/core/base/container.ts",
-    );
-
-    expect(elsewhere).toEqual([]);
-  });
-
   it("use the client of Postgres in one file only", () => {
     const users = arrows((_file, { specifier }) => packageOf(specifier) === "pg");
 

@@ -1,6 +1,5 @@
 // A service with commands to fill its outbox, to deliver, to run jobs, and to report its memory.
 import { randomUUID } from "node:crypto";
-import { ofetch } from "ofetch";
 import { createServer, defineAgent, events } from "../../dist/index.js";
 import { EVENTS, JOBS, RUNNER, STORE } from "../../dist/plugin.js";
 
@@ -55,21 +54,24 @@ const commands = {
       });
     }
   },
-  // The same bytes and headers by the library alone, with the same concurrency.
+  // The same bytes and headers by fetch alone, with the same concurrency.
   async bare({ count }) {
     let next = 0;
     const work = async () => {
       for (let n = next++; n < count; n = next++) {
         const { type, ...rest } = event(n);
-        await ofetch(`${url}/w/bench/api/v1/ctrl-events/`, {
+        const answer = await fetch(`${url}/w/bench/api/v1/ctrl-events/`, {
           method: "POST",
           headers: {
             authorization: "Api-Key key-of-this-benchmark",
+            "content-type": "application/json",
             workspace: "bench",
             "idempotency-key": randomUUID(),
           },
-          body: { ...rest, workspace: "bench", event_type: type },
+          body: JSON.stringify({ ...rest, workspace: "bench", event_type: type }),
         });
+        if (!answer.ok) throw new Error(`Event ${n} got status ${answer.status}`);
+        await answer.text();
       }
     };
     await Promise.all(Array.from({ length: concurrency }, work));

@@ -21,6 +21,29 @@ describe("container", () => {
     expect(first).toBe(second);
   });
 
+  it("creates a part again whose creation failed, and names one that needs itself", () => {
+    const scope = new Container();
+    let tries = 0;
+    scope.factory(NAME, () => {
+      tries += 1;
+      if (tries === 1) throw new Error("not yet");
+      return "second";
+    });
+    scope.factory(PART, (parts) => ({ name: parts.get(PART).name }));
+
+    expect(() => scope.get(NAME)).toThrow("not yet");
+    expect([scope.get(NAME), scope.get(NAME), tries]).toEqual(["second", "second", 2]);
+    expect(() => scope.get(PART)).toThrow('The part "part" needs itself');
+  });
+
+  it("has the last of two parts with one token", () => {
+    const scope = new Container();
+    scope.value(NAME, "first");
+    scope.factory(NAME, () => "second");
+
+    expect(scope.get(NAME)).toBe("second");
+  });
+
   it("passes the parts of its tokens to a class", () => {
     class Greeter {
       readonly name: string;

@@ -1,6 +1,3 @@
-import "reflect-metadata/lite";
-import { type DependencyContainer, instanceCachingFactory, container as root } from "tsyringe";
-
 const SHARED = "agent-control-service ";
 
 /** Names a part of the service, and its type. */
@@ -36,30 +33,38 @@ type Close = () => void | Promise<void>;
 
 /**
  * The parts of one server: created once on first use, and closed in reverse order. Two servers share nothing;
- * classes do not depend on the container.
- *
- * tsyringe does the lookup: which factory belongs to a token, made once per scope, with scopes inside scopes. Its
- * decorators and its global container are not used: parts are wired by hand in `service.ts`, where a reader sees what
- * needs what, and two services in one process stay apart. A Map could replace it here; the order of closing, typed
- * tokens and the error for a missing part are this class's own. It needs `reflect-metadata`, which extends the global
- * `Reflect`, so nothing else imports the two.
+ * classes do not depend on the container. Parts are wired by hand in `service.ts`, where a reader sees what needs what.
  */
 export class Container {
-  readonly #scope: DependencyContainer;
+  readonly #parent: Container | undefined;
+  readonly #parts = new Map<symbol, () => unknown>();
   readonly #closers: Close[] = [];
 
   constructor(parent?: Container) {
-    this.#scope = (parent ? parent.#scope : root).createChildContainer();
+    this.#parent = parent;
   }
 
   /** Registers an existing part. */
   value<T>(token: Token<T>, value: T): void {
-    this.#scope.register(token, { useValue: value });
+    this.#parts.set(token, () => value);
   }
 
   /** Registers a part that is created on first use. */
   factory<T>(token: Token<T>, make: (scope: Container) => T): void {
-    this.#scope.register(token, { useFactory: instanceCachingFactory(() => make(this)) });
+    this.#parts.set(token, () => {
+      this.#parts.set(token, () => {
+        throw new Error(
+          `The part "${tokenName(token)}" needs itself: see who asks for it while it is created`,
+        );
+      });
+      try {
+        this.value(token, make(this));
+      } catch (error) {
+        this.factory(token, make);
+        throw error;
+      }
+      return this.get(token);
+    });
   }
 
   /** Registers a class by the tokens of its constructor's arguments. */
@@ -73,12 +78,15 @@ export class Container {
 
   /** The part of a token; throws if there is none. */
   get<T>(token: Token<T>): T {
-    if (!this.has(token)) throw new MissingPartError(tokenName(token));
-    return this.#scope.resolve<T>(token);
+    for (let scope: Container | undefined = this; scope; scope = scope.#parent) {
+      const part = scope.#parts.get(token);
+      if (part) return part() as T;
+    }
+    throw new MissingPartError(tokenName(token));
   }
 
   has<T>(token: Token<T>): boolean {
-    return this.#scope.isRegistered(token, true);
+    return this.#parts.has(token) || this.#parent?.has(token) === true;
   }
 
   /** A container that sees this one's parts; its own parts are not visible here. */

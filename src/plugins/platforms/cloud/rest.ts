@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { createFetch } from "ofetch";
+import { messageOf } from "../../../core/base/error-text.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
 import { CloudError } from "./cloud-error.ts";
 
@@ -31,40 +31,52 @@ export async function sendRest<T>(
   request: RestRequest,
   toError: (refusal: RestRefusal) => Error,
 ): Promise<T> {
-  const { method, url, query, stream, headers } = request;
-  const body = stream ? Readable.from(stream(), { objectMode: false }) : request.body;
-  const send = createFetch({ fetch: tools.fetch });
-  const response = await send
-    .raw<T>(url, {
+  const { method, url, query, stream, body } = request;
+  let refusal: RestRefusal;
+  try {
+    const response = await tools.fetch(withQuery(url, query), {
       method,
-      retry: false,
-      ignoreResponseError: true,
-      ...(stream ? {} : { timeout: UNANSWERED }),
-      ...(query ? { query: withoutBlanks(query) } : {}),
-      ...(body === undefined ? {} : { body: body as Record<string, unknown> }),
-      ...(headers ? { headers } : {}),
-    })
-    .catch((error: unknown) => {
-      tools.signal.throwIfAborted();
-      const { cause } = error as { cause?: unknown };
-      const inner = cause instanceof Error ? (cause.cause instanceof Error ? cause.cause : cause) : error;
-      const text = inner instanceof Error ? inner.message : String(inner);
-      throw new CloudError(`${method} ${hostOf(url)} got no response (${text})`, {
-        status: 0,
-        code: "NO_ANSWER",
-        cause: error,
-      });
+      headers: {
+        accept: "application/json",
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...request.headers,
+      },
+      ...(stream && { body: Readable.from(stream(), { objectMode: false }), duplex: "half" }),
+      ...(!stream && { signal: AbortSignal.timeout(UNANSWERED) }),
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    } as RequestInit);
+    const { ok, status } = response;
+    const answer = readJson(await response.text());
+    if (ok) return answer as T;
+    refusal = { status, body: answer, headers: response.headers };
+  } catch (error) {
+    tools.signal.throwIfAborted();
+    const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    throw new CloudError(`${method} ${hostOf(url)} got no response (${messageOf(inner)})`, {
+      status: 0,
+      code: "NO_ANSWER",
+      cause: error,
     });
-  if (response.ok) return response._data as T;
-  throw toError({ status: response.status, body: response._data, headers: response.headers });
+  }
+  throw toError(refusal);
+}
+
+/** What a text of JSON says; a text that is not JSON, such as the page of a proxy, as it is. */
+function readJson(text: string): unknown {
+  if (text === "") return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
 }
 
-function withoutBlanks(query: NonNullable<RestRequest["query"]>): Record<string, string> {
-  const given: Record<string, string> = {};
-  for (const [key, value] of Object.entries(query)) if (value !== undefined) given[key] = String(value);
-  return given;
+function withQuery(url: string, query: RestRequest["query"] = {}): string {
+  const given = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) if (value !== undefined) given.set(key, String(value));
+  return given.size === 0 ? url : `${url}${url.includes("?") ? "&" : "?"}${given}`;
 }
