@@ -1,13 +1,14 @@
-import { chmodSync, cpSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { build } from "rolldown";
 import { writeTypes } from "./areas/write-types.ts";
 import config from "./rolldown.config.ts";
 import { PLATFORMS } from "./src/cli/deploy/built-in.ts";
 import { editorSchema } from "./src/deploy/file/editor-schema.ts";
+import { writeTemplates } from "./write-templates.ts";
 
 /** Builds `dist`: the templates, the types from TypeScript, the schema of deploy.yaml, the rest as rolldown.config.ts says; then links `svc` to it. */
 rmSync("dist", { recursive: true, force: true });
-cpSync("src/templates", "dist/templates", { recursive: true });
+writeTemplates("dist/templates");
 await build(config);
 writeTypes("dist");
 

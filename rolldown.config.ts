@@ -3,6 +3,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BuildOptions } from "rolldown";
 import { parseSync, Visitor } from "rolldown/utils";
+import { compiledTemplates } from "./compile-templates.ts";
 
 const ROOT = fileURLToPath(new URL(".", import.meta.url));
 const SRC = join(ROOT, "src");
@@ -28,7 +29,10 @@ export default {
   // An entry never loads the modules of another one only because there would be fewer files.
   experimental: { chunkOptimization: false },
   transform: { target: "es2023" },
-  plugins: [{ name: "places", transform: (code, id) => withPlaces(code, id), renderChunk: placed }],
+  plugins: [
+    compiledTemplates(),
+    { name: "places", transform: (code, id) => withPlaces(code, id), renderChunk: placed },
+  ],
   output: { dir: "dist", entryFileNames: "[name].js", chunkFileNames: "chunks/[name]-[hash].js" },
 } satisfies BuildOptions;
 

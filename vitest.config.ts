@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { compiledTemplates } from "./compile-templates.ts";
 import { affectedBy, changedSince } from "./test/_affected.ts";
 import { type TestFile, testFiles } from "./test/_files.ts";
 import { NATIVE, nativeSources } from "./test/_native.ts";
@@ -59,7 +60,7 @@ function project(name: string, which: (file: TestFile) => boolean, isolate: bool
 const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
-  plugins: [nativeSources()],
+  plugins: [nativeSources(), compiledTemplates()],
   resolve: {
     alias: [
       { find: /^agent-control-service\/testing$/, replacement: source("./test/_testing.ts") },

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { writeTypes } from "../areas/write-types.ts";
+import { writeTemplates } from "../write-templates.ts";
 import { once } from "./_once.ts";
 
 const run = promisify(execFile);
@@ -66,6 +67,8 @@ function isCurrent(): boolean {
     "package.json",
     "tsconfig.base.json",
     "rolldown.config.ts",
+    "compile-templates.ts",
+    "write-templates.ts",
     ...sources.map((name) => join("src", name)),
   ];
   return Math.max(...files.map(changed)) < changed("dist/index.js");
@@ -76,7 +79,7 @@ async function build(folder: string): Promise<void> {
   const { build } = await import("rolldown");
   const { default: config } = await import("../rolldown.config.ts");
   await build({ ...config, output: { ...config.output, dir: join(folder, "dist") } });
-  await symlink(join(ROOT, "src/templates"), join(folder, "dist/templates"));
+  writeTemplates(join(folder, "dist/templates"));
   await addSurroundings(folder);
 }
 

@@ -1,7 +1,9 @@
-import { copyFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { copyFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
+import { compiledTemplates } from "../compile-templates.ts";
+import { writeTemplates } from "../write-templates.ts";
 import { once } from "./_once.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -27,6 +29,7 @@ async function bundle(program: string, packages: readonly string[], folder: stri
     configFile: false,
     publicDir: false,
     logLevel: "error",
+    plugins: [compiledTemplates()],
     ssr: { noExternal: true },
     build: {
       ssr: true,
@@ -42,6 +45,5 @@ async function bundle(program: string, packages: readonly string[], folder: stri
   for (const [entry] of peers)
     writeFileSync(join(dist, dirname(entry), "package.json"), JSON.stringify(modules));
   for (const place of [root, folder]) copyFileSync(join(ROOT, "package.json"), join(place, "package.json"));
-  for (const place of [root, dirname(dist)])
-    symlinkSync(join(ROOT, "src/templates"), join(place, "templates"));
+  for (const place of [root, dirname(dist)]) writeTemplates(join(place, "templates"));
 }

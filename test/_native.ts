@@ -3,6 +3,8 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "rolldown";
 import type { Plugin } from "vitest/config";
+import { compiledTemplates } from "../compile-templates.ts";
+import { writeTemplates } from "../write-templates.ts";
 import { once } from "./_once.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -42,6 +44,7 @@ async function buildModules(folder: string): Promise<void> {
     external: /^[^./]/,
     preserveEntrySignatures: "strict",
     treeshake: false,
+    plugins: [compiledTemplates()],
     transform: { target: "es2023" },
     output: {
       dir: join(folder, "src"),
@@ -53,7 +56,7 @@ async function buildModules(folder: string): Promise<void> {
   // What modules look for above their folder.
   copyFileSync(join(ROOT, "package.json"), join(folder, "package.json"));
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
-  symlinkSync(join(SRC, "templates"), join(folder, "src/templates"));
+  writeTemplates(join(folder, "src/templates"));
 }
 
 /** Whether a file of the sources is a module of the package, and not of a project that is created from it. */

@@ -63,11 +63,7 @@ function filesOf(place: string): string[] {
   return readdirSync(join(ROOT, place), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.(?:[cm]?ts|js|md|edge|ya?ml|css)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name).slice(ROOT.length))
-    .filter(
-      (path) =>
-        path !== "test/words.test.ts" &&
-        !/\.min\.js$|^src\/templates\/public\/swagger\/|\/(?:node_modules|dist|\.work-[^/]*)\//.test(path),
-    );
+    .filter((path) => path !== "test/words.test.ts" && !/\/(?:node_modules|dist|\.work-[^/]*)\//.test(path));
 }
 
 const words = listedWords();

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
-import { Edge } from "edge.js";
+import { TemplateEngine } from "../core/base/template-engine.ts";
 import { CREDENTIAL_NAMES } from "./credential-names.ts";
 import type { PackageManager } from "./lock-files.ts";
 import type { Project } from "./project.ts";
@@ -28,14 +28,14 @@ export interface FileInput {
     | undefined;
 }
 
-const TEMPLATES = new URL("../templates/deploy/", import.meta.url);
+const FOLDER = new URL("../templates/deploy/", import.meta.url);
 
 /** Text of each generated file, by its name under `.deployment/`. */
 export async function renderTemplates(input: FileInput): Promise<Record<string, string>> {
-  const edge = Edge.create({ cache: false });
-  edge.mount(TEMPLATES);
-  const balancer = await readFile(new URL("balancer.cjs", TEMPLATES), "utf8");
-  const prune = await readFile(new URL("prune.cjs", TEMPLATES), "utf8");
+  const { TEMPLATES } = await import("./compiled-templates.ts");
+  const engine = new TemplateEngine(TEMPLATES);
+  const balancer = await readFile(new URL("balancer.cjs", FOLDER), "utf8");
+  const prune = await readFile(new URL("prune.cjs", FOLDER), "utf8");
   const { database } = input;
   const data = {
     ...toData(input),
@@ -59,8 +59,7 @@ export async function renderTemplates(input: FileInput): Promise<Record<string, 
   };
   const files: Record<string, string> = {};
   for (const [file, template] of Object.entries(names)) {
-    const text = await edge.render(template, data);
-    files[file] = `${text.trimEnd()}\n`;
+    files[file] = `${engine.render(template, data).trimEnd()}\n`;
   }
   return files;
 }

@@ -1,13 +1,11 @@
-import type { Edge } from "edge.js";
+import { TemplateEngine } from "../../core/base/template-engine.ts";
 import type { Assets } from "./assets.ts";
 import { html } from "./views/html.ts";
 
-const TEMPLATES = new URL("../../templates/admin/", import.meta.url);
-
-/** Renders the templates of the admin interface. The engine is loaded with the first page, not with the service. */
+/** Renders the templates of the admin interface. They are loaded with the first page, not with the service. */
 export class Renderer {
   readonly #assets: Assets;
-  #edge: Promise<Edge> | undefined;
+  #engine: Promise<TemplateEngine> | undefined;
 
   constructor(assets: Assets) {
     this.#assets = assets;
@@ -18,36 +16,16 @@ export class Renderer {
     template: `${"pages" | "fragments"}/${string}`,
     state: Record<string, unknown>,
   ): Promise<string> {
-    this.#edge ??= this.#load();
-    const edge = await this.#edge;
-    return edge.render(template, state);
+    this.#engine ??= this.#load();
+    return (await this.#engine).render(template, state);
   }
 
-  async #load(): Promise<Edge> {
-    const { Edge } = await import("edge.js");
-    const edge = Edge.create({ cache: true });
-    keepParts(edge.asyncCompiler);
-    edge.mount(TEMPLATES);
-    const icons = this.#assets.urls.icons;
-    edge.global("icon", (name: string) =>
-      html`<svg class="i" aria-hidden="true"><use href="${icons}#${name}"/></svg>`.toString(),
-    );
-    return edge;
+  async #load(): Promise<TemplateEngine> {
+    const { TEMPLATES } = await import("./compiled-templates.ts");
+    const { icons } = this.#assets.urls;
+    return new TemplateEngine(TEMPLATES, {
+      icon: (name: string) =>
+        html`<svg class="i" aria-hidden="true"><use href="${icons}#${name}"/></svg>`.toString(),
+    });
   }
-}
-
-/**
- * Also caches the compilation of templates included from a component: the engine would compile them again for
- * every page.
- */
-function keepParts(compiler: Edge["asyncCompiler"]): void {
-  const compile = compiler.compile.bind(compiler);
-  const known = new Map<string, ReturnType<typeof compile>>();
-  compiler.compile = (template, variables) => {
-    if (!variables) return compile(template);
-    const key = [template, ...variables].join();
-    const part = known.get(key) ?? compile(template, variables);
-    known.set(key, part);
-    return part;
-  };
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
+import { escapeHtml } from "../../../core/base/escape-html.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
@@ -9,7 +10,6 @@ import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { escapeHtml } from "../views/escape.ts";
 import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";

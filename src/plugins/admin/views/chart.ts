@@ -1,4 +1,4 @@
-import { escapeHtml } from "./escape.ts";
+import { escapeHtml } from "../../../core/base/escape-html.ts";
 import { countOf } from "./format.ts";
 
 /** One column of the chart, its parts from the bottom up. */

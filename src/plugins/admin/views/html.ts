@@ -1,4 +1,4 @@
-import { escapeHtml } from "./escape.ts";
+import { escapeHtml } from "../../../core/base/escape-html.ts";
 
 /** A piece of HTML that is safe to show: created only by `html`. */
 export class Html {

@@ -1,4 +1,4 @@
-import { escapeHtml } from "./escape.ts";
+import { escapeHtml } from "../../../core/base/escape-html.ts";
 import { formatCount } from "./format.ts";
 
 /** Bounds of one tree, so that a payload of megabytes still renders as a page. */

@@ -1,5 +1,5 @@
+import { escapeHtml } from "../../../core/base/escape-html.ts";
 import { withQuery } from "../query.ts";
-import { escapeHtml } from "./escape.ts";
 import { countOf, formatCost, formatDuration, toLabel } from "./format.ts";
 import { type Scale, toScale } from "./scale.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
