@@ -1,12 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { build as bundle } from "rolldown";
+import { compiledTemplates } from "../compile-templates.ts";
 import { packContext } from "../src/deploy/build-context.ts";
 import { createDeployTools } from "../src/deploy/create-tools.ts";
 import { buildImage, findDocker } from "../src/deploy/docker.ts";
 import { readProject } from "../src/deploy/project.ts";
-import { renderTemplates } from "../src/deploy/templates.ts";
+import { writeTemplates } from "../write-templates.ts";
 import type { BenchRow } from "./row.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
@@ -17,6 +19,7 @@ const OTHER = "bench-plain:local";
 /** The image of the hello example beside that of a plain single-stage Dockerfile. Needs Docker and a built package. */
 export async function run(): Promise<BenchRow[]> {
   const cwd = mkdtempSync(join(tmpdir(), "svc-bench-deploy-"));
+  const own = mkdtempSync(join(tmpdir(), "svc-bench-own-"));
   const tools = createDeployTools({ cwd, env: process.env });
   const docker = await findDocker(tools);
   try {
@@ -31,6 +34,7 @@ export async function run(): Promise<BenchRow[]> {
       env: {},
       secretNames: [],
     };
+    const { renderTemplates } = await loadTemplates(own);
     const files = await renderTemplates(input);
     const ignore = files[".dockerignore"] ?? "";
     const build = async (ref: string, dockerfile: string) => {
@@ -78,6 +82,7 @@ export async function run(): Promise<BenchRow[]> {
     await tools.exec("docker", ["image", "rm", "--force", OURS, OTHER]);
     const label = "label=agent-control-service.project=bench";
     await tools.exec("docker", ["image", "prune", "--force", "--filter", label]);
+    rmSync(own, { recursive: true, force: true });
     rmSync(cwd, { recursive: true, force: true });
   }
 }
@@ -112,4 +117,17 @@ function sizeOf(image: string): number {
 function modulesOf(image: string): number {
   const args = ["run", "--rm", image, "du", "--summarize", "--bytes", "/app/node_modules"];
   return Number(execFileSync("docker", args, { encoding: "utf8" }).split("\t")[0]) / 1e6;
+}
+
+/** The module as the package has it: with its templates compiled. */
+async function loadTemplates(folder: string): Promise<typeof import("../src/deploy/templates.ts")> {
+  writeTemplates(join(folder, "templates"));
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  const dir = join(folder, "deploy");
+  await bundle({
+    ...{ input: join(ROOT, "src/deploy/templates.ts"), external: /^[^./]/, platform: "node" },
+    plugins: [compiledTemplates()],
+    output: { dir, entryFileNames: "templates.mjs", chunkFileNames: "[name].mjs" },
+  });
+  return import(join(dir, "templates.mjs"));
 }
