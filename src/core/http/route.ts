@@ -96,10 +96,13 @@ export interface RouteDefinition<
   handler(input: RouteInput<RouteValue<P>, RouteValue<Q>, RouteValue<B>>): unknown;
 }
 
-type Own = v.GenericSchema;
-
 /** A route that has been added: its schemas are valibot's, also where it was declared with those of another library. */
-export type AddedRoute = RouteDefinition<Own | undefined, Own | undefined, Own | undefined, Own>;
+export type AddedRoute = RouteDefinition<
+  v.GenericSchema | undefined,
+  v.GenericSchema | undefined,
+  v.GenericSchema | undefined,
+  v.GenericSchema
+>;
 
 const NAMES: NamesOf<RouteDefinition> = {
   ...{ method: true, path: true, auth: true, token: true, summary: true, description: true, tag: true },
