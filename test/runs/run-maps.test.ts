@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { AgentDefinition, JobHandle } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, onTestFinished, test } from "vitest";
+import { type StartTimer, startTimer } from "../../src/core/base/timer.ts";
 import { IsolatedRun } from "../../src/core/runs/isolation/isolated-run.ts";
 import type { Deed, FromAgent } from "../../src/core/runs/isolation/messages.ts";
 import { RemoteHandler } from "../../src/core/runs/isolation/remote-handler.ts";
@@ -106,6 +107,9 @@ test("what a run keeps at its end does not grow with its calls", async () => {
 
   const sizes = runs.map(sizesOf);
   expect(Object.keys(sizes[0]!).length).toBeGreaterThan(5);
+  // The agent leaves its case open.
+  for (const size of sizes)
+    expect(Object.entries(size).filter(([, entries]) => entries > 0)).toEqual([["Run.openCases", 1]]);
   expect(sizes[1]).toEqual(sizes[0]);
   expect(sizes[3]).toEqual(sizes[2]);
   const there = isolated.map(sizesOf);
@@ -165,3 +169,58 @@ test("what the process of an isolated agent keeps at the end of a run does not g
   expect(Object.keys(few).length).toBeGreaterThan(2);
   expect(await keeps(20)).toEqual(few);
 });
+
+const TIMED = `
+const failed = () => { throw new Error("no"); };
+const timed = { timeout: "1h" };
+export const worker = {
+  name: "Apart", version: "1.0.0",
+  methods: { job_start: { timeout: 7200, run: async ({ job }) => {
+    await job.step("returns", () => 1, timed);
+    await job.step("resolves", async () => 1, timed);
+    await job.step("throws", failed, timed).catch(() => {});
+    await job.step("rejects", async () => failed(), timed).catch(() => {});
+    await job.step("gives what cannot be recorded", () => () => {}, timed).catch(() => {});
+    await job.step("again", failed, { ...timed, retries: 2, retryIf: () => true, backoff: { initial: "1ms" } }).catch(() => {});
+    await job.step("aborted", ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))), { timeout: "1ms" }).catch(() => {});
+    return "done";
+  } } },
+};
+`;
+
+test.each(["in the process", "isolated"])(
+  "limits of time leave no timers, however steps end: %s",
+  async (place) => {
+    const folder = await mkdtemp(join(tmpdir(), "run-maps-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const module = join(folder, "agent.mjs");
+    await writeFile(module, TIMED);
+    const { worker } = (await import(module)) as { worker: AgentDefinition };
+    let started = 0;
+    const armed = new Set<object>();
+    const watched: StartTimer = (milliseconds, fn, purpose) => {
+      const one = {};
+      const fire = () => {
+        armed.delete(one);
+        fn();
+      };
+      const stop = startTimer(milliseconds, fire, purpose);
+      if (purpose !== "running") return stop;
+      started++;
+      armed.add(one);
+      return () => {
+        armed.delete(one);
+        stop();
+      };
+    };
+    const agent = place === "isolated" ? { ...worker, isolate: { module } } : worker;
+    await using server = await testServer({ agents: [agent], startTimer: watched });
+
+    const { job } = await server.run("apart");
+
+    expect(job).toMatchObject({ status: "completed" });
+    // Of seven steps, one of which is tried three times, and of the method.
+    expect(started).toBeGreaterThanOrEqual(10);
+    expect(armed.size).toBe(0);
+  },
+);
