@@ -1,4 +1,3 @@
-import { getOrMake } from "../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { compareValues } from "./engine/column.ts";
 import type { TableIndex } from "./engine/table-index.ts";
@@ -14,8 +13,10 @@ export interface SlotPage {
 
 type Test = (slot: number) => boolean;
 
-/** A search through more texts than this yields to other work in between. */
-const SLICE = 20_000;
+/** A search through the texts of more slots than this yields to other work in between. */
+const SLICE = 100_000;
+/** Texts of fewer candidates than one in so many are searched one by one. */
+const FEW_TEXTS = 16;
 /** A condition is tested with each value of a facet that has no more than this many. */
 const FEW_VALUES = 100;
 
@@ -42,17 +43,19 @@ export async function countByValue(
 
 function countsBy(index: TableIndex, field: string, { tests, candidates }: Plan): Record<string, number> {
   const facet = index.facet(field)!;
-  const counts = new Map<IndexValue, number>();
-  if (tests.length === 0) for (const value of facet.values()) counts.set(value, facet.count(value));
+  const counts: [IndexValue, number][] = [];
+  if (tests.length === 0) for (const { value, count } of facet.counts()) counts.push([value, count]);
   else {
     const matches = all(tests);
-    for (const slot of candidates?.slots() ?? allSlots(index)) {
+    const byCode = new Map<number, number>();
+    for (const slot of candidates?.slots() ?? index.slots()) {
       if (!matches(slot)) continue;
-      const value = index.valueOf(field, slot);
-      counts.set(value, (counts.get(value) ?? 0) + 1);
+      const code = facet.codeAt(slot);
+      byCode.set(code, (byCode.get(code) ?? 0) + 1);
     }
+    for (const [code, count] of byCode) counts.push([facet.valueOf(code), count]);
   }
-  return Object.fromEntries([...counts].map(([value, count]) => [String(value), count]));
+  return Object.fromEntries(counts.map(([value, count]) => [String(value), count]));
 }
 
 function planOf(index: TableIndex, query: ListQuery): MaybePromise<Plan> {
@@ -61,26 +64,42 @@ function planOf(index: TableIndex, query: ListQuery): MaybePromise<Plan> {
   );
   for (const [field] of conditions) known(index, field);
   const needle = query.search?.toLowerCase() ?? "";
-  // A search takes its time, in which a facet may get other values.
-  const where = needle === "" ? conditions.flatMap((each) => byValues(index, each)) : conditions;
+  if (needle === "") return planWith(index, conditions, query.live, undefined);
+  const candidates = fewest(index, conditions)?.count ?? index.size;
+  return andThen(searchTexts(index, needle, candidates), (found) =>
+    planWith(index, conditions, query.live, found),
+  );
+}
+
+/** What is left to check once the texts were searched, which takes its time: in the same moment, facets may get other values. */
+function planWith(
+  index: TableIndex,
+  conditions: readonly [string, Condition][],
+  live: LiveValues | undefined,
+  found: FoundTexts | undefined,
+): Plan {
+  const where = conditions.flatMap((each) => byValues(index, each));
   const tests = where.map(([field, condition]) => {
-    const live = laidOver(index, field, query.live);
-    if (!live) return testOf(index, field, condition);
+    const values = laidOver(index, field, live);
+    if (!values) return testOf(index, field, condition);
     const matches = matcher(condition);
-    return (slot: number) => matches(live(slot));
+    return (slot: number) => matches(values(slot));
   });
   const candidates = fewest(index, where);
-  if (needle === "") return { tests, candidates, total: totalOf(index, where) };
-  return andThen(textTest(index, needle, candidates?.count ?? index.size), (test) => ({
-    ...{ tests: [...tests, test], candidates, total: undefined },
-  }));
+  if (found === undefined) return { tests, candidates, total: totalOf(index, where) };
+  const isFewer = found.hits && found.hits.count < (candidates?.count ?? Number.POSITIVE_INFINITY);
+  return {
+    tests: [...tests, found.test],
+    candidates: isFewer ? found.hits : candidates,
+    total: where.length === 0 && found.isExact ? found.hits?.count : undefined,
+  };
 }
 
 /** A condition on a facet as the list of the values that meet it now; none if all of them do. */
 function byValues(index: TableIndex, [field, condition]: [string, Condition]): [string, Condition][] {
   const facet = index.facet(field);
   if (facet === undefined || facet.size > FEW_VALUES) return [[field, condition]];
-  const values = [...facet.values()].filter(matcher(condition));
+  const values = [...facet.counts()].map(({ value }) => value).filter(matcher(condition));
   return values.length === facet.size ? [] : [[field, values]];
 }
 
@@ -108,12 +127,12 @@ function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
   const order = isNear && !live ? index.order(field) : undefined;
   let found: number[] = [];
   if (order === undefined) {
-    const source = candidates?.slots() ?? allSlots(index);
+    const source = candidates?.slots() ?? index.slots();
     const compare = live ? byLive(index, live, descending) : directed(index, field, descending);
     ({ found, total } = best(source, { matches, isAfter: start?.isAfter, reach, compare }));
   } else {
     // Where the number of matches is not known, the walk counts them, unless it starts in the middle.
-    if (start) total ??= countOf({ slots: () => allSlots(index) }, matches);
+    if (start) total ??= countOf({ slots: () => index.slots() }, matches);
     let seen = 0;
     const visit: Test = (slot) => {
       if (start && !start.isAfter(slot)) return true;
@@ -225,7 +244,11 @@ function laidOver(
   live: LiveValues | undefined,
 ): ((slot: number) => IndexValue) | undefined {
   const own = live?.values?.[field];
-  if (own && own.size > 0) return (slot) => own.get(index.idOf(slot)!) ?? index.valueOf(field, slot);
+  if (own && own.size > 0) {
+    const bySlot = new Map<number | undefined, number>();
+    for (const [id, value] of own) bySlot.set(index.slotOf(id), value);
+    return (slot) => bySlot.get(slot) ?? index.valueOf(field, slot);
+  }
   const { elapsed } = live ?? {};
   if (elapsed?.field !== field) return undefined;
   const statuses = new Set<IndexValue>(elapsed.status);
@@ -257,10 +280,6 @@ function known(index: TableIndex, field: string): void {
   // The fields are known from the first entity on.
   if (index.size === 0 || index.hasField(field)) return;
   throw new TypeError(`Table ${index.spec.name} has no index field "${field}"`);
-}
-
-function* allSlots(index: TableIndex): Iterable<number> {
-  for (let slot = 0; slot < index.capacity; slot++) if (index.idOf(slot) !== undefined) yield slot;
 }
 
 interface Candidates {
@@ -313,17 +332,23 @@ function isList(condition: Condition): condition is readonly IndexValue[] {
 
 function testOf(index: TableIndex, field: string, condition: Condition): Test {
   const values = equalities(condition);
+  const facet = index.facet(field);
   if (values?.length === 1) {
     const [wanted] = values;
-    return (slot) => index.valueOf(field, slot) === wanted;
+    const column = index.column(field);
+    if (column === undefined) return (slot) => index.valueOf(field, slot) === wanted;
+    if (facet === undefined) return (slot) => column.is(slot, wanted!);
+    const code = facet.codeOf(wanted!);
+    return (slot) => facet.codeAt(slot) === code;
   }
   const matches = matcher(condition);
+  if (facet === undefined) return (slot) => matches(index.valueOf(field, slot));
   // A facet has few distinct values: each is tested once.
-  const known = new Map<IndexValue, boolean>();
+  const known: (boolean | undefined)[] = [];
   return (slot) => {
-    const value = index.valueOf(field, slot);
-    if (index.facet(field) === undefined) return matches(value);
-    return getOrMake(known, value, () => matches(value));
+    const code = facet.codeAt(slot);
+    known[code] ??= matches(facet.valueOf(code));
+    return known[code];
   };
 }
 
@@ -349,19 +374,46 @@ function rangeOrPart(condition: Condition): (value: IndexValue) => boolean {
     (lt === undefined || (typeof value === typeof lt && value! < lt));
 }
 
-/** Searches the texts, in slices if there are many, so that a search does not block everything else. */
-function textTest(index: TableIndex, needle: string, candidates: number): MaybePromise<Test> {
-  const includes: Test = (slot) => index.textOf(slot).includes(needle);
-  return candidates <= SLICE ? includes : textTestInSlices(index, includes);
+/** What a search of the texts has found. */
+interface FoundTexts {
+  readonly test: Test;
+  /** The slots that have the text, at least; missing where it is tested with each slot. */
+  readonly hits: Candidates | undefined;
+  /** Whether it is no more than those. */
+  readonly isExact: boolean;
 }
 
-async function textTestInSlices(index: TableIndex, includes: Test): Promise<Test> {
-  const found = new Uint8Array(index.capacity);
-  for (let from = 0; from < found.length; from += SLICE) {
-    const to = Math.min(from + SLICE, found.length);
-    for (let slot = from; slot < to; slot++) if (includes(slot)) found[slot] = 1;
-    await new Promise((resolve) => setImmediate(resolve));
+/** Searches the texts, in slices if there are many, so that a search does not block everything else. */
+function searchTexts(index: TableIndex, needle: string, candidates: number): MaybePromise<FoundTexts> {
+  const includes: Test = (slot) => index.textOf(slot).includes(needle);
+  if (candidates * FEW_TEXTS < index.capacity) return { test: includes, hits: undefined, isExact: false };
+  const marks = new Uint8Array(index.capacity);
+  let count = 0;
+  const search = (from: number) =>
+    index.searchTexts(needle, { from, to: Math.min(from + SLICE, marks.length) }, (slot) => {
+      marks[slot] = 1;
+      count++;
+    });
+  const isMarked: Test = (slot) => marks[slot] === 1;
+  const hits = () => ({ count, slots: () => marked(marks) });
+  if (marks.length <= SLICE) {
+    search(0);
+    return { test: isMarked, hits: hits(), isExact: true };
   }
-  // A slot may have another entity by now; checking again costs only if it was found.
-  return (slot) => found[slot] === 1 && includes(slot);
+  return searchInSlices(marks.length, search).then(() => {
+    // A slot may have another entity by now; checking again costs only if it was found.
+    const test: Test = (slot) => isMarked(slot) && includes(slot);
+    return { test, hits: hits(), isExact: false };
+  });
+}
+
+async function searchInSlices(length: number, search: (from: number) => void): Promise<void> {
+  for (let from = 0; from < length; from += SLICE) {
+    if (from > 0) await new Promise((resolve) => setImmediate(resolve));
+    search(from);
+  }
+}
+
+function* marked(marks: Uint8Array): Generator<number, void> {
+  for (let slot = marks.indexOf(1); slot >= 0; slot = marks.indexOf(1, slot + 1)) yield slot;
 }

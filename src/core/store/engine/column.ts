@@ -1,64 +1,124 @@
 import type { IndexValue } from "../store.ts";
+import { longer } from "./longer.ts";
+import { Strings } from "./strings.ts";
+
+/** What the values of a column are, besides `null`; `mixed` are any. */
+type Kind = "none" | "numbers" | "strings" | "booleans" | "mixed";
+
+const NULL = 0;
+const FALSE = 1;
+const TRUE = 2;
 
 /**
- * The values of one index field, by slot. Numbers and `null` are in a typed array, so that a table of
- * hundreds of thousands of timestamps costs eight bytes each and gives the garbage collector nothing to
- * visit.
+ * The values of one index field, by slot, in memory that the garbage collector does not visit, unless they are of
+ * several types. Where all are `null`, they take none.
  */
 export class Column {
+  #kind: Kind = "none";
   /** `NaN` means `null`. */
-  #numbers: Float64Array | undefined = new Float64Array(64).fill(Number.NaN);
+  #numbers = new Float64Array(0);
+  #strings = new Strings();
+  #booleans = new Uint8Array(0);
   #values: IndexValue[] = [];
 
   get(slot: number): IndexValue {
-    if (this.#numbers === undefined) return this.#values[slot] ?? null;
-    const value = this.#numbers[slot];
-    return value === undefined || Number.isNaN(value) ? null : value;
+    switch (this.#kind) {
+      case "none":
+        return null;
+      case "numbers": {
+        const value = this.#numbers[slot];
+        return value === undefined || Number.isNaN(value) ? null : value;
+      }
+      case "strings":
+        return this.#strings.get(slot) ?? null;
+      case "booleans": {
+        const value = this.#booleans[slot];
+        return value === undefined || value === NULL ? null : value === TRUE;
+      }
+      case "mixed":
+        return this.#values[slot] ?? null;
+    }
   }
 
   set(slot: number, value: IndexValue): void {
-    if (this.#numbers === undefined) {
-      this.#values[slot] = value;
+    // Most are times and amounts.
+    if (this.#kind === "numbers" && typeof value === "number" && slot < this.#numbers.length) {
+      this.#numbers[slot] = value;
       return;
     }
-    if (value !== null && typeof value !== "number") {
-      this.#generalise();
-      this.#values[slot] = value;
-      return;
+    if (value !== null) this.#prepareFor(value);
+    switch (this.#kind) {
+      case "none":
+        return;
+      case "numbers":
+        if (slot >= this.#numbers.length) this.#numbers = grown(this.#numbers, slot + 1);
+        this.#numbers[slot] = (value as number | null) ?? Number.NaN;
+        return;
+      case "strings":
+        if (value === null) this.#strings.clear(slot);
+        else this.#strings.set(slot, value as string);
+        return;
+      case "booleans":
+        if (slot >= this.#booleans.length) this.#booleans = longer(this.#booleans, slot + 1);
+        this.#booleans[slot] = value === null ? NULL : value ? TRUE : FALSE;
+        return;
+      case "mixed":
+        this.#values[slot] = value;
     }
-    if (slot >= this.#numbers.length) this.#numbers = grown(this.#numbers, slot + 1);
-    this.#numbers[slot] = value ?? Number.NaN;
+  }
+
+  /** Whether a slot has this value. */
+  is(slot: number, value: IndexValue): boolean {
+    if (this.#kind === "numbers" && typeof value === "number") return this.#numbers[slot] === value;
+    if (this.#kind === "strings" && typeof value === "string") return this.#strings.equals(slot, value);
+    return this.get(slot) === value;
   }
 
   /** Releases the memory after the first `capacity` slots, which is unused. */
   trim(capacity: number): void {
-    if (this.#numbers === undefined) this.#values.length = Math.min(this.#values.length, capacity);
-    else this.#numbers = this.#numbers.slice(0, Math.max(capacity, 64));
+    this.#numbers = this.#numbers.slice(0, capacity);
+    this.#booleans = this.#booleans.slice(0, capacity);
+    this.#strings.trim(capacity);
+    this.#values.length = Math.min(this.#values.length, capacity);
   }
 
   /** Order of the values of two slots. */
   compare(a: number, b: number): number {
-    if (this.#numbers === undefined) return compareValues(this.#values[a] ?? null, this.#values[b] ?? null);
-    const one = this.#numbers[a]!;
-    const other = this.#numbers[b]!;
-    // Compared as numbers, without creating a value for each; `null` and missing ones differ from themselves.
-    if (one < other) return -1;
-    if (one > other) return 1;
-    return one === other ? 0 : compareValues(this.get(a), this.get(b));
+    if (this.#kind === "numbers") {
+      const one = this.#numbers[a]!;
+      const other = this.#numbers[b]!;
+      // Compared as numbers, without creating a value for each; `null` and missing ones differ from themselves.
+      if (one < other) return -1;
+      if (one > other) return 1;
+      if (one === other) return 0;
+    }
+    if (this.#kind === "strings" && this.#strings.has(a) && this.#strings.has(b))
+      return this.#strings.compare(a, b);
+    return compareValues(this.get(a), this.get(b));
   }
 
-  #generalise(): void {
-    this.#values = Array.from(this.#numbers ?? [], (value) => (Number.isNaN(value) ? null : value));
-    this.#numbers = undefined;
+  #prepareFor(value: string | number | boolean): void {
+    const kind = KINDS[typeof value as "string" | "number" | "boolean"];
+    if (this.#kind === kind || this.#kind === "mixed") return;
+    if (this.#kind === "none") {
+      this.#kind = kind;
+      return;
+    }
+    const count = Math.max(this.#numbers.length, this.#booleans.length, this.#strings.capacity);
+    this.#values = Array.from({ length: count }, (_, slot) => this.get(slot));
+    this.#numbers = new Float64Array(0);
+    this.#booleans = new Uint8Array(0);
+    this.#strings = new Strings();
+    this.#kind = "mixed";
   }
 }
 
+const KINDS = { string: "strings", number: "numbers", boolean: "booleans" } as const;
+
 /** A longer copy of a typed array, filled with `NaN` after the old end. */
-function grown(numbers: Float64Array, needed: number): Float64Array {
-  const next = new Float64Array(Math.max(needed, Math.ceil(numbers.length * 1.5))).fill(
-    Number.NaN,
-    numbers.length,
-  );
+function grown(numbers: Float64Array, needed: number): Float64Array<ArrayBuffer> {
+  const next = new Float64Array(Math.max(64, needed, Math.ceil(numbers.length * 1.5)));
+  next.fill(Number.NaN, numbers.length);
   next.set(numbers);
   return next;
 }

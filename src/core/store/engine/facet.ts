@@ -1,95 +1,181 @@
 import type { IndexValue } from "../store.ts";
+import { compareValues } from "./column.ts";
+import { longer } from "./longer.ts";
+import { StringLookup } from "./string-lookup.ts";
+import { Strings } from "./strings.ts";
 
-/** Maximum number of slots in a list that is scanned for one of them. */
-const FEW = 64;
+/** Codes below this are of values that are kept as they are, too: most fields have few, and those are asked for often. */
+const COMMON = 1024;
+
+/** Codes of no entity, and of `null`. */
+const FREE = 0;
+const NULL = 1;
 
 /**
- * The slots that have one value: a number or an unordered list, as most values of an id-like field have one
- * or few.
+ * The values of one field by slot, and the slots by value. Each distinct value has a code, and its slots are chained, in
+ * arrays of numbers that the garbage collector does not visit. Those with `null` are not chained: of most fields most
+ * are, and few ask for them.
  */
-interface Posting {
-  readonly value: IndexValue;
-  slots: number | number[];
-  /** Whether the position of each slot in the list is kept. */
-  isPlaced: boolean;
-}
-
-/** The values of one field and which slots have them. A slot has one value. */
 export class Facet {
-  readonly #postings = new Map<IndexValue, Posting>();
-  /** The position of each slot in the list of its value, if kept. */
-  #places = new Uint32Array(0);
+  /** By slot. */
+  #codes = new Uint32Array(0);
+  #next = new Uint32Array(0);
+  #previous = new Uint32Array(0);
+  /** By code: one more than the first slot, and how many there are. */
+  #first = new Uint32Array(64);
+  #counts = new Uint32Array(64);
+  /** By code. */
+  #strings = new Strings();
+  #lookup = new StringLookup(this.#strings);
+  /** Codes of all values but strings, and of strings while there are few. */
+  readonly #common = new Map<IndexValue, number>();
+  readonly #decoded: IndexValue[] = [];
+  /** Codes that are no longer used; all from `#nextCode` on are not either. */
+  readonly #unused: number[] = [];
+  #nextCode = NULL + 1;
+  #size = 0;
 
-  /** Adds a slot; returns the value as first seen, so that equal strings are held once. */
-  add(value: IndexValue, slot: number): IndexValue {
-    const posting = this.#postings.get(value);
-    if (posting === undefined) {
-      this.#postings.set(value, { value, slots: slot, isPlaced: false });
-      return value;
-    }
-    if (typeof posting.slots === "number") {
-      posting.slots = [posting.slots, slot];
-      return posting.value;
-    }
-    const count = posting.slots.push(slot);
-    if (posting.isPlaced) this.#place(slot, count - 1);
-    else if (count > FEW) {
-      posting.isPlaced = true;
-      for (let at = 0; at < count; at++) this.#place(posting.slots[at]!, at);
-    }
-    return posting.value;
+  /** Number of distinct values. */
+  get size(): number {
+    return this.#size;
   }
 
-  remove(value: IndexValue, slot: number): void {
-    const posting = this.#postings.get(value);
-    if (posting === undefined) return;
-    const { slots, isPlaced } = posting;
-    if (typeof slots === "number") {
-      this.#postings.delete(value);
-      return;
+  get(slot: number): IndexValue {
+    return this.valueOf(this.codeAt(slot));
+  }
+
+  /** The code of a slot's value: a small number, the same for equal values while any slot has them. */
+  codeAt(slot: number): number {
+    return this.#codes[slot] ?? FREE;
+  }
+
+  /** `undefined` where no slot has the value. */
+  codeOf(value: IndexValue): number | undefined {
+    if (value === null) return this.#counts[NULL]! > 0 ? NULL : undefined;
+    const isCommon = this.#nextCode <= COMMON || typeof value !== "string";
+    return isCommon ? this.#common.get(value) : this.#lookup.find(value);
+  }
+
+  valueOf(code: number): IndexValue {
+    if (code <= NULL) return null;
+    const known = this.#decoded[code];
+    if (known !== undefined) return known;
+    return this.#strings.get(code)!;
+  }
+
+  /** Whether a slot has this value. */
+  is(slot: number, value: IndexValue): boolean {
+    const code = this.#codes[slot] ?? FREE;
+    if (value === null || code <= NULL) return value === null && code === NULL;
+    return code < COMMON || typeof value !== "string"
+      ? this.#decoded[code] === value
+      : this.#strings.equals(code, value);
+  }
+
+  add(slot: number, value: IndexValue): void {
+    let code = NULL;
+    if (value !== null) {
+      const isCommon = this.#nextCode <= COMMON || typeof value !== "string";
+      code = (isCommon ? this.#common.get(value) : this.#lookup.find(value)) ?? this.#newCode(value);
     }
-    const at = isPlaced ? this.#places[slot]! : slots.indexOf(slot);
-    // The last one takes its place.
-    const last = slots.pop()!;
-    if (last !== slot) {
-      slots[at] = last;
-      if (isPlaced) this.#place(last, at);
+    if (this.#counts[code]!++ === 0) this.#size++;
+    if (slot >= this.#codes.length) this.#codes = longer(this.#codes, slot + 1);
+    this.#codes[slot] = code;
+    if (code === NULL) return;
+    if (slot >= this.#next.length) this.#growChains(slot + 1);
+    const first = this.#first[code]!;
+    this.#next[slot] = first;
+    this.#previous[slot] = 0;
+    if (first > 0) this.#previous[first - 1] = slot + 1;
+    this.#first[code] = slot + 1;
+  }
+
+  remove(slot: number): void {
+    const code = this.#codes[slot] ?? FREE;
+    if (code === FREE) return;
+    this.#codes[slot] = FREE;
+    if (code !== NULL) {
+      const next = this.#next[slot]!;
+      const previous = this.#previous[slot]!;
+      if (next > 0) this.#previous[next - 1] = previous;
+      if (previous > 0) this.#next[previous - 1] = next;
+      else this.#first[code] = next;
     }
-    if (slots.length === 0) this.#postings.delete(value);
+    if (--this.#counts[code]! > 0) return;
+    this.#size--;
+    if (code !== NULL) this.#forget(code);
   }
 
   count(value: IndexValue): number {
-    const slots = this.#postings.get(value)?.slots;
-    if (slots === undefined) return 0;
-    return typeof slots === "number" ? 1 : slots.length;
+    const code = this.codeOf(value);
+    return code === undefined ? 0 : this.#counts[code]!;
   }
 
   /** Unordered. */
   slots(value: IndexValue): Iterable<number> {
-    const slots = this.#postings.get(value)?.slots ?? [];
-    return typeof slots === "number" ? [slots] : slots;
+    const code = this.codeOf(value);
+    if (code === undefined) return [];
+    const slots = new Uint32Array(this.#counts[code]!);
+    let count = 0;
+    if (code === NULL) {
+      for (let slot = 0; count < slots.length; slot++) if (this.#codes[slot] === NULL) slots[count++] = slot;
+    } else {
+      for (let at = this.#first[code]!; at > 0; at = this.#next[at - 1]!) slots[count++] = at - 1;
+    }
+    return slots;
   }
 
-  /** Number of distinct values. */
-  get size(): number {
-    return this.#postings.size;
+  /** Each value with its code and the number of its slots. */
+  *counts(): Generator<{ readonly value: IndexValue; readonly code: number; readonly count: number }, void> {
+    for (let code = NULL; code < this.#nextCode; code++) {
+      const count = this.#counts[code]!;
+      if (count > 0) yield { value: this.valueOf(code), code, count };
+    }
   }
 
-  values(): Iterable<IndexValue> {
-    return this.#postings.keys();
+  /** Order of the values of two slots. */
+  compare(a: number, b: number): number {
+    const [one, other] = [this.codeAt(a), this.codeAt(b)];
+    return one === other ? 0 : compareValues(this.valueOf(one), this.valueOf(other));
   }
 
   /** Releases the memory after the first `capacity` slots, which is unused. */
   trim(capacity: number): void {
-    this.#places = this.#places.slice(0, capacity);
+    this.#codes = this.#codes.slice(0, capacity);
+    this.#next = this.#next.slice(0, capacity);
+    this.#previous = this.#previous.slice(0, capacity);
+    this.#lookup.trim();
   }
 
-  #place(slot: number, at: number): void {
-    if (slot >= this.#places.length) {
-      const next = new Uint32Array(Math.ceil((slot + 1) * 1.5));
-      next.set(this.#places);
-      this.#places = next;
+  #newCode(value: string | number | boolean): number {
+    const code = this.#unused.pop() ?? this.#nextCode++;
+    if (code >= this.#counts.length) {
+      this.#counts = longer(this.#counts, code + 1);
+      this.#first = longer(this.#first, code + 1);
     }
-    this.#places[slot] = at;
+    if (typeof value === "string") {
+      this.#strings.set(code, value);
+      this.#lookup.add(code);
+    }
+    if (typeof value === "string" && code >= COMMON) return code;
+    this.#common.set(value, code);
+    this.#decoded[code] = value;
+    return code;
+  }
+
+  #forget(code: number): void {
+    if (this.#strings.has(code)) {
+      this.#lookup.remove(code);
+      this.#strings.clear(code);
+    }
+    const value = this.#decoded[code];
+    if (value !== undefined) this.#common.delete(value);
+    delete this.#decoded[code];
+    this.#unused.push(code);
+  }
+
+  #growChains(needed: number): void {
+    this.#next = longer(this.#next, Math.max(needed, this.#codes.length));
+    this.#previous = longer(this.#previous, this.#next.length);
   }
 }

@@ -1,5 +1,13 @@
 /** Chunks stay between half and this many slots: short enough to shift, long enough to be few. */
 const CHUNK = 512;
+/** Slots that a chunk gets room for at a time. */
+const ROOM = 32;
+
+/** Slots in order; those from `length` on are unused. */
+interface Chunk {
+  slots: Uint32Array;
+  length: number;
+}
 
 interface Walk {
   readonly matches: (slot: number) => boolean;
@@ -14,51 +22,58 @@ interface Walk {
  */
 export class SortedOrder {
   readonly #compare: (a: number, b: number) => number;
-  #chunks: number[][] = [];
+  #chunks: Chunk[] = [];
 
   /** `compare` must distinguish any two slots, and use the values that a slot had when it was inserted. */
   constructor(slots: Iterable<number>, compare: (a: number, b: number) => number) {
     this.#compare = compare;
-    const all = [...slots].sort(compare);
-    for (let at = 0; at < all.length; at += CHUNK / 2) this.#chunks.push(all.slice(at, at + CHUNK / 2));
+    const all = Uint32Array.from(slots).sort(compare);
+    for (let at = 0; at < all.length; at += CHUNK / 2)
+      this.#chunks.push(chunkOf(all.slice(at, at + CHUNK / 2)));
   }
 
   insert(slot: number): void {
     const at = this.#chunkFor(slot);
     const chunk = this.#chunks[at];
     if (chunk === undefined) {
-      this.#chunks.push([slot]);
+      this.#chunks.push(chunkOf(Uint32Array.of(slot)));
       return;
     }
-    if (this.#isBehind(chunk, slot)) chunk.push(slot);
-    else chunk.splice(this.#positionIn(chunk, slot), 0, slot);
-    if (chunk.length > CHUNK) this.#chunks.splice(at + 1, 0, chunk.splice(CHUNK / 2));
+    const position = this.#isBehind(chunk, slot) ? chunk.length : this.#positionIn(chunk, slot);
+    if (chunk.length === chunk.slots.length) makeRoom(chunk);
+    chunk.slots.copyWithin(position + 1, position, chunk.length);
+    chunk.slots[position] = slot;
+    chunk.length++;
+    if (chunk.length <= CHUNK) return;
+    this.#chunks.splice(at + 1, 0, chunkOf(chunk.slots.slice(CHUNK / 2, chunk.length)));
+    this.#chunks[at] = chunkOf(chunk.slots.slice(0, CHUNK / 2));
   }
 
   remove(slot: number): void {
     // One that was changed was mostly new, or changed, just before.
     const newest = this.#chunks.at(-1);
-    const place = newest?.lastIndexOf(slot) ?? -1;
+    const place = newest === undefined ? -1 : newest.slots.lastIndexOf(slot, newest.length - 1);
     if (place >= 0) {
-      newest!.splice(place, 1);
+      newest!.slots.copyWithin(place, place + 1, newest!.length--);
       if (newest!.length === 0) this.#chunks.pop();
       return;
     }
     const at = this.#chunkFor(slot);
     const chunk = this.#chunks[at]!;
     const position = this.#positionIn(chunk, slot);
-    if (chunk[position] !== slot) throw new Error(`slot ${slot} is not where its values say`);
-    chunk.splice(position, 1);
+    if (position >= chunk.length || chunk.slots[position] !== slot)
+      throw new Error(`slot ${slot} is not where its values say`);
+    chunk.slots.copyWithin(position, position + 1, chunk.length--);
     if (chunk.length === 0) this.#chunks.splice(at, 1);
   }
 
   /** Visits the slots that match in ascending order until `visit` returns `false`. */
   ascend({ matches, visit, from }: Walk): void {
-    const first = from ? firstOf(this.#chunks, (chunk) => from(chunk.at(-1)!)) : 0;
+    const first = from ? firstOf(this.#chunks, (chunk) => from(lastOf(chunk))) : 0;
     for (let c = first; c < this.#chunks.length; c++) {
       const chunk = this.#chunks[c]!;
-      for (let i = from && c === first ? firstOf(chunk, from) : 0; i < chunk.length; i++) {
-        const slot = chunk[i]!;
+      for (let i = from && c === first ? firstSlot(chunk, from) : 0; i < chunk.length; i++) {
+        const slot = chunk.slots[i]!;
         if (matches(slot) && !visit(slot)) return;
       }
     }
@@ -68,12 +83,12 @@ export class SortedOrder {
   descend({ matches, visit, ties, from }: Walk & { ties: (a: number, b: number) => boolean }): void {
     let run: number[] = [];
     const chunks = this.#chunks;
-    const first = from ? firstOf(chunks, (chunk) => !from(chunk[0]!)) - 1 : chunks.length - 1;
+    const first = from ? firstOf(chunks, (chunk) => !from(chunk.slots[0]!)) - 1 : chunks.length - 1;
     for (let c = first; c >= 0; c--) {
       const chunk = chunks[c]!;
-      const end = from && c === first ? firstOf(chunk, (slot) => !from(slot)) : chunk.length;
+      const end = from && c === first ? firstSlot(chunk, (slot) => !from(slot)) : chunk.length;
       for (let i = end - 1; i >= 0; i--) {
-        const slot = chunk[i]!;
+        const slot = chunk.slots[i]!;
         if (!matches(slot)) continue;
         if (run.length > 0 && !ties(run[0]!, slot)) {
           if (!visitBackwards(run, visit)) return;
@@ -94,26 +109,40 @@ export class SortedOrder {
     while (low < high) {
       const middle = (low + high) >> 1;
       const chunk = this.#chunks[middle]!;
-      if (this.#compare(chunk[chunk.length - 1]!, slot) < 0) low = middle + 1;
+      if (this.#isBehind(chunk, slot)) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 
-  #isBehind(chunk: readonly number[], slot: number): boolean {
-    return this.#compare(chunk[chunk.length - 1]!, slot) < 0;
+  #isBehind(chunk: Chunk, slot: number): boolean {
+    return this.#compare(chunk.slots[chunk.length - 1]!, slot) < 0;
   }
 
-  #positionIn(chunk: number[], slot: number): number {
+  #positionIn({ slots, length }: Chunk, slot: number): number {
     let low = 0;
-    let high = chunk.length;
+    let high = length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.#compare(chunk[middle]!, slot) < 0) low = middle + 1;
+      if (this.#compare(slots[middle]!, slot) < 0) low = middle + 1;
       else high = middle;
     }
     return low;
   }
+}
+
+function chunkOf(slots: Uint32Array): Chunk {
+  return { slots, length: slots.length };
+}
+
+function lastOf({ slots, length }: Chunk): number {
+  return slots[length - 1]!;
+}
+
+function makeRoom(chunk: Chunk): void {
+  const next = new Uint32Array(chunk.length + ROOM);
+  next.set(chunk.slots);
+  chunk.slots = next;
 }
 
 function visitBackwards(run: number[], visit: (slot: number) => boolean): boolean {
@@ -121,8 +150,12 @@ function visitBackwards(run: number[], visit: (slot: number) => boolean): boolea
   return true;
 }
 
+function firstSlot({ slots, length }: Chunk, holds: (slot: number) => boolean): number {
+  return firstOf(slots.subarray(0, length), holds);
+}
+
 /** The index of the first item for which a condition holds, as it does for all after it; their number where there is none. */
-function firstOf<T>(items: readonly T[], holds: (item: T) => boolean): number {
+function firstOf<T>(items: ArrayLike<T>, holds: (item: T) => boolean): number {
   let low = 0;
   let high = items.length;
   while (low < high) {

@@ -4,6 +4,9 @@ import { Column } from "./column.ts";
 import { Facet } from "./facet.ts";
 import { FreeSlots } from "./free-slots.ts";
 import { SortedOrder } from "./sorted-order.ts";
+import { StringLookup } from "./string-lookup.ts";
+import { Strings } from "./strings.ts";
+import { Texts } from "./texts.ts";
 
 /** The data that queries use: the index values of an entity and its searchable text. */
 export interface IndexRecord {
@@ -11,12 +14,10 @@ export interface IndexRecord {
   readonly text: string;
 }
 
-/** The values of a field by slot, and, if it is a facet, the slots by value. */
-interface Field {
-  readonly name: string;
-  readonly column: Column;
-  readonly facet: Facet | undefined;
-}
+/** The values of a field by slot; of a facet also the slots by value. */
+type Field =
+  | { readonly name: string; readonly column: Column; readonly facet: undefined }
+  | { readonly name: string; readonly column: Facet; readonly facet: Facet };
 
 /** Memory for fewer slots than this is not worth releasing. */
 const SMALL = 4096;
@@ -27,9 +28,10 @@ const SMALL = 4096;
  */
 export class TableIndex {
   readonly spec: TableSpec;
-  readonly #slots = new Map<string, number>();
-  readonly #ids: (string | undefined)[] = [];
-  readonly #texts: string[] = [];
+  readonly #ids = new Strings();
+  readonly #slots = new StringLookup(this.#ids);
+  readonly #texts = new Texts();
+  #capacity = 0;
   readonly #free = new FreeSlots();
   /** The capacity of the columns. */
   #room = 0;
@@ -47,25 +49,35 @@ export class TableIndex {
 
   /** One more than the highest slot in use. */
   get capacity(): number {
-    return this.#ids.length;
+    return this.#capacity;
   }
 
   /** `likely` is a slot that it may have: checking it first is faster. */
   slotOf(id: string, likely?: number): number | undefined {
-    return likely !== undefined && this.#ids[likely] === id ? likely : this.#slots.get(id);
+    return likely !== undefined && this.#ids.equals(likely, id) ? likely : this.#slots.find(id);
   }
 
   idOf(slot: number): string | undefined {
-    return this.#ids[slot];
+    return this.#ids.get(slot);
+  }
+
+  /** Whether an entity has this slot. */
+  has(slot: number): boolean {
+    return this.#ids.has(slot);
   }
 
   /** The searchable text of a slot, in lower case. */
   textOf(slot: number): string {
-    return this.#texts[slot] ?? "";
+    return this.#texts.get(slot);
+  }
+
+  /** Calls `found` with the slots, from `from` to before `to`, whose text contains the needle, which is not empty. */
+  searchTexts(needle: string, range: { from: number; to: number }, found: (slot: number) => void): void {
+    this.#texts.search(needle, range, found);
   }
 
   valueOf(field: string, slot: number): IndexValue {
-    if (field === "id") return this.#ids[slot] ?? null;
+    if (field === "id") return this.#ids.get(slot) ?? null;
     return this.#fields.get(field)?.column.get(slot) ?? null;
   }
 
@@ -80,7 +92,7 @@ export class TableIndex {
     return field === "id" || this.#fields.has(field);
   }
 
-  column(field: string): Column | undefined {
+  column(field: string): Column | Facet | undefined {
     return this.#fields.get(field)?.column;
   }
 
@@ -91,17 +103,18 @@ export class TableIndex {
   /** The order of a sorted field, created on first use and maintained from then on. */
   order(field: string): SortedOrder | undefined {
     if (!this.spec.sorted.includes(field)) return undefined;
-    return getOrMake(
-      this.#orders,
-      field,
-      () => new SortedOrder(this.#slots.values(), this.comparison(field)),
-    );
+    return getOrMake(this.#orders, field, () => new SortedOrder(this.slots(), this.comparison(field)));
+  }
+
+  /** All slots that entities have. */
+  *slots(): Generator<number, void> {
+    for (let slot = 0; slot < this.#capacity; slot++) if (this.#ids.has(slot)) yield slot;
   }
 
   /** Compares slots by a field, ties by id. */
   comparison(field: string): (a: number, b: number) => number {
     const ids = this.#ids;
-    const byId = (a: number, b: number) => (ids[a]! < ids[b]! ? -1 : Number(ids[a] !== ids[b]));
+    const byId = (a: number, b: number) => ids.compare(a, b);
     const column = this.column(field);
     if (column === undefined) return byId;
     return (a, b) => column.compare(a, b) || byId(a, b);
@@ -109,73 +122,71 @@ export class TableIndex {
 
   /** Adds or replaces an entity; returns its slot. */
   put(id: string, record: IndexRecord): number {
-    const known = this.#slots.get(id);
-    if (known === undefined) return this.#insert(id, record);
+    const known = this.#slots.find(id);
+    if (known === undefined) return this.insert(id, record);
     this.replace(known, record);
     return known;
   }
 
   /** Removes an entity; returns the slot it had. */
   delete(id: string): number | undefined {
-    const slot = this.#slots.get(id);
+    const slot = this.#slots.find(id);
     if (slot === undefined) return undefined;
     for (const order of this.#orders.values()) order.remove(slot);
     for (const { column, facet } of this.#fields.values()) {
-      facet?.remove(column.get(slot), slot);
-      column.set(slot, null);
+      if (facet === undefined) column.set(slot, null);
+      else facet.remove(slot);
     }
-    this.#slots.delete(id);
-    this.#ids[slot] = undefined;
-    this.#texts[slot] = "";
+    this.#slots.remove(slot);
+    this.#ids.clear(slot);
+    this.#texts.set(slot, "");
     this.#free.add(slot);
-    if (slot === this.#ids.length - 1) this.#giveBack();
+    if (slot === this.#capacity - 1) this.#giveBack();
     return slot;
   }
 
   /** Gives back what the free slots at the end take: a table that was large once need not stay so. */
   #giveBack(): void {
-    while (this.#ids.length > 0 && this.#ids[this.#ids.length - 1] === undefined) {
-      this.#ids.pop();
-      this.#texts.pop();
-    }
+    while (this.#capacity > 0 && !this.#ids.has(this.#capacity - 1)) this.#capacity--;
     const { capacity } = this;
     if (capacity * 4 > this.#room || this.#room < SMALL) return;
     this.#room = capacity;
-    for (const { column, facet } of this.#fields.values()) {
-      column.trim(capacity);
-      facet?.trim(capacity);
-    }
+    this.#ids.trim(capacity);
+    this.#slots.trim();
+    this.#texts.trim(capacity);
+    for (const { column } of this.#fields.values()) column.trim(capacity);
   }
 
   /** The lowest free slot, else a new one. */
   #takeSlot(): number {
     for (let slot = this.#free.take(); slot !== undefined; slot = this.#free.take()) {
-      if (slot >= this.#ids.length) {
+      if (slot >= this.#capacity) {
         // They were given back, and all that follow.
         this.#free.clear();
         break;
       }
-      if (this.#ids[slot] === undefined) return slot;
+      if (!this.#ids.has(slot)) return slot;
     }
-    const slot = this.#ids.length;
+    const slot = this.#capacity++;
     this.#room = Math.max(this.#room, slot + 1);
     return slot;
   }
 
-  #insert(id: string, record: IndexRecord): number {
+  /** Adds an entity whose id none has yet; returns its slot. */
+  insert(id: string, record: IndexRecord): number {
     const slot = this.#takeSlot();
-    this.#slots.set(id, slot);
-    this.#ids[slot] = id;
-    this.#texts[slot] = record.text.toLowerCase();
+    this.#ids.set(slot, id);
+    this.#slots.add(slot);
+    if (record.text !== "") this.#texts.set(slot, record.text.toLowerCase());
     for (const name in record.values) {
       const { column, facet } = this.#fields.get(name) ?? this.#fieldOf(name);
       const given = record.values[name];
       // Most have none. A free slot has `null` in each column.
       const value = given === null ? null : toValue(given);
-      if (facet !== undefined) column.set(slot, facet.add(value, slot));
+      if (facet !== undefined) facet.add(slot, value);
       else if (value !== null) column.set(slot, value);
     }
-    for (const name of this.spec.facets) if (!(name in record.values)) this.facet(name)!.add(null, slot);
+    for (const name of this.spec.facets) if (!(name in record.values)) this.facet(name)!.add(slot, null);
     for (const order of this.#orders.values()) order.insert(slot);
     return slot;
   }
@@ -198,29 +209,28 @@ export class TableIndex {
 
   #setText(slot: number, text: string): void {
     const lower = text.toLowerCase();
-    if (lower !== this.#texts[slot]) this.#texts[slot] = lower;
+    if (lower !== this.#texts.get(slot)) this.#texts.set(slot, lower);
   }
 
   /** Gives a slot another value of a field. */
   #move(slot: number, { name, column, facet }: Field, next: IndexValue | undefined): void {
     const value = toValue(next);
-    const before = column.get(slot);
-    if (value === before) return;
+    if (column.is(slot, value)) return;
     const order = this.#orders.get(name);
     order?.remove(slot);
-    facet?.remove(before, slot);
-    column.set(slot, facet === undefined ? value : facet.add(value, slot));
+    if (facet === undefined) column.set(slot, value);
+    else {
+      facet.remove(slot);
+      facet.add(slot, value);
+    }
     order?.insert(slot);
   }
 
   #fieldOf(name: string): Field {
     const known = this.#fields.get(name);
     if (known !== undefined) return known;
-    const field = {
-      name,
-      column: new Column(),
-      facet: this.spec.facets.includes(name) ? new Facet() : undefined,
-    };
+    const facet = this.spec.facets.includes(name) ? new Facet() : undefined;
+    const field: Field = facet ? { name, column: facet, facet } : { name, column: new Column(), facet };
     this.#fields.set(name, field);
     return field;
   }

@@ -72,7 +72,7 @@ export class Contents {
       this.#drop(locators.get(known));
       index.replace(known, entity.record, entity.since);
     }
-    const slot = known ?? index.put(entity.id, entity.record);
+    const slot = known ?? index.insert(entity.id, entity.record);
     locators.set(slot, at);
     this.#count(at);
     if (entity.body === undefined) cache.delete(slot);

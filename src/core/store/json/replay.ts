@@ -44,7 +44,7 @@ export class Replay {
     const hasIndex = values !== undefined && text !== undefined && v === version;
     const record = hasIndex ? { values, text } : indexAgain(table, line.bytes);
     if (!hasIndex && version !== undefined) this.#contents.countBare(at, { isOutdated: v !== undefined });
-    seqs[this.#contents.put(table, { id: header.id, record }, at)] = header.s;
+    seqs[this.#contents.put(table, { id: header.id, record, slot }, at)] = header.s;
     if (slot === undefined) removed.delete(header.id);
   }
 
