@@ -22,7 +22,7 @@ export interface RequestOptions {
 }
 
 export interface HttpRequest extends RequestOptions {
-  readonly method?: "GET" | "POST";
+  readonly method?: "GET" | "POST" | "DELETE";
   readonly headers?: Readonly<Record<string, string>>;
   readonly json?: unknown;
   /** Whether the service recognizes the same request when it comes again. @default true for GET */
@@ -127,7 +127,7 @@ export class Http {
         body: json === undefined ? null : JSON.stringify(json),
         signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,
         // The key would be sent on to where a redirect leads.
-        redirect: "error",
+        redirect: "manual",
         // No cookies: nothing is done in the name of a person who is signed in.
         credentials: "omit",
       });
@@ -138,7 +138,32 @@ export class Http {
       clearTimeout(timer);
     }
     if (response.ok) return response;
-    throw await explain(response);
+    throw await this.#explain(response, path);
+  }
+
+  async #explain(response: Response, path: string): Promise<ClientError> {
+    const { status, statusText, headers } = response;
+    // A page is shown neither the status nor the target.
+    const location = response.type === "opaqueredirect" ? "" : headers.get("location");
+    if (location !== null && (status === 0 || (status >= 300 && status < 400))) {
+      await response.body?.cancel();
+      const to = URL.canParse(location, this.#url + path)
+        ? new URL(location, this.#url + path).origin
+        : location;
+      const message = `${this.#url} redirects${to && ` to ${JSON.stringify(to)}`}; redirects are not followed`;
+      return new ClientError("unreachable", message, {
+        status,
+        detail: "If the service is there, use that URL.",
+      });
+    }
+    const body = (await response.json().catch(() => undefined)) as Partial<ErrorResponse> | undefined;
+    const retryAfter = Number(headers.get("retry-after") ?? Number.NaN);
+    const message = body?.error ?? `The service answered ${`${status} ${statusText}`.trim()}`;
+    return new ClientError(body?.error_type ?? (body?.error ? "internal_error" : "unreachable"), message, {
+      status,
+      detail: body?.detail ?? undefined,
+      retryAfter: retryAfter >= 0 ? retryAfter : undefined,
+    });
   }
 }
 
@@ -152,14 +177,4 @@ export async function readJson<T>(response: Response): Promise<T> {
       cause,
     });
   }
-}
-
-async function explain(response: Response): Promise<ClientError> {
-  const body = (await response.json().catch(() => undefined)) as Partial<ErrorResponse> | undefined;
-  const retryAfter = Number(response.headers.get("retry-after") ?? Number.NaN);
-  return new ClientError(body?.error_type ?? "unreachable", body?.error ?? `HTTP status ${response.status}`, {
-    status: response.status,
-    detail: body?.detail ?? undefined,
-    retryAfter: retryAfter >= 0 ? retryAfter : undefined,
-  });
 }

@@ -93,9 +93,8 @@ async function call(
 
 /** Drains for so many seconds; resolves with how many jobs run, undefined where the service cannot. */
 async function post(service: ServiceClient, seconds: number): Promise<number | undefined> {
-  const answer = await service.send("POST", "/utils/drain", { seconds });
-  if (answer.status === 404 || answer.status === 405) return undefined;
-  if (!answer.ok) throw new Error(`it responded to /utils/drain with ${answer.status}`);
+  const answer = await service.send("/utils/drain", { method: "POST", json: { seconds } });
+  if (answer === undefined) return undefined;
   const { running } = (await answer.json()) as { running: number };
   return running;
 }

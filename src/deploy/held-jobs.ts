@@ -96,9 +96,8 @@ async function ask(deployment: Deployment, live: Release, check: CheckJobs): Pro
   return withService<JobCheck>(
     await connectionTo(deployment, live),
     async (service) => {
-      const answer = await service.send("GET", "/utils/open-jobs", undefined, PATIENCE);
-      if (!answer.ok || !answer.body)
-        return { known: false, reason: `it responded to /utils/open-jobs with ${answer.status}` };
+      const answer = await service.send("/utils/open-jobs", {}, PATIENCE);
+      if (!answer?.body) return { known: false, reason: "its version does not send its open jobs" };
       return check(answer.body);
     },
     (reason) => ({ known: false, reason }),

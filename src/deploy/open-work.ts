@@ -50,10 +50,9 @@ export async function askOpenWork(options: ConnectOptions): Promise<OpenWork> {
 }
 
 async function listJobs(service: ServiceClient, status: string) {
-  const answer = await service.send("GET", `/jobs?status=${status}&limit=100`);
-  const list: unknown = answer.ok ? await answer.json().catch(() => undefined) : undefined;
-  if (!Array.isArray(list))
-    throw new Error(`/jobs responded with ${answer.status} and without a list of jobs`);
+  const answer = await service.send(`/jobs?status=${status}&limit=100`);
+  const list: unknown = await answer?.json().catch(() => undefined);
+  if (!answer || !Array.isArray(list)) throw new Error("/jobs responded without a list of jobs");
   const jobs = list.map((job: { job_id?: unknown; status?: unknown; stop_reason?: unknown }) => ({
     id: String(job.job_id),
     status: String(job.status),

@@ -1,3 +1,5 @@
+import { ClientError } from "../client/client-error.ts";
+import { Http, type HttpRequest } from "../client/http.ts";
 import { isLoopback } from "../core/base/loopback.ts";
 import type { DeployTools } from "./tools.ts";
 
@@ -18,9 +20,14 @@ export interface ConnectOptions {
 
 /** The API of a running service, with a key that it accepts. */
 export interface ServiceClient {
-  /** A request to a path behind the API's prefix. */
-  send(method: "GET" | "POST", path: string, body?: object, within?: number): Promise<Response>;
+  /**
+   * A request to a path behind the API's prefix, for a limited time. Resolves with undefined where the service's version
+   * does not have it; rejects where the service refuses.
+   */
+  send(path: string, request?: HttpRequest, within?: number): Promise<Response | undefined>;
 }
+
+class Refused extends Error {}
 
 /** Milliseconds for one response: an unreachable service must not delay a deployment for long. */
 const PATIENCE = 15_000;
@@ -44,9 +51,14 @@ export async function withService<T>(
     return "reason" in service ? otherwise(service.reason, service.rejected) : await use(service);
   } catch (error) {
     if (tools.signal.aborted) throw tools.signal.reason;
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    return otherwise(`it did not respond (${cause instanceof Error ? cause.message : String(cause)})`);
+    return otherwise(error instanceof Refused ? error.message : `it did not respond (${reasonOf(error)})`);
   }
+}
+
+/** What is at the bottom of an error: that of `fetch` says only that it failed. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? reasonOf(error.cause) : error.message;
 }
 
 /** A client with the first key that the service takes, or why there is none. */
@@ -54,21 +66,12 @@ async function signIn(
   { tools, prefix = "", keys, headers = {}, onAccepted }: ConnectOptions,
   base: string,
 ): Promise<ServiceClient | { readonly reason: string; readonly rejected?: boolean }> {
-  const send = (method: string, path: string, key: string | undefined, body?: object, within = PATIENCE) =>
-    tools.fetch(`${base}${path}`, {
-      method,
-      headers: {
-        ...headers,
-        accept: "application/json",
-        ...(key === undefined ? {} : { "x-api-key": key }),
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      // A redirect would send the key to a host that the user did not name.
-      redirect: "manual",
-      signal: AbortSignal.timeout(within),
-    });
-  const probe = "/jobs?status=awaiting&limit=1";
+  const once = (within = PATIENCE) => ({
+    headers: { ...headers, accept: "application/json" },
+    signal: AbortSignal.timeout(within),
+    timeout: within / 1000,
+    tries: 1,
+  });
   let at = prefix;
   let tried = 0;
   for (const source of [...keys, () => ""]) {
@@ -76,17 +79,26 @@ async function signIn(
     if (found === undefined || (found === "" && tried > 0)) continue;
     const key = found === "" ? undefined : found;
     if (key !== undefined) tools.redact(key);
-    let response = await send("GET", `${at}${probe}`, key);
-    if (response.status === 404) {
-      at = (await findPrefix(await send("GET", "/openapi.json", key))) ?? at;
-      response = await send("GET", `${at}${probe}`, key);
+    const http = new Http(base, key, { fetch: tools.fetch });
+    const probe = () => statusOf(http.send(`${at}/jobs?status=awaiting&limit=1`, once()));
+    let status = await probe();
+    if (status === 404) {
+      at = (await findPrefix(http.json("/openapi.json", once()))) ?? at;
+      status = await probe();
     }
-    await response.body?.cancel();
     if (key !== undefined) tried += 1;
-    if (response.status === 401 || response.status === 403) continue;
-    if (!response.ok) return { reason: `it responded to ${at}/jobs with ${response.status}` };
+    if (status === 401 || status === 403) continue;
+    if (status !== 200) return { reason: `it responded to ${at}/jobs with ${status}` };
     if (key !== undefined) onAccepted?.(key);
-    return { send: (method, path, body, within) => send(method, `${at}${path}`, key, body, within) };
+    return {
+      async send(path, request, within) {
+        const sent = http.send(`${at}${path}`, { ...request, ...once(within) });
+        const refused = await sent.then(() => 200, statusOfError);
+        if (refused === 200) return sent;
+        if (refused === 404 || refused === 405) return undefined;
+        throw new Refused(`it responded to ${path} with ${refused}`);
+      },
+    };
   }
   return {
     reason: tried > 0 ? "it rejects the key that is known here" : "its key is unknown here",
@@ -94,9 +106,22 @@ async function signIn(
   };
 }
 
+/** The status of a response that is not read; rejects where there is none. */
+async function statusOf(sent: Promise<Response>): Promise<number> {
+  return sent.then(async ({ status, body }) => {
+    await body?.cancel();
+    return status;
+  }, statusOfError);
+}
+
+function statusOfError(error: unknown): number {
+  if (error instanceof ClientError && error.status > 0) return error.status;
+  throw error;
+}
+
 /** The prefix of the API, from the service's own OpenAPI document. */
-async function findPrefix(response: Response): Promise<string | undefined> {
-  const document: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
+async function findPrefix(read: Promise<unknown>): Promise<string | undefined> {
+  const document = await read.catch(() => undefined);
   const { paths = {} } = (document ?? {}) as { paths?: Record<string, unknown> };
   // The path of an agent's own list has a parameter.
   const jobs = Object.keys(paths).find((path) => /^[^{}]*\/jobs$/.test(path) && !path.startsWith("/admin/"));

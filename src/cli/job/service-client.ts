@@ -1,5 +1,7 @@
+import { ClientError } from "../../client/client-error.ts";
+import { Http, type HttpRequest } from "../../client/http.ts";
+import { isAway } from "../../client/outage.ts";
 import { readServerEvents, type ServerEventText } from "../../client/server-events.ts";
-import type { ErrorResponse } from "../../core/models/error-response.ts";
 import { CliError } from "../errors.ts";
 
 export interface ServiceClientOptions {
@@ -23,9 +25,6 @@ export async function* linesOf(stream: AsyncIterable<Uint8Array>): AsyncGenerato
   if (rest !== "") throw new CliError("The service ended its answer early", { detail: "Try again." });
 }
 
-/** Statuses of a service that is closing, and of a proxy that cannot reach it. */
-const AWAY = new Set([502, 503, 504]);
-
 /** The service cannot be reached at the moment: it may be restarting. */
 export class UnreachableError extends CliError {}
 
@@ -35,37 +34,39 @@ export class UnreachableError extends CliError {}
  */
 export class StrangerError extends CliError {}
 
-/** Calls a running service; failures keep the service's own message. */
+/** A person repeats a command; a backup is made before its first byte is sent. */
+const ONCE = { tries: 1, timeout: 300 } as const;
+
+/** Calls a running service, each request once; failures keep the service's own message. */
 export class ServiceClient {
   readonly url: string;
-  readonly #key: string | undefined;
-  readonly #fetch: typeof globalThis.fetch;
-
+  readonly #http: Http;
+  readonly #hasKey: boolean;
   readonly #last: string | undefined;
 
   constructor({ url, key, fetch, last }: ServiceClientOptions) {
     this.url = url.replace(/\/+$/, "");
-    this.#key = key;
-    this.#fetch = fetch;
+    this.#http = new Http(url, key, { fetch });
+    this.#hasKey = Boolean(key);
     this.#last = last && URL.canParse(last) ? new URL(last).href.replace(/\/+$/, "") : undefined;
   }
 
-  async get<T>(path: string): Promise<T> {
-    return this.#read<T>(await this.#send("GET", path));
+  get<T>(path: string): Promise<T> {
+    return this.#json(path);
   }
 
-  async post<T>(path: string, body: unknown): Promise<T> {
-    return this.#read<T>(await this.#send("POST", path, { body: JSON.stringify(body) }));
+  post<T>(path: string, json: unknown): Promise<T> {
+    return this.#json(path, { method: "POST", json });
   }
 
-  async delete<T>(path: string): Promise<T> {
-    return this.#read<T>(await this.#send("DELETE", path));
+  delete<T>(path: string): Promise<T> {
+    return this.#json(path, { method: "DELETE" });
   }
 
   /** The events of a stream after the one with this id, until the connection ends. */
   async *events(path: string, after: string | undefined): AsyncGenerator<ServerEventText> {
     const headers = { accept: "text/event-stream", ...(after && { "last-event-id": after }) };
-    const response = await this.#send("GET", path, { headers });
+    const response = await this.#send(path, { headers });
     if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
       await response.body?.cancel();
       throw this.#stranger();
@@ -80,7 +81,7 @@ export class ServiceClient {
 
   /** The raw response of a route. */
   async *download(path: string): AsyncGenerator<Uint8Array, void> {
-    const { body } = await this.#send("GET", path);
+    const { body } = await this.#send(path);
     if (!body) return;
     try {
       yield* body;
@@ -94,30 +95,18 @@ export class ServiceClient {
     return linesOf(this.download(path));
   }
 
-  async #send(method: string, path: string, init: { headers?: Record<string, string>; body?: string } = {}) {
-    const headers = {
-      ...init.headers,
-      ...(init.body && { "content-type": "application/json" }),
-      ...(this.#key && { "x-api-key": this.#key }),
-    };
-    let response: Response;
-    try {
-      // A redirect would send the key to a host that the user did not name.
-      const options = { method, headers, body: init.body ?? null, redirect: "manual" } as const;
-      response = await this.#fetch(this.url + path, options);
-    } catch (error) {
-      throw this.#unreachable(error);
-    }
-    if (response.ok) return response;
-    throw await this.#explain(response);
+  #json<T>(path: string, request?: HttpRequest): Promise<T> {
+    return this.#explained(this.#http.json<T>(path, { ...request, ...ONCE }));
   }
 
-  async #read<T>(response: Response): Promise<T> {
-    try {
-      return (await response.json()) as T;
-    } catch (error) {
-      throw this.#stranger(error);
-    }
+  #send(path: string, request?: HttpRequest): Promise<Response> {
+    return this.#explained(this.#http.send(path, { ...request, ...ONCE }));
+  }
+
+  #explained<T>(calling: Promise<T>): Promise<T> {
+    return calling.catch((error: unknown) => {
+      throw error instanceof ClientError ? this.#explain(error) : error;
+    });
   }
 
   #stranger(cause?: unknown): StrangerError {
@@ -139,31 +128,26 @@ export class ServiceClient {
     return `The last service of this folder ran ${this.#last === this.url ? "there" : `at ${this.#last}`}. `;
   }
 
-  async #explain(response: Response): Promise<CliError> {
-    const location = response.headers.get("location");
-    if (response.status >= 300 && response.status < 400 && location !== null) {
-      await response.body?.cancel();
-      const target = URL.canParse(location, response.url) ? new URL(location, response.url).origin : location;
-      return new StrangerError(
-        `${this.url} redirects to ${JSON.stringify(target)}; redirects are not followed`,
-        {
-          detail: "If the service is there, set that URL with --url or SERVICE_URL.",
-        },
-      );
+  /** The failure in the words of the command line. */
+  #explain(error: ClientError): CliError {
+    const { status, code, message, detail } = error;
+    if (status === 0) return this.#unreachable(error.cause);
+    if (status < 300) return this.#stranger(error);
+    if (status < 400) {
+      return new StrangerError(message, {
+        detail: "If the service is there, set that URL with --url or SERVICE_URL.",
+      });
     }
-    if (response.status === 401) {
+    if (status === 401) {
       return new StrangerError(
-        `The service at ${this.url} ${this.#key ? "rejected the API key" : "requires an API key"}`,
+        `The service at ${this.url} ${this.#hasKey ? "rejected the API key" : "requires an API key"}`,
         {
           detail:
             "Set SERVICE_API_KEY to the service's key, or run this in the folder where the service was started.",
         },
       );
     }
-    const body = (await response.json().catch(() => undefined)) as Partial<ErrorResponse> | undefined;
-    const message = body?.error ?? `The service answered ${response.status} ${response.statusText}`;
-    const Answered = body?.error === undefined ? StrangerError : CliError;
-    const Failure = AWAY.has(response.status) ? UnreachableError : Answered;
-    return new Failure(message, body?.detail ? { detail: body.detail } : {});
+    const Failure = isAway(error) ? UnreachableError : code === "unreachable" ? StrangerError : CliError;
+    return new Failure(message, detail ? { detail } : {});
   }
 }
