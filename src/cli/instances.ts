@@ -1,5 +1,6 @@
 import cluster from "node:cluster";
 import { setTimeout as delay } from "node:timers/promises";
+import { delays } from "../core/base/backoff.ts";
 import { createLogger, type LogFormat } from "../core/base/log.ts";
 import { Redactor } from "../core/base/redactor.ts";
 import { serveWithNode } from "../core/http/serve.ts";
@@ -11,7 +12,7 @@ import { type RunOptions, runService, type Started, writeAddress } from "./run-s
 import { listenForStop, type StopSignal } from "./stop-signal.ts";
 
 /** Milliseconds before a process that has ended is started again: doubled with each death, up to the longest. */
-const PAUSE = { first: 1000, longest: 30_000 };
+const PAUSES = delays({ first: 1000, most: 30_000 });
 /** Milliseconds after which a process counts as healthy: the next pause is the first one again. */
 const HEALTHY = 60_000;
 /** Milliseconds after which processes that should end are killed: platforms kill all 10 s after SIGTERM. */
@@ -96,7 +97,7 @@ export async function superviseInstances(count: number, context: CliContext): Pr
         break;
       }
       deaths = performance.now() - since < HEALTHY ? deaths + 1 : 1;
-      const pause = Math.min(PAUSE.first * 2 ** (deaths - 1), PAUSE.longest);
+      const pause = PAUSES(deaths - 1);
       log.error("an instance has ended, and is started again", {
         ...(reason as object),
         seconds: pause / 1000,

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { type Backoff, delays } from "../core/base/backoff.ts";
 import type { HealthCheckConfig, HealthCheckResult } from "../core/models/deployment.ts";
 import { HealthCheckConfigSchema } from "../core/models/deployment.ts";
 import type { DeployTools } from "./tools.ts";
@@ -47,18 +48,19 @@ export async function waitHealthy(options: HealthOptions): Promise<HealthCheckRe
     onCheck,
   } = options;
   const config = resolveHealthConfig(options.config);
-  const longest = Math.min(config.max_delay, interval);
+  const delayOf = delays(pausesOf(config, interval));
   const end = tools.now().getTime() + (firstWait + config.timeout) * 1000;
   let passed = 0;
-  let delay = config.base_delay;
+  let failures = 0;
   for (;;) {
     const result = await checkAll(options);
     onCheck?.(result);
     passed = result.status === "healthy" ? passed + 1 : 0;
     if (passed >= config.success_threshold) return result;
-    if (tools.now().getTime() + delay * 1000 > end) return result;
-    await tools.sleep(delay * 1000);
-    delay = passed > 0 ? config.base_delay : Math.min(delay * config.backoff_multiplier, longest);
+    const delay = delayOf(failures);
+    if (tools.now().getTime() + delay > end) return result;
+    await tools.sleep(delay);
+    failures = passed > 0 ? 0 : failures + 1;
   }
 }
 
@@ -67,14 +69,22 @@ export async function checkWithRetries(options: HealthOptions): Promise<HealthCh
   const { tools } = options;
   const config = resolveHealthConfig(options.config);
   const end = tools.now().getTime() + config.timeout * 1000;
-  let delay = config.base_delay;
+  const delayOf = delays(pausesOf(config));
   for (let retry = 0; ; retry++) {
     const result = await checkAll(options);
     if (result.status === "healthy" || retry >= config.max_retries) return result;
-    if (tools.now().getTime() + delay * 1000 > end) return result;
-    await tools.sleep(delay * 1000);
-    delay = Math.min(delay * config.backoff_multiplier, config.max_delay);
+    const delay = delayOf(retry);
+    if (tools.now().getTime() + delay > end) return result;
+    await tools.sleep(delay);
   }
+}
+
+/** The pauses between checks, of which none is longer than so many seconds. */
+function pausesOf(
+  { base_delay, max_delay, backoff_multiplier }: HealthCheckConfig,
+  longest = max_delay,
+): Backoff {
+  return { first: base_delay * 1000, most: Math.min(max_delay, longest) * 1000, factor: backoff_multiplier };
 }
 
 async function checkAll(options: HealthOptions): Promise<HealthCheckResult> {

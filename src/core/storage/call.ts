@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { delays } from "../base/backoff.ts";
 import type { NamesOf } from "../base/refuse-unknown.ts";
 import { readRetryAfter } from "../base/retry-after.ts";
 import { isPassing, StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
@@ -64,8 +65,7 @@ export interface Conversation {
   renew(): void;
 }
 
-const FIRST_PAUSE = 100;
-const LONGEST_PAUSE = 5000;
+const PAUSES = delays({ first: 100, most: 5000, jitter: 0.5 });
 const MIB = 1024 * 1024;
 
 /**
@@ -162,11 +162,7 @@ interface PauseFacts {
 }
 
 function pauseOf(response: Response | undefined, { attempt, random, now }: PauseFacts): number {
-  const full = Math.min(FIRST_PAUSE * 2 ** attempt, LONGEST_PAUSE);
-  return Math.max(
-    full / 2 + (full / 2) * random(),
-    readRetryAfter(response?.headers.get("retry-after"), now) ?? 0,
-  );
+  return Math.max(PAUSES(attempt, random), readRetryAfter(response?.headers.get("retry-after"), now) ?? 0);
 }
 
 const WORDS: Readonly<Record<StorageFailureReason, string>> = {

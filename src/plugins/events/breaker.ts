@@ -1,3 +1,5 @@
+import { delays } from "../../core/base/backoff.ts";
+
 export interface BreakerOptions {
   /** Failures in a row after which it opens. */
   readonly threshold: number;
@@ -59,15 +61,11 @@ export class Breaker {
     }
     if (this.#pausedUntil !== undefined && !probed) return;
     if (!probed && this.#failures < this.#options.threshold) return;
-    this.#pausedUntil = now + backoff(this.#pauses++, this.#options);
+    this.#pausedUntil = now + backoff(this.#options)(this.#pauses++, this.#options.random);
   }
 }
 
-/** Exponential, with jitter in the upper half, so that many waiters do not retry together. */
-export function backoff(
-  attempt: number,
-  options: { readonly initial: number; readonly max: number; readonly random: () => number },
-): number {
-  const full = Math.min(options.max, options.initial * 2 ** Math.min(attempt, 30));
-  return full / 2 + (full / 2) * options.random();
+/** The pauses of waiters of which many may wait for the same receiver. */
+export function backoff({ initial, max }: { readonly initial: number; readonly max: number }) {
+  return delays({ first: initial, most: max, jitter: 0.5 });
 }

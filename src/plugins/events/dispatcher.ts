@@ -294,7 +294,7 @@ export class Dispatcher {
       return undefined;
     }
     if (receiver.breaker.pausedUntil === undefined) {
-      const wait = backoff(row.attempts, { ...options.backoff, random });
+      const wait = backoff(options.backoff)(row.attempts, random);
       // Until then nobody sends.
       await this.#parts.claims?.take(lane.key, { longer: wait });
       return wait;

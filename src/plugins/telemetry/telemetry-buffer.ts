@@ -1,3 +1,4 @@
+import { delays } from "../../core/base/backoff.ts";
 import type { Telemetry } from "../../core/models/telemetry.ts";
 
 /** Items sent per batch. */
@@ -22,6 +23,7 @@ export interface TelemetryBufferParts {
  */
 export class TelemetryBuffer {
   readonly #parts: TelemetryBufferParts;
+  readonly #delays: (failures: number) => number;
   #waiting: Telemetry[] = [];
   #timer: NodeJS.Timeout | undefined;
   #sending: Promise<void> | undefined;
@@ -30,6 +32,7 @@ export class TelemetryBuffer {
 
   constructor(parts: TelemetryBufferParts) {
     this.#parts = parts;
+    this.#delays = delays({ first: parts.interval, most: Math.max(parts.interval, LONGEST_PAUSE) });
   }
 
   get dropped(): number {
@@ -63,17 +66,13 @@ export class TelemetryBuffer {
 
   #schedule(): void {
     if (this.#timer || this.#sending || this.#waiting.length === 0) return;
-    const wait = Math.min(this.#parts.interval * 2 ** Math.min(this.#failures, 10), LONGEST_PAUSE);
-    this.#timer = setTimeout(
-      () => {
-        this.#timer = undefined;
-        this.#sending = this.#sendAll().finally(() => {
-          this.#sending = undefined;
-          this.#schedule();
-        });
-      },
-      Math.max(wait, this.#parts.interval),
-    );
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#sending = this.#sendAll().finally(() => {
+        this.#sending = undefined;
+        this.#schedule();
+      });
+    }, this.#delays(this.#failures));
     this.#timer.unref();
   }
 

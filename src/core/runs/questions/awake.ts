@@ -18,13 +18,8 @@ export async function whileAsked<T>(
   try {
     const job = runs.find(jobId) ? undefined : await jobs.find(jobId);
     if (job?.suspended && agents.of(job) && !scheduler.isPaused && !scheduler.isClosed) {
-      const isIn = performance.now() + PATIENCE;
-      await Promise.race([waker.wakeJob(jobId), delay(PATIENCE, undefined, { ref: false })]);
-      for (let pause = 1; performance.now() < isIn; pause = Math.min(pause * 2, 50)) {
-        const run = runs.find(jobId);
-        if (!run || run.isOver || run.onlyWaits || run.questions.fieldsOf(caseId)) break;
-        await delay(pause, undefined, { ref: false });
-      }
+      const asked = waker.wakeJob(jobId).then(() => runs.find(jobId)?.untilAsked(caseId));
+      await Promise.race([asked, delay(PATIENCE, undefined, { ref: false })]);
     }
     return await work();
   } finally {

@@ -1,5 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { delays } from "../../base/backoff.ts";
 import { isServiceError, type ServiceError } from "../../base/errors.ts";
+
+const pauseOf = delays({ first: 100, most: 5000 });
 
 /**
  * Runs work that writes or reads, and retries at growing intervals while the store cannot; other failures are
@@ -9,13 +12,13 @@ export async function whenWritable<T>(
   work: () => Promise<T>,
   onFailure: (error: ServiceError) => void,
 ): Promise<T> {
-  for (let pause = 100; ; pause = Math.min(pause * 2, 5000)) {
+  for (let failures = 0; ; failures++) {
     try {
       return await work();
     } catch (error) {
       if (!isStorageError(error)) throw error;
       onFailure(error);
-      await delay(pause, undefined, { ref: false });
+      await delay(pauseOf(failures), undefined, { ref: false });
     }
   }
 }

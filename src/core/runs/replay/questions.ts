@@ -24,6 +24,8 @@ interface AskingRun {
   readonly deliveries: Deliveries;
   readonly openCases: Set<string>;
   readonly isSealed: boolean;
+  /** A question is open. */
+  turned(): void;
   write<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
   wait<T>(work: () => Promise<T>, end?: WaitEnd, isOpen?: (unit: Unit) => Promise<boolean>): Promise<T>;
   orEnd<T>(work: () => T | Promise<T>): T | Promise<T>;
@@ -79,6 +81,7 @@ export class Questions {
     call.isHeld = true;
     const waiting: Waiting = { call, fields, tells, settle, isAsked: false };
     this.#waiting.set(caseId, waiting);
+    this.#run.turned();
     let callOff = () => {};
     try {
       const question = await open();

@@ -1,5 +1,6 @@
 import { NonRetryableError, RetryAfterError } from "../../agents/retry-errors.ts";
 import type { StepOptions } from "../../agents/run-context.ts";
+import { delays } from "../../base/backoff.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import { messageOf } from "../../base/error-text.ts";
 import type { Tries } from "./call.ts";
@@ -15,27 +16,22 @@ const LONGEST = 100 * 365 * 86_400_000;
 /** The tries that a step has left, and the pauses before them. */
 export class Retries {
   readonly #options: StepOptions;
-  readonly #most: number;
-  readonly #factor: number;
-  #left: number;
-  #next: number;
+  readonly #pauseAfter: (failures: number) => number;
+  #failed: number;
 
   /** After `failed` tries. */
   constructor(options: StepOptions, failed: number) {
     const { initial = 1, max = 60, factor = 2 } = options.backoff ?? {};
     this.#options = options;
-    this.#left = (options.retries ?? 0) - failed;
-    this.#most = toMilliseconds(max);
-    this.#factor = factor;
-    this.#next = toMilliseconds(initial) * factor ** failed;
+    this.#failed = failed;
+    this.#pauseAfter = delays({ first: toMilliseconds(initial), most: toMilliseconds(max), factor });
   }
 
   /** Milliseconds to wait before the next try; nothing where there is none. Throws where `retryIf` does. */
   after(error: unknown, now: Date): number | undefined {
-    if (this.#left <= 0 || isFinal(error) || !this.#mayRetry(error)) return undefined;
-    this.#left--;
-    const pause = Math.min(this.#next, this.#most);
-    this.#next *= this.#factor;
+    if (this.#failed >= (this.#options.retries ?? 0) || isFinal(error) || !this.#mayRetry(error))
+      return undefined;
+    const pause = this.#pauseAfter(this.#failed++);
     return Math.min(askedPause(error, now) ?? pause, LONGEST);
   }
 

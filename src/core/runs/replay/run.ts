@@ -144,6 +144,7 @@ export class Run {
   /** Settles when the write that stores them has ended; others wait for it. */
   #answering: Promise<void> | undefined;
   #onQuiet: (() => void) | undefined;
+  readonly #onTurn: (() => void)[] = [];
   /** In a rehearsal: the calls that the handler has made and that are not recorded. */
   readonly #neverBegun = new Set<Call>();
 
@@ -162,7 +163,10 @@ export class Run {
       new Suspension({ run: this, after: suspension.after, suspend: () => suspension.suspend(this) });
     const onChange = () => this.#tellIfQuiet();
     const [phase, clock] = [this.#phase, this.#clock];
-    const onRest = () => this.#suspension?.rested();
+    const onRest = () => {
+      this.#suspension?.rested();
+      this.turned();
+    };
     const onWork = () => this.#suspension?.resumed();
     const follows = isStrict || mayRead;
     this.activity = new Activity({
@@ -422,6 +426,17 @@ export class Run {
   /** Whether the handler only waits, each of its calls for something outside of the process. */
   get onlyWaits(): boolean {
     return this.#phase.isLive && this.activity.isQuiet && this.#allWait;
+  }
+
+  /** Resolves once the handler waits with a question of this case, or only waits, or the run is over. */
+  async untilAsked(caseId: string): Promise<void> {
+    while (!this.isOver && !this.onlyWaits && !this.questions.fieldsOf(caseId))
+      await new Promise<void>((resolve) => this.#onTurn.push(resolve));
+  }
+
+  /** A question is open, or the run only waits, or is over. */
+  turned(): void {
+    for (const resolve of this.#onTurn.splice(0)) resolve();
   }
 
   get #allWait(): boolean {
@@ -730,6 +745,7 @@ export class Run {
     else this.deliveries.refuse(this.#phase.interruptRest());
     this.parts.place.leave();
     this.#tellIfQuiet();
+    this.turned();
   }
 
   #interrupt(): void {

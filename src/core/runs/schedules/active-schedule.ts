@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Actor } from "../../audit/caller.ts";
+import { delays } from "../../base/backoff.ts";
 import { messageOf } from "../../base/error-text.ts";
 import { isServiceError } from "../../base/errors.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -19,8 +20,7 @@ type Outcome = NonNullable<ScheduleState["last"]>["outcome"];
 
 const OPEN = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
 /** Milliseconds until a time whose job could not start is tried again: doubled each time. */
-const FIRST_PAUSE = 1000;
-const LONGEST_PAUSE = 60_000;
+const PAUSES = delays({ first: 1000, most: 60_000 });
 
 /**
  * Decides the planned times of one schedule, in their order. The last decided time is stored in the unit that stores
@@ -36,7 +36,7 @@ export class ActiveSchedule {
   #isWanted = false;
   #cancelTimer: () => void = () => {};
   #problem: string | null = null;
-  #pause = FIRST_PAUSE;
+  #failures = 0;
 
   constructor(parts: RequestParts, starts: Starts, schedule: ResolvedSchedule) {
     this.#parts = parts;
@@ -139,7 +139,7 @@ export class ActiveSchedule {
       }
       // The end of a job wakes it.
       if (!(await this.#decide(due))) return undefined;
-      this.#pause = FIRST_PAUSE;
+      this.#failures = 0;
     }
     this.#problem = null;
     return undefined;
@@ -231,9 +231,7 @@ export class ActiveSchedule {
     if (problem !== this.#problem)
       log.error("the job of a schedule cannot start yet", { schedule: this.schedule.id, error });
     this.#problem = problem;
-    const pause = this.#pause;
-    this.#pause = Math.min(pause * 2, LONGEST_PAUSE);
-    return pause;
+    return PAUSES(this.#failures++);
   }
 
   /** Earlier jobs that have not ended: another instance may just have started the one of this planned time. */

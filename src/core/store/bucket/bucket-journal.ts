@@ -1,3 +1,4 @@
+import { delays } from "../../base/backoff.ts";
 import { isServiceError, ServiceError } from "../../base/errors.ts";
 import type { Remote } from "../json/remote.ts";
 import type { Timers } from "../json/timers.ts";
@@ -5,8 +6,7 @@ import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreLogger } from "../store.ts";
 import { type Chain, type EntryNote, OwnerLostError } from "./chain.ts";
 
-const FIRST_PAUSE = 100;
-const LONGEST_PAUSE = 5000;
+const PAUSES = delays({ first: 100, most: 5000 });
 /** Milliseconds that a group still gets while the store closes. */
 const LAST_CHANCE = 5000;
 
@@ -107,7 +107,7 @@ export class BucketJournal implements Remote {
   #pause(attempt: number): Promise<void> {
     const { timers } = this.#options;
     return new Promise((resolve) => {
-      const cancel = timers.after(Math.min(FIRST_PAUSE * 2 ** attempt, LONGEST_PAUSE), () => this.#wake?.());
+      const cancel = timers.after(PAUSES(attempt), () => this.#wake?.());
       this.#wake = () => {
         this.#wake = undefined;
         cancel();

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { delays } from "../../base/backoff.ts";
 import type { Durability } from "../durability.ts";
 import type { Owner } from "../json/manifest.ts";
 import type { Timers } from "../json/timers.ts";
@@ -20,6 +21,7 @@ export interface OwnerMark {
 
 /** Take-overs at the same moment defeat each other; one of them succeeds after a while. */
 const ATTEMPTS = 6;
+const PAUSES = delays({ first: 100, most: 3200, jitter: 1 });
 /** Milliseconds between two looks for other owners, and for those who wait. */
 const BEAT = 10_000;
 
@@ -46,7 +48,7 @@ export async function takeOver(
       if (!(error instanceof OwnerLostError)) throw error;
       if (attempt === ATTEMPTS) throw ownerLostError(error.message);
     }
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * 100 * 2 ** attempt));
+    await new Promise((resolve) => setTimeout(resolve, PAUSES(attempt)));
   }
 }
 

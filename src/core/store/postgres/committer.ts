@@ -1,4 +1,5 @@
 import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
+import { delays } from "../../base/backoff.ts";
 import { storageError } from "../storage-error.ts";
 import type { Attempt } from "./attempt.ts";
 import {
@@ -20,6 +21,8 @@ export type Outcome = "stored" | "conflict" | "fenced";
 const MOST = 256;
 /** Number of times that a group is sent which the server gave up. */
 const TRIES = 6;
+const REFUSED = delays({ first: 10, most: 1000, jitter: 1 });
+const UNANSWERED = delays({ first: 50, most: 1000 });
 
 interface Waiting {
   readonly attempt: Attempt;
@@ -208,7 +211,7 @@ export class Committer {
           return units.map(() => "conflict");
         }
         if (!isTransient(error) || tries >= TRIES) throw error;
-        await delay(Math.random() * 10 * 2 ** tries);
+        await delay(REFUSED(tries));
       }
     }
   }
@@ -250,7 +253,7 @@ export class Committer {
 
   /** What became of a group whose answer was lost: its result, or nothing if it is not written and never will be. */
   async #findOut(writer: Registered, turn: number): Promise<string | undefined> {
-    for (let pause = 50; ; pause = Math.min(pause * 2, 1000)) {
+    for (let failures = 0; ; failures++) {
       try {
         const rows = await this.#connections.write(`select ${this.#schema}._settle($1, $2, $3) as result`, [
           writer.id,
@@ -272,7 +275,7 @@ export class Committer {
         }
         if (!isRefusal(error)) this.#health.goDown(error);
         else if (isServerRefusal(error)) this.#health.undecided(error);
-        await delay(pause);
+        await delay(UNANSWERED(failures));
       }
     }
   }

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { delays } from "../../base/backoff.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
 import { ClosedStoreError } from "../closed.ts";
 import { Body } from "../engine/body.ts";
@@ -62,6 +63,7 @@ const KEPT = { count: 50_000, size: 64 * 1024 * 1024 };
 const PATIENCE = 30_000;
 /** Number of conflicts with others from which on the patience counts. */
 const CONFLICTS = 20;
+const CONFLICTED = delays({ first: 1, most: 100, jitter: 1 });
 /** Entities that are indexed again at a time. */
 const BATCH = 200;
 /** Entities that a search finds first, and a query then by their ids: with more, it walks through all in order. */
@@ -411,7 +413,7 @@ class PostgresStore implements Store, Source {
           "Nothing was changed; retry it.",
         );
       }
-      if (conflicts > 0) await delay(Math.random() * Math.min(2 ** conflicts, 100));
+      if (conflicts > 0) await delay(CONFLICTED(conflicts));
     }
   }
 

@@ -1,3 +1,4 @@
+import { delays } from "../../../core/base/backoff.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
 import type { CloudError } from "./cloud-error.ts";
 import { isCloudError, isTransient } from "./cloud-error.ts";
@@ -27,8 +28,7 @@ export interface RetryOptions<T> {
   readonly random?: () => number;
 }
 
-const FIRST_DELAY = 1000;
-const LONGEST_DELAY = 20_000;
+const DELAYS = delays({ first: 1000, most: 20_000, jitter: 0.5 });
 
 /**
  * Retries a call if that is safe: server errors and throttling only for calls that are idempotent or can be
@@ -67,9 +67,7 @@ export async function retrying<T>(call: () => Promise<T>, options: RetryOptions<
   }
 }
 
-/** Doubles starting at one second, with jitter of half, so that many clients do not retry together. */
 function delayOf(error: CloudError, attempt: number, random: () => number): number {
   if (error.retryAfter !== undefined) return Math.max(error.retryAfter, 50);
-  const full = Math.min(FIRST_DELAY * 2 ** attempt, LONGEST_DELAY);
-  return full / 2 + (full / 2) * random();
+  return DELAYS(attempt, random);
 }
