@@ -1,4 +1,6 @@
 import type { CaseHandle, JobHandle, StepInfo } from "../core/agents/run-context.ts";
+import { getOrMake } from "../core/base/get-or-make.ts";
+import { Mutex } from "../core/base/mutex.ts";
 import { fromRecord, toRecord } from "./json-codec.ts";
 import {
   type Approval,
@@ -178,8 +180,8 @@ const FIELDS = [
   { name: "comment", field_type: "CharField" as const, required: false, description: "For the model" },
 ];
 
-/** The last approval that was asked for in a case. */
-const LAST = new WeakMap<CaseHandle, Promise<unknown>>();
+/** Who asks for an approval in a case. */
+const ASKING = new WeakMap<CaseHandle, Mutex>();
 
 /**
  * Asks people about calls of tools. A case has one open question at a time, so calls that a model makes beside each other
@@ -195,10 +197,7 @@ export function approvals(handle: JobHandle | CaseHandle): Approve {
   };
   return (name, callId, question) => {
     if (isJob(handle)) return askApart(handle, { name, callId }, (item) => ask(item, name, question));
-    const next = () => ask(handle, name, question);
-    const mine = (LAST.get(handle) ?? Promise.resolve()).then(next, next);
-    LAST.set(handle, mine);
-    return mine;
+    return getOrMake(ASKING, handle, () => new Mutex()).run(() => ask(handle, name, question));
   };
 }
 

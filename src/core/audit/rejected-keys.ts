@@ -1,3 +1,4 @@
+import { Mutex } from "../base/mutex.ts";
 import type { AuditLog } from "./audit-log.ts";
 
 /** Addresses with their own line in one minute; the others share one. */
@@ -19,7 +20,7 @@ export class RejectedKeys {
   readonly #byAddress = new Map<string, Rejected>();
   #others: Rejected | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writing = new Mutex();
 
   constructor(audit: AuditLog) {
     this.#audit = audit;
@@ -41,7 +42,7 @@ export class RejectedKeys {
     if (this.#others) counted.push([undefined, this.#others]);
     this.#byAddress.clear();
     this.#others = undefined;
-    this.#writing = this.#writing.then(async () => {
+    return this.#writing.run(async () => {
       for (const [address, { keys, locked }] of counted) {
         await this.#audit.note({
           by: { kind: "nobody", ...(address !== undefined && { address }) },
@@ -52,7 +53,6 @@ export class RejectedKeys {
         });
       }
     });
-    return this.#writing;
   }
 
   #countOf(address: string): Rejected {

@@ -171,8 +171,7 @@ export class TransactionalStore implements Store {
   }
 
   async #finish(): Promise<void> {
-    await this.#turns.take(() => {});
-    this.#turns.release();
+    await this.#turns.idle();
     if (this.#underWay > 0) {
       await new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
@@ -240,7 +239,7 @@ export class TransactionalStore implements Store {
     if (this.#closed !== undefined) return Promise.reject(closedError());
     const refusal = this.#backend.refusal?.();
     if (refusal !== undefined) return Promise.reject(refusal);
-    return this.#turns.idle ? this.#stageAndSettle(work) : this.#singleInTurn(work);
+    return this.#turns.isIdle ? this.#stageAndSettle(work) : this.#singleInTurn(work);
   }
 
   async #singleInTurn<T>(work: (stage: Stage) => T): Promise<T> {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { delays } from "../../base/backoff.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
+import { Mutex } from "../../base/mutex.ts";
 import { ClosedStoreError } from "../closed.ts";
 import { Body } from "../engine/body.ts";
 import type { StoreSnapshot } from "../engine/snapshot.ts";
@@ -37,7 +38,6 @@ import { takeSnapshot } from "./database-content.ts";
 import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
-import { Line } from "./line.ts";
 import { Loader } from "./loader.ts";
 import { inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
@@ -127,7 +127,7 @@ class PostgresStore implements Store, Source {
   readonly #loader: Loader;
   readonly #committer: Committer;
   /** Transactions in the order in which they began: they end in this order, too. */
-  readonly #line = new Line();
+  readonly #mutex = new Mutex();
   readonly #faces = new Map<string, Table<Entity>>();
   /** What is on its way and changes which entities have a facet's value. */
   readonly #facetWrites = new Map<string, Set<Attempt>>();
@@ -295,7 +295,7 @@ class PostgresStore implements Store, Source {
   }
 
   async #finish(): Promise<void> {
-    await this.#line.empty();
+    await this.#mutex.idle();
     await this.#committer.close();
     this.#isEnded = true;
     this.#health.close();
@@ -379,13 +379,13 @@ class PostgresStore implements Store, Source {
       this.#open();
       const { obstacle } = this.#health;
       if (obstacle !== undefined) throw obstacle;
-      const place = this.#line.enter();
+      const turn = this.#mutex.enter();
       let result: Result<T>;
       let end: Promise<Outcome>;
       try {
         let attempt = new Attempt(this, conflicts > 0);
         result = await this.#run(work, attempt);
-        if (place.isFirst) await place.isFirst;
+        if (turn) await turn;
         // Until it leaves the line nobody else writes: the next run sees the newest state.
         while (!this.#isCurrent(attempt)) {
           attempt = new Attempt(this, false);
@@ -398,7 +398,7 @@ class PostgresStore implements Store, Source {
         }
         end = this.#submit(attempt);
       } finally {
-        place.leave();
+        this.#mutex.leave(turn);
       }
       const outcome = await end;
       if (outcome === "fenced") throw new FencedError(fence!);
