@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import { DeployError } from "./errors.ts";
 import { ageOf, isRunning } from "./lock.ts";
 import { LEASE } from "./lock-keeper.ts";
-import type { LockHolder, LockRequest } from "./platform.ts";
+import type { LockHolder, LockRequest, PlatformSession } from "./platform.ts";
 import type { DeployTools } from "./tools.ts";
 
 /** Where a platform keeps the lock of a target: one text, which only one of several callers can create. */
@@ -82,6 +82,33 @@ export async function takeRemoteLock(
     );
   }
   throw locked(undefined, tools.now());
+}
+
+/** The lock of a target for all machines. Where the caller may not use it, commands say so and run: their checks name what is missing. */
+export function remoteLock(
+  place: LockPlace,
+  tools: Pick<DeployTools, "now" | "report" | "env">,
+  isDenied: (error: unknown) => error is Error,
+): Required<Pick<PlatformSession, "lock" | "lockedBy">> {
+  return {
+    async lock(holder, request) {
+      try {
+        return await takeRemoteLock(place, holder, request, tools);
+      } catch (error) {
+        if (!isDenied(error)) throw error;
+        tools.report(`the target is not locked for other machines: ${error.message}`);
+        return async () => undefined;
+      }
+    },
+    async lockedBy() {
+      try {
+        return await readRemoteLock(place, tools);
+      } catch (error) {
+        if (isDenied(error)) return undefined;
+        throw error;
+      }
+    },
+  };
 }
 
 /** Who holds the lock of a target; nobody where it is over its time. */

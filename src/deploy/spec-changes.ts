@@ -8,6 +8,19 @@ export interface FieldChange {
   readonly to: string | null;
 }
 
+/** Fields whose values differ, each with what it is and what it would be. */
+export function changesOf(
+  fields: readonly (readonly [
+    field: string,
+    from: string | null | undefined,
+    to: string | null | undefined,
+  ])[],
+): FieldChange[] {
+  return fields
+    .filter(([, from, to]) => from !== to)
+    .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
+}
+
 /**
  * Differences between what runs and what should run: image, variables, secrets by name. A secret counts as
  * changed if its value must be stored again (it has a hash and no reference yet), or if the running release has another
@@ -16,7 +29,7 @@ export interface FieldChange {
 export function specChanges(spec: ReleaseSpec, live: Release | undefined): FieldChange[] {
   const changes: FieldChange[] = [];
   const compare = (field: string, from: string | undefined, to: string | undefined) => {
-    if (from !== to) changes.push({ field, from: from ?? null, to: to ?? null });
+    changes.push(...changesOf([[field, from, to]]));
   };
   compare("image", live?.image, spec.image);
 

@@ -18,7 +18,6 @@ interface CustomDomain {
 interface Page {
   readonly DNSTarget?: string;
   readonly CustomDomains?: readonly CustomDomain[];
-  readonly NextToken?: string;
 }
 
 /** Custom domains of a service. */
@@ -71,13 +70,9 @@ type KnownDomain = CustomDomain & { readonly target: string | undefined };
 async function readDomains({ aws }: Context, ServiceArn: string | undefined): Promise<KnownDomain[]> {
   if (ServiceArn === undefined) return [];
   const found: KnownDomain[] = [];
-  let NextToken: string | undefined;
-  do {
-    const input = { ServiceArn, ...(NextToken === undefined ? {} : { NextToken }) };
-    const page: Page = (await aws.find<Page>("apprunner", "DescribeCustomDomains", input, MISSING)) ?? {};
-    found.push(...(page.CustomDomains ?? []).map((one) => ({ ...one, target: page.DNSTarget })));
-    NextToken = page.NextToken;
-  } while (NextToken !== undefined);
+  const pages = aws.pages<Page>("apprunner", "DescribeCustomDomains", { ServiceArn }, MISSING);
+  for await (const { CustomDomains = [], DNSTarget: target } of pages)
+    found.push(...CustomDomains.map((one) => ({ ...one, target })));
   return found;
 }
 

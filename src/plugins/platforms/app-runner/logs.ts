@@ -3,8 +3,6 @@ import type { Context } from "./context.ts";
 import type { Service } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
 
-const TWENTY_MINUTES = 1_200_000;
-
 /** What the service writes, line by line. */
 export async function* serviceLogs(
   context: Context,
@@ -18,8 +16,7 @@ export async function* serviceLogs(
 /** The last lines of both logs: App Runner's events, and what the service wrote. */
 export async function failureLog(context: Context, service: Service | undefined): Promise<string[]> {
   if (service === undefined) return [];
-  const since = new Date(context.tools.now().getTime() - TWENTY_MINUTES);
-  return lastLogLines(context, [groupOf(service, "service"), groupOf(service, "application")], since);
+  return lastLogLines(context, [groupOf(service, "service"), groupOf(service, "application")]);
 }
 
 function groupOf({ ServiceName, ServiceId }: Service, kind: "service" | "application"): string {

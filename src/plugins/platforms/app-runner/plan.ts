@@ -1,7 +1,7 @@
 import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { labelChanges } from "../../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
-import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
 import { planStorage } from "../aws/job-bucket.ts";
 import { findRole } from "../aws/roles.ts";
@@ -53,7 +53,7 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Service): Fie
   const source = live.SourceConfiguration;
   const scaling = live.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn;
   const range = wantedRange(context, scaling);
-  const pairs: [string, string | undefined, string | undefined][] = [
+  const changes = changesOf([
     ["port", source?.ImageRepository?.ImageConfiguration?.Port, String(spec.port)],
     ["cpu", toUnits(live.InstanceConfiguration?.Cpu), wanted.InstanceConfiguration.Cpu],
     ["memory", toUnits(live.InstanceConfiguration?.Memory), wanted.InstanceConfiguration.Memory],
@@ -71,10 +71,7 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Service): Fie
     ["secret_versions", liveVersions(live), wantedVersions(spec) ?? liveVersions(live)],
     ["auto_deployments", String(source?.AutoDeploymentsEnabled), "false"],
     ["paused", String(live.Status === "PAUSED"), "false"],
-  ];
-  const changes = pairs
-    .filter(([, from, to]) => from !== to)
-    .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
+  ]);
   if (range !== undefined && !hasWantedScaling(context, scaling))
     changes.push({ field: "instances", from: scaling ?? null, to: rangeText(range) });
   return changes;

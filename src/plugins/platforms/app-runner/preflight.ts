@@ -1,9 +1,10 @@
 import type { Finding } from "../../../deploy/platform.ts";
-import { isDenied } from "../aws/aws.ts";
-import { awsDefaults, credentialsSource } from "../aws/aws-config.ts";
+import { isDenied } from "../aws/denied.ts";
 import { BUCKET_ACTIONS, wantsBucket } from "../aws/job-bucket.ts";
+import { loginFindings } from "../aws/login-findings.ts";
 import { COMMON_ACTIONS, permissionFindings } from "../aws/permissions.ts";
 import { roleFindings } from "../aws/role-findings.ts";
+import { foreignName, rangeFindings } from "../cloud/findings.ts";
 import type { Context } from "./context.ts";
 import { findService, isOwnService } from "./services.ts";
 
@@ -51,10 +52,10 @@ export function regionProblem({ target }: Context): Finding | undefined {
 
 /** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
-  const { identity, target, tools } = context;
-  const region = awsDefaults(tools.env).region;
+  const { target } = context;
+  const [credentials, region] = loginFindings(context);
   const found: Finding[] = [
-    { level: "ok", subject: "credentials", message: `${identity.arn}, from ${credentialsSource(tools.env)}` },
+    credentials,
     {
       level: "warning",
       subject: "App Runner",
@@ -64,11 +65,7 @@ export async function preflight(context: Context): Promise<Finding[]> {
   ];
   const problem = regionProblem(context);
   if (problem !== undefined) return [...found, problem];
-  found.push({
-    level: "ok",
-    subject: "region",
-    message: `${target.region}, from ${region?.value === target.region ? region.source : "--region or the default"}`,
-  });
+  found.push(region);
   const { instanceRole } = target.flags;
   const named =
     instanceRole === undefined
@@ -83,7 +80,7 @@ export async function preflight(context: Context): Promise<Finding[]> {
         ];
   return [
     ...found,
-    ...rangeFindings(context),
+    ...rangeFindings(target.flags),
     ...(await roleFindings(context, named)),
     ...(await accessFindings(context)),
     ...(await permissionFindings(context, [
@@ -94,31 +91,12 @@ export async function preflight(context: Context): Promise<Finding[]> {
   ];
 }
 
-function rangeFindings({ target }: Context): Finding[] {
-  const { minInstances = 1, maxInstances } = target.flags;
-  if (maxInstances === undefined || maxInstances >= minInstances) return [];
-  return [
-    {
-      level: "error",
-      subject: "instances",
-      message: `--max-instances ${maxInstances} is below --min-instances ${minInstances}`,
-    },
-  ];
-}
-
 /** Distinguishes an account that App Runner does not accept from a user who lacks a permission. */
 async function accessFindings(context: Context): Promise<Finding[]> {
   try {
     const service = await findService(context);
     if (service === undefined || (await isOwnService(context, service))) return [];
-    return [
-      {
-        level: "error",
-        subject: "name",
-        message: `a service "${context.target.serviceName}" already exists and does not belong to this target`,
-        fix: "Choose another name with --name",
-      },
-    ];
+    return [foreignName(context.target)];
   } catch (error) {
     if (!isDenied(error)) throw error;
     const closed = /no longer available to new customers|maintenance mode/i.test(error.text);

@@ -112,16 +112,12 @@ function prefixOf({ target }: Context): string {
 
 async function listScaling({ aws }: Context, start: string): Promise<Scaling[]> {
   const all: Scaling[] = [];
-  let NextToken: string | undefined;
-  do {
-    const page: { AutoScalingConfigurationSummaryList?: Scaling[]; NextToken?: string } = await aws.read(
-      "apprunner",
-      "ListAutoScalingConfigurations",
-      { MaxResults: 100, ...(NextToken === undefined ? {} : { NextToken }) },
-    );
+  for await (const page of aws.pages<{ AutoScalingConfigurationSummaryList?: Scaling[] }>(
+    "apprunner",
+    "ListAutoScalingConfigurations",
+    { MaxResults: 100 },
+  ))
     all.push(...(page.AutoScalingConfigurationSummaryList ?? []));
-    NextToken = page.NextToken;
-  } while (NextToken !== undefined);
   return all.filter(
     ({ AutoScalingConfigurationName: name = "", Status }) =>
       (name === start || name.startsWith(`${start}-`)) && Status !== "INACTIVE",

@@ -1,6 +1,6 @@
-import { DeployError } from "../../../deploy/errors.ts";
 import type { AwsTag } from "../aws/tags.ts";
 import { tagMap } from "../aws/tags.ts";
+import { notOwn } from "../cloud/findings.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
@@ -26,10 +26,7 @@ export async function findService(context: Context): Promise<Service | undefined
 export async function findOwnService(context: Context): Promise<Service | undefined> {
   const service = await findService(context);
   if (service === undefined || (await isOwnService(context, service))) return service;
-  throw new DeployError("failed", `Service "${context.target.serviceName}" does not belong to this target`, {
-    outcome: "It was not changed",
-    fix: "Choose another name with --name",
-  });
+  throw notOwn(context.target);
 }
 
 export async function isOwnService(context: Context, service: Service): Promise<boolean> {
@@ -102,16 +99,11 @@ function isEnded({ Status = "" }: Operation): boolean {
 
 /** All services of the region that were not deleted, as the list shows them. */
 export async function* allServices({ aws }: Pick<Context, "aws">): AsyncGenerator<Service> {
-  let NextToken: string | undefined;
-  do {
-    const page: { ServiceSummaryList?: Service[]; NextToken?: string } = await aws.read(
-      "apprunner",
-      "ListServices",
-      { MaxResults: 20, ...(NextToken === undefined ? {} : { NextToken }) },
-    );
-    for (const service of page.ServiceSummaryList ?? []) if (service.Status !== "DELETED") yield service;
-    NextToken = page.NextToken;
-  } while (NextToken !== undefined);
+  const pages = aws.pages<{ ServiceSummaryList?: Service[] }>("apprunner", "ListServices", {
+    MaxResults: 20,
+  });
+  for await (const { ServiceSummaryList = [] } of pages)
+    for (const service of ServiceSummaryList) if (service.Status !== "DELETED") yield service;
 }
 
 async function findArn(context: Context): Promise<string | undefined> {

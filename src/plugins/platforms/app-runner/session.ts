@@ -1,13 +1,9 @@
-import { STORAGE_URL } from "../../../deploy/config.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import type { DeployTarget, PlatformSession, Release } from "../../../deploy/platform.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
 import { readIdentity } from "../aws/aws-context.ts";
-import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
-import { ensureStorage, isS3, storageUrl } from "../aws/job-bucket.ts";
-import { readLock, takeLock } from "../aws/lock.ts";
-import { dropSecrets, listSecrets, putSecrets, referTo, secretCommand } from "../aws/secrets.ts";
+import { sharedMembers } from "../aws/session.ts";
 import { domainUrl, withDomain } from "../cloud/domain.ts";
 import { bucketRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
@@ -37,14 +33,18 @@ export async function openSession(
   const { domain } = target.flags;
   const domains = domainsOf(context);
   const addressed = <R extends Release | undefined>(release: R) => withDomain(release, domain, domains);
+  const shared = sharedMembers(context, {
+    prepareRoles: () => prepareRoles(context),
+    bucketRole: async (spec) => bucketRole(context, spec, await findOwnService(context)),
+  });
   return {
+    ...shared,
     preflight: () => preflight(context),
     async inspect() {
       const service = await findOwnService(context);
       return service === undefined ? undefined : addressed(await toRelease(context, service));
     },
     environments: () => listServices(context),
-    listSecrets: () => listSecrets(context),
     plan: (spec, live) => planRelease(context, spec, live),
     estimate: async (_spec, live) => estimateCost(target.flags, live),
     async predictUrl(live) {
@@ -60,41 +60,22 @@ export async function openSession(
           outcome: "Nothing was changed",
           fix: problem.fix,
         });
-      return takeLock(context, holder, request);
-    },
-    lockedBy: () => readLock(context),
-    async prepare() {
-      await ensureRepository(context);
-      await prepareRoles(context);
-    },
-    storageUrl: async () => storageUrl(context),
-    hasAccessTo: isS3,
-    async ensureStorage(url) {
-      const live = await findOwnService(context);
-      await ensureStorage(context, bucketRole(context, { env: { [STORAGE_URL]: url } }, live), url);
+      return shared.lock(holder, request);
     },
     takesImage: (ref) =>
       /^\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com\//.test(ref)
         ? undefined
         : "App Runner takes images of a private registry of ECR only",
-    imageRef: (tag) => imageName(context, tag),
-    registryLogin: (use) => registryLogin(context, use),
-    imageDigest: (tag) => imageDigest(context, tag),
-    putSecrets: (values) => putSecrets(context, values),
     release: async (spec) => addressed(await releaseService(context, spec)),
     rollback: async (to) => addressed(await rollbackService(context, to)),
     history: () => releaseHistory(context),
     scaleToZero: () => pauseService(context),
     remove: () => removeService(context),
-    dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readRunningSecret(context, name),
-    secretCommand: (name) => secretCommand(context, name),
-    referTo: (name) => referTo(context, name),
     exports: {
       terraform: (spec) => exportTerraform(context, spec),
       cloudformation: (spec) => exportCloudFormation(context, spec),
     },
     logs: (options) => serviceLogs(context, options),
-    close: () => aws.close(),
   };
 }

@@ -11,16 +11,15 @@ const MISSING =
 export async function listServices(context: Context) {
   const { aws, target } = context;
   const found: { environment: string; since: string | undefined }[] = [];
-  let nextToken: string | undefined;
-  do {
-    const page: { serviceArns?: readonly string[]; nextToken?: string } =
-      (await aws.find(
-        "ecs",
-        "ListServices",
-        { cluster: clusterOf(target.flags), maxResults: 100, ...(nextToken ? { nextToken } : {}) },
-        MISSING,
-      )) ?? {};
-    for (const serviceArn of page.serviceArns ?? []) {
+  const cluster = clusterOf(target.flags);
+  const pages = aws.pages<{ serviceArns?: readonly string[] }>(
+    "ecs",
+    "ListServices",
+    { cluster, maxResults: 100 },
+    MISSING,
+  );
+  for await (const { serviceArns = [] } of pages)
+    for (const serviceArn of serviceArns) {
       if (!serviceArn.split("/").at(-1)?.startsWith(`${target.name}-`)) continue;
       const one = await aws.find<{ service?: Service }>(
         "ecs",
@@ -33,7 +32,5 @@ export async function listServices(context: Context) {
       const environment = environmentOf(tagMap(tagsOf(one?.service ?? {})), target);
       if (environment !== undefined) found.push({ environment, since: updatedAt?.toISOString() });
     }
-    nextToken = page.nextToken;
-  } while (nextToken !== undefined);
   return found;
 }

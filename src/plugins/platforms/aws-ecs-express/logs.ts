@@ -2,8 +2,6 @@ import { groupLogs, lastLogLines } from "../aws/logs.ts";
 import type { Context } from "./context.ts";
 import { findOwnService } from "./services.ts";
 
-const TWENTY_MINUTES = 1_200_000;
-
 /** What the service writes, line by line. */
 export async function* serviceLogs(
   context: Context,
@@ -17,7 +15,7 @@ export async function* serviceLogs(
 export async function failureLog(context: Context): Promise<string[]> {
   const group = await logGroup(context).catch(() => undefined);
   if (group === undefined) return [];
-  return lastLogLines(context, [group], new Date(context.tools.now().getTime() - TWENTY_MINUTES));
+  return lastLogLines(context, [group]);
 }
 
 async function logGroup(context: Context): Promise<string | undefined> {

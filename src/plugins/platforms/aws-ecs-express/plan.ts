@@ -1,7 +1,7 @@
 import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { labelChanges } from "../../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
-import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
 import { hasRepository } from "../aws/ecr.ts";
 import { planStorage } from "../aws/job-bucket.ts";
 import { findRole, roleArn } from "../aws/roles.ts";
@@ -54,7 +54,7 @@ export async function planRelease(
 
 function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration): FieldChange[] {
   const wanted = wantedConfiguration(context, spec, live);
-  const pairs: [string, string | undefined, string | undefined][] = [
+  const changes = changesOf([
     ["port", String(live.primaryContainer?.containerPort), String(spec.port)],
     ["cpu", live.cpu, wanted.cpu],
     ["memory", live.memory, wanted.memory],
@@ -62,10 +62,7 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration
     ["execution_role", live.executionRoleArn, wanted.executionRoleArn],
     ["architecture", live.cpuArchitecture ?? X86, wanted.cpuArchitecture],
     ["health_path", live.healthCheckPath, wanted.healthCheckPath],
-  ];
-  const changes = pairs
-    .filter(([, from, to]) => from !== to)
-    .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
+  ]);
   if (!isSameNetwork(live.networkConfiguration, wanted.networkConfiguration))
     changes.push({
       field: "network",

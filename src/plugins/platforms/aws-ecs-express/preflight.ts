@@ -1,8 +1,9 @@
 import type { Finding } from "../../../deploy/platform.ts";
-import { awsDefaults, credentialsSource } from "../aws/aws-config.ts";
 import { BUCKET_ACTIONS, wantsBucket } from "../aws/job-bucket.ts";
+import { loginFindings } from "../aws/login-findings.ts";
 import { COMMON_ACTIONS, permissionFindings } from "../aws/permissions.ts";
 import { type NamedRole, roleFindings } from "../aws/role-findings.ts";
+import { foreignName, rangeFindings } from "../cloud/findings.ts";
 import type { Context } from "./context.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { findService, isOwnService } from "./services.ts";
@@ -20,33 +21,12 @@ const ACTIONS = [
 
 /** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
-  const { identity, target, tools } = context;
-  const region = awsDefaults(tools.env).region;
+  const { target } = context;
   const service = await findService(context);
-  const { minInstances = 1, maxInstances = minInstances } = target.flags;
-  const findings: Finding[] = [
-    { level: "ok", subject: "credentials", message: `${identity.arn}, from ${credentialsSource(tools.env)}` },
-    {
-      level: "ok",
-      subject: "region",
-      message: `${target.region}, from ${region?.value === target.region ? region.source : "--region or the default"}`,
-    },
-  ];
-  if (maxInstances < minInstances)
-    findings.push({
-      level: "error",
-      subject: "instances",
-      message: `--max-instances ${maxInstances} is below --min-instances ${minInstances}`,
-    });
-  if (service !== undefined && !isOwnService(context, service))
-    findings.push({
-      level: "error",
-      subject: "name",
-      message: `a service "${target.serviceName}" already exists and does not belong to this target`,
-      fix: "Choose another name with --name",
-    });
   return [
-    ...findings,
+    ...loginFindings(context),
+    ...rangeFindings(target.flags),
+    ...(service === undefined || isOwnService(context, service) ? [] : [foreignName(target)]),
     ...(await roleFindings(context, namedRoles(target.flags))),
     ...(await permissionFindings(context, [...ACTIONS, ...(wantsBucket(target) ? BUCKET_ACTIONS : [])])),
   ];

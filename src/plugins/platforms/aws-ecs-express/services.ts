@@ -1,5 +1,5 @@
-import { DeployError } from "../../../deploy/errors.ts";
 import { type AwsTag, tagMap } from "../aws/tags.ts";
+import { notOwn } from "../cloud/findings.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
@@ -26,10 +26,7 @@ export async function findService(context: Context): Promise<Service | undefined
 export async function findOwnService(context: Context): Promise<Service | undefined> {
   const service = await findService(context);
   if (service === undefined || isOwnService(context, service)) return service;
-  throw new DeployError("failed", `Service "${context.target.serviceName}" does not belong to this target`, {
-    outcome: "It was not changed",
-    fix: "Choose another name with --name",
-  });
+  throw notOwn(context.target);
 }
 
 export function isOwnService({ target }: Context, service: Service): boolean {

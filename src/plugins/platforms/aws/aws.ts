@@ -40,6 +40,11 @@ export interface AwsCall<T> {
   readonly propagation?: readonly Propagation[];
 }
 
+interface Pages {
+  readonly nextToken?: string;
+  readonly NextToken?: string;
+}
+
 interface Client {
   send(command: unknown): Promise<unknown>;
   destroy(): void;
@@ -78,6 +83,27 @@ export class Aws {
     } catch (error) {
       if (error instanceof CloudError && missing.test(error.message)) return undefined;
       throw error;
+    }
+  }
+
+  /** The pages of a list; none if the response is one of the given errors. */
+  async *pages<T extends object>(
+    service: AwsService,
+    command: string,
+    input: object,
+    missing?: RegExp,
+  ): AsyncGenerator<T> {
+    let next: object | undefined = {};
+    while (next) {
+      const asked: object = { ...input, ...next };
+      const page: (T & Pages) | undefined = missing
+        ? await this.find(service, command, asked, missing)
+        : await this.read(service, command, asked);
+      if (page === undefined) return;
+      yield page as Awaited<T>;
+      const { nextToken, NextToken } = page;
+      // Each service writes it one of these ways.
+      next = nextToken ? { nextToken } : NextToken ? { NextToken } : undefined;
     }
   }
 
@@ -215,12 +241,5 @@ function toCloudError(error: unknown, call: string): unknown {
 export function isExpired(code: string): boolean {
   return /^(ExpiredToken|RequestExpired|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|InvalidSignature|SignatureDoesNotMatch|AuthFailure)/.test(
     code,
-  );
-}
-
-/** Whether a call was refused because a permission is missing. */
-export function isDenied(error: unknown): error is CloudError {
-  return (
-    error instanceof CloudError && /^(AccessDenied|UnauthorizedOperation|AuthorizationError)/.test(error.code)
   );
 }

@@ -1,5 +1,4 @@
-import type { LockHolder, LockRequest } from "../../../deploy/platform.ts";
-import { type LockPlace, readRemoteLock, takeRemoteLock } from "../../../deploy/remote-lock.ts";
+import { type LockPlace, remoteLock } from "../../../deploy/remote-lock.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { AwsContext } from "./aws-context.ts";
 import { isDenied } from "./denied.ts";
@@ -13,29 +12,9 @@ const KEY = "svc-lock-";
 const ALIVE = "svc-alive";
 const GATE = 10 * 60_000;
 
-/** Locks the target for all machines. Where the caller may not, it says so: the checks that follow name what is missing. */
-export async function takeLock(
-  context: AwsContext,
-  holder: LockHolder,
-  request: LockRequest,
-): Promise<() => Promise<void>> {
-  try {
-    return await takeRemoteLock(lockPlace(context), holder, request, context.tools);
-  } catch (error) {
-    if (!isDenied(error)) throw error;
-    context.tools.report(`the target is not locked for other machines: ${error.message}`);
-    return async () => undefined;
-  }
-}
-
-/** Who holds it; nobody, as far as is known, where the caller may not read it. */
-export async function readLock(context: AwsContext): Promise<LockHolder | undefined> {
-  try {
-    return await readRemoteLock(lockPlace(context), context.tools);
-  } catch (error) {
-    if (isDenied(error)) return undefined;
-    throw error;
-  }
+/** The lock of a target for all machines. */
+export function lockOf(context: AwsContext) {
+  return remoteLock(lockPlace(context), context.tools, isDenied);
 }
 
 /**

@@ -30,12 +30,11 @@ export async function* groupLogs(
   }
 }
 
+const TWENTY_MINUTES = 1_200_000;
+
 /** The last lines, for the report of a failure. Logs that cannot be read are no further failure. */
-export async function lastLogLines(
-  context: AwsContext,
-  groups: readonly string[],
-  since: Date,
-): Promise<string[]> {
+export async function lastLogLines(context: AwsContext, groups: readonly string[]): Promise<string[]> {
+  const since = new Date(context.tools.now().getTime() - TWENTY_MINUTES);
   const lines: string[] = [];
   try {
     for await (const line of groupLogs(context, groups, { since, follow: false })) lines.push(line);
@@ -47,17 +46,12 @@ export async function lastLogLines(
 
 async function readEvents({ aws }: AwsContext, logGroupName: string, startTime: number): Promise<LogEvent[]> {
   const events: LogEvent[] = [];
-  let nextToken: string | undefined;
-  do {
-    const page: { events?: LogEvent[]; nextToken?: string } =
-      (await aws.find(
-        "cloudwatch-logs",
-        "FilterLogEvents",
-        { logGroupName, startTime, ...(nextToken === undefined ? {} : { nextToken }) },
-        /ResourceNotFoundException/,
-      )) ?? {};
-    events.push(...(page.events ?? []));
-    nextToken = page.nextToken;
-  } while (nextToken !== undefined);
+  const pages = aws.pages<{ events?: LogEvent[] }>(
+    "cloudwatch-logs",
+    "FilterLogEvents",
+    { logGroupName, startTime },
+    /ResourceNotFoundException/,
+  );
+  for await (const page of pages) events.push(...(page.events ?? []));
   return events;
 }

@@ -2,8 +2,8 @@ import { DeployError } from "../../../deploy/errors.ts";
 import type { SecretRef, SecretValue, StoredSecret } from "../../../deploy/platform.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { isOwn } from "../cloud/ownership.ts";
-import { isDenied } from "./aws.ts";
 import type { AwsContext } from "./aws-context.ts";
+import { isDenied } from "./denied.ts";
 import { parseSecretRef, toSecretRef } from "./secret-policy.ts";
 import { type AwsTag, tagMap, tagsOf } from "./tags.ts";
 
@@ -26,20 +26,12 @@ const RECOVERY_DAYS = 7;
 export async function listSecrets(context: AwsContext): Promise<StoredSecret[]> {
   const { aws, target } = context;
   const all: Secret[] = [];
-  let NextToken: string | undefined;
-  do {
-    const page: { SecretList?: Secret[]; NextToken?: string } = await aws.read(
-      "secrets-manager",
-      "ListSecrets",
-      {
-        Filters: [{ Key: "name", Values: [`${target.serviceName}/`] }],
-        MaxResults: 100,
-        ...(NextToken === undefined ? {} : { NextToken }),
-      },
-    );
-    all.push(...(page.SecretList ?? []));
-    NextToken = page.NextToken;
-  } while (NextToken !== undefined);
+  const Filters = [{ Key: "name", Values: [`${target.serviceName}/`] }];
+  const pages = aws.pages<{ SecretList?: Secret[] }>("secrets-manager", "ListSecrets", {
+    Filters,
+    MaxResults: 100,
+  });
+  for await (const { SecretList = [] } of pages) all.push(...SecretList);
   return all.flatMap((secret) => {
     const tags = tagMap(secret.Tags);
     if (!isOwn(tags, target) || secret.DeletedDate !== undefined) return [];

@@ -84,17 +84,12 @@ export async function checkDomain(context: Context): Promise<void> {
 /** Domains that the caller has shown to own; undefined if they cannot be read. */
 async function verifiedDomains(context: Context): Promise<string[] | undefined> {
   const google = await context.google();
-  const found: string[] = [];
-  let pageToken: string | undefined;
-  do {
-    const page = await seen<{ domains?: { id?: string }[]; nextPageToken?: string }>(() =>
-      google.get("run", `${pathOf(context)}/authorizeddomains`, { pageToken }),
-    );
-    if (page === undefined) return undefined;
-    found.push(...(page.domains ?? []).flatMap(({ id }) => id ?? []));
-    pageToken = page.nextPageToken || undefined;
-  } while (pageToken !== undefined);
-  return found;
+  const pages = google.pages<{ domains?: { id?: string }[] }>("run", `${pathOf(context)}/authorizeddomains`);
+  return seen(async () => {
+    const found: string[] = [];
+    for await (const { domains = [] } of pages) found.push(...domains.flatMap(({ id }) => id ?? []));
+    return found;
+  });
 }
 
 /** All of the region; undefined if they cannot be read: no permission but a role of the whole project includes them. */

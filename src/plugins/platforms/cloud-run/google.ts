@@ -60,6 +60,25 @@ export class Google {
     }
   }
 
+  /** The pages of a list; none of what does not exist, such as anything in a disabled API, where it `mayMiss`. */
+  async *pages<T extends object>(
+    api: GoogleApi,
+    path: string,
+    query: RestRequest["query"] = {},
+    mayMiss = false,
+  ): AsyncGenerator<T> {
+    let pageToken: string | undefined;
+    do {
+      const asked = { ...query, pageToken };
+      const page: (T & { nextPageToken?: string }) | undefined = mayMiss
+        ? await this.find(api, path, asked)
+        : await this.get(api, path, asked);
+      if (page === undefined) return;
+      yield page as Awaited<T>;
+      pageToken = page.nextPageToken || undefined;
+    } while (pageToken !== undefined);
+  }
+
   async send<T>(
     api: GoogleApi,
     method: RestRequest["method"],

@@ -1,7 +1,6 @@
 import { DeployError } from "../../../deploy/errors.ts";
-import type { LockHolder, LockRequest } from "../../../deploy/platform.ts";
-import { type LockPlace, readRemoteLock, takeRemoteLock } from "../../../deploy/remote-lock.ts";
-import { isCloudError } from "../cloud/cloud-error.ts";
+import { type LockPlace, remoteLock } from "../../../deploy/remote-lock.ts";
+import { type CloudError, isCloudError } from "../cloud/cloud-error.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
 import type { Context } from "./context.ts";
 import { isNotFound } from "./google-error.ts";
@@ -14,33 +13,25 @@ interface LockSecret {
 
 const TEXT = "svc-lock";
 
-/** Locks the target for all machines. Where it may not, because the project is new, it says so. */
-export async function takeLock(
-  context: Context,
-  holder: LockHolder,
-  request: LockRequest,
-): Promise<() => Promise<void>> {
-  const [region] = await regionFindings(context);
-  if (region?.level === "error")
-    throw new DeployError("preflight", region.message, { outcome: "Nothing was changed", fix: region.fix });
-  try {
-    return await takeRemoteLock(lockPlace(context), holder, request, context.tools);
-  } catch (error) {
-    if (!isCloudError(error) || error.status !== 403) throw error;
-    // What is missing is found by the checks that follow.
-    context.tools.report(`the target is not locked for other machines: ${error.message}`);
-    return async () => undefined;
-  }
+/** The lock of a target for all machines, in a region that the project may use. */
+export function lockOf(context: Context): ReturnType<typeof remoteLock> {
+  const lock = remoteLock(lockPlace(context), context.tools, isForbidden);
+  return {
+    ...lock,
+    async lock(holder, request) {
+      const [region] = await regionFindings(context);
+      if (region?.level === "error")
+        throw new DeployError("preflight", region.message, {
+          outcome: "Nothing was changed",
+          fix: region.fix,
+        });
+      return lock.lock(holder, request);
+    },
+  };
 }
 
-/** Who holds it; nobody, as far as is known, where the caller may not read it. */
-export async function readLock(context: Context): Promise<LockHolder | undefined> {
-  try {
-    return await readRemoteLock(lockPlace(context), context.tools);
-  } catch (error) {
-    if (isCloudError(error) && error.status === 403) return undefined;
-    throw error;
-  }
+function isForbidden(error: unknown): error is CloudError {
+  return isCloudError(error) && error.status === 403;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { isDeployError } from "../../../deploy/errors.ts";
 import type { Finding } from "../../../deploy/platform.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
+import { foreignName, rangeFindings } from "../cloud/findings.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { neededApis, readApi } from "./apis.ts";
 import type { Context } from "./context.ts";
@@ -50,15 +51,9 @@ function projectFinding(context: Context): Finding {
 }
 
 async function scalingFindings(context: Context): Promise<Finding[]> {
-  const { minInstances, maxInstances, alwaysOnCpu, scaleToZero } = context.target.flags;
-  const findings: Finding[] = [];
-  if (minInstances !== undefined && maxInstances !== undefined && maxInstances < minInstances)
-    findings.push({
-      level: "error",
-      subject: "instances",
-      message: `--max-instances ${maxInstances} is below --min-instances ${minInstances}`,
-      fix: "Raise --max-instances or lower --min-instances",
-    });
+  const { flags } = context.target;
+  const { minInstances = 0, maxInstances, alwaysOnCpu, scaleToZero } = flags;
+  const findings = rangeFindings({ minInstances, maxInstances });
   if (scaleToZero || (!alwaysOnCpu && (await runsCheaply(context))))
     findings.push({
       level: "warning",
@@ -213,14 +208,7 @@ async function ownershipFindings(context: Context): Promise<Finding[]> {
   try {
     const service = await google.find<Service>("run", `/v2/${context.service}`);
     if (service === undefined || isOwn(service.labels, context.target)) return [];
-    return [
-      {
-        level: "error",
-        subject: "name",
-        message: `a service "${context.target.serviceName}" already exists and does not belong to this target`,
-        fix: "Choose another name with --name",
-      },
-    ];
+    return [foreignName(context.target)];
   } catch (error) {
     if (isCloudError(error) && error.status === 403) return [];
     throw error;

@@ -1,6 +1,6 @@
-import { DeployError } from "../../../deploy/errors.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
 import { removeDomains } from "../cloud/domain.ts";
+import { notOwn } from "../cloud/findings.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
@@ -65,9 +65,8 @@ async function ownService(context: Context): Promise<Service | undefined> {
   const google = await context.google();
   const service = await google.find<Service>("run", `/v2/${context.service}`);
   if (service === undefined || isOwn(service.labels, context.target)) return service;
-  throw new DeployError("failed", `Service "${context.target.serviceName}" does not belong to this target`, {
+  throw notOwn(context.target, {
     detail: "It does not have the labels that svc sets",
-    outcome: "It was not changed",
     fix: `Remove it yourself: gcloud run services delete ${context.target.serviceName} --region ${context.target.region}`,
   });
 }

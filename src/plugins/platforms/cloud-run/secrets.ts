@@ -259,17 +259,10 @@ async function ownSecrets(context: Context): Promise<Secret[]> {
     .map(([key, value]) => `labels.${key}=${value}`)
     .join(" AND ");
   const all: Secret[] = [];
-  let pageToken: string | undefined;
-  do {
-    const page: { secrets?: Secret[]; nextPageToken?: string } =
-      (await google.find("secretmanager", `/v1/projects/${context.project}/secrets`, {
-        filter,
-        pageSize: 250,
-        pageToken,
-      })) ?? {};
+  const path = `/v1/projects/${context.project}/secrets`;
+  const query = { filter, pageSize: 250 };
+  for await (const page of google.pages<{ secrets?: Secret[] }>("secretmanager", path, query, true))
     all.push(...(page.secrets ?? []));
-    pageToken = page.nextPageToken || undefined;
-  } while (pageToken !== undefined);
   return all.filter((secret) => isOwn(secret.labels, context.target));
 }
 

@@ -15,7 +15,7 @@ import { Google } from "./google.ts";
 import { ensureStorage, storageUrl } from "./job-bucket.ts";
 import { exportKnative } from "./knative.ts";
 import { listServices } from "./list.ts";
-import { readLock, takeLock } from "./lock.ts";
+import { lockOf } from "./lock.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
@@ -63,8 +63,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
         ? undefined
         : `https://${target.serviceName}-${number}.${target.region}.run.app`;
     },
-    lock: (holder, request) => takeLock(context, holder, request),
-    lockedBy: () => readLock(context),
+    ...lockOf(context),
     async prepare() {
       await enableApis(context);
       await ensureRepository(context);

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { DeployError } from "../../../deploy/errors.ts";
 import type { Release } from "../../../deploy/platform.ts";
-import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
 import { pollUntil } from "./poll.ts";
 
@@ -51,7 +51,7 @@ export async function domainChanges(wanted: string | undefined, calls: DomainCal
   const names = live.filter(({ failure }) => failure === undefined).map(({ name }) => name);
   const next = wanted === NO_DOMAIN ? [] : [...new Set([...names, wanted])];
   const [from, to] = [names, next].map((list) => (list.length === 0 ? null : list.join(", ")));
-  return from === to ? [] : [{ field: "domain", from: from ?? null, to: to ?? null }];
+  return changesOf([["domain", from, to]]);
 }
 
 /** Gives a service its domain, and says what its DNS needs until it leads there. */

@@ -1,4 +1,5 @@
 import { DeployError } from "../../../deploy/errors.ts";
+import { notOwn } from "../cloud/findings.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import { ownService } from "./app-spec.ts";
 import type { App, Deployment, ProgressStep } from "./app-types.ts";
@@ -39,10 +40,7 @@ async function* allApps({ api }: Pick<Context, "api">): AsyncGenerator<App> {
 export async function findOwnApp(context: Context): Promise<App | undefined> {
   const app = await findApp(context);
   if (app === undefined || isOwnApp(ownService(app.spec)?.envs, context.target)) return app;
-  throw new DeployError("failed", `App "${context.target.serviceName}" does not belong to this target`, {
-    outcome: "It was not changed",
-    fix: "Choose another name with --name",
-  });
+  throw notOwn(context.target, { what: "App" });
 }
 
 /** The app, once no deployment of it is in progress: there can be only one at a time. */

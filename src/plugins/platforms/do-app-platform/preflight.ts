@@ -1,4 +1,5 @@
 import type { Finding } from "../../../deploy/platform.ts";
+import { foreignName, rangeFindings } from "../cloud/findings.ts";
 import { ownService } from "./app-spec.ts";
 import { findApp } from "./apps.ts";
 import type { Context } from "./context.ts";
@@ -74,13 +75,7 @@ async function sizeFindings(context: Context): Promise<Finding[]> {
   const { api, target } = context;
   const { size, minInstances = 1, maxInstances = minInstances, scaleAtCpu } = target.flags;
   const live = ownService((await findApp(context))?.spec);
-  const findings: Finding[] = [];
-  if (maxInstances < minInstances)
-    findings.push({
-      level: "error",
-      subject: "instances",
-      message: `--max-instances ${maxInstances} is below --min-instances ${minInstances}`,
-    });
+  const findings = rangeFindings(target.flags);
   if (scaleAtCpu !== undefined && maxInstances <= minInstances && !live?.autoscaling)
     findings.push({
       level: "error",
@@ -121,12 +116,5 @@ async function sizeFindings(context: Context): Promise<Finding[]> {
 async function nameFindings(context: Context): Promise<Finding[]> {
   const app = await findApp(context);
   if (app === undefined || isOwnApp(ownService(app.spec)?.envs, context.target)) return [];
-  return [
-    {
-      level: "error",
-      subject: "name",
-      message: `an app "${context.target.serviceName}" already exists and does not belong to this target`,
-      fix: "Choose another name with --name",
-    },
-  ];
+  return [foreignName(context.target, "an app")];
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { labelChanges, wantedLabels } from "../../../deploy/labels.ts";
 import type { DeployTarget, ReleaseSpec } from "../../../deploy/platform.ts";
-import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
 import { NONE, type ServerFlags } from "./flags.ts";
 
 /** Settings of a container besides image, variables and secrets. */
@@ -68,7 +68,7 @@ export function settingChanges(wanted: Settings, live: Settings | undefined): Fi
   const labels = labelChanges({ labels: { ...gone, ...wanted.labels } }, live.labels ?? {});
   const others = (["port", "bind", "domain", "memory", "cpus"] as const).flatMap((key) => {
     const [from, to] = [live[key], wanted[key]].map((value) => (value === undefined ? null : String(value)));
-    return from === to ? [] : [{ field: key, from: from ?? null, to: to ?? null }];
+    return changesOf([[key, from, to]]);
   });
   return [...others, ...labels];
 }
