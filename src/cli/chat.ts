@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline/promises";
 import * as v from "valibot";
 import type { TurnDelivery } from "../core/agents/define-chat.ts";
+import { option } from "../core/base/option.ts";
 import { TurnText } from "../core/http/chat/turn-text.ts";
 import type { Case } from "../core/models/case.ts";
 import type { Job } from "../core/models/job.ts";
@@ -21,7 +22,7 @@ import { userName } from "./job/user-name.ts";
 import { withPrintable } from "./printable.ts";
 
 const flags = v.object({
-  thread: v.optional(v.pipe(v.string(), v.description("continue this thread"))),
+  thread: option.text("continue this thread"),
   message: v.optional(
     v.pipe(
       v.string(),
@@ -29,12 +30,9 @@ const flags = v.object({
       v.metadata({ alias: "m" }),
     ),
   ),
-  id: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^[^\s/]{1,200}$/, "must be 1 to 200 characters without white space or '/'"),
-      v.description("id of the message: sent again with the same id, it adds nothing (needs --thread)"),
-    ),
+  id: option.ruled(
+    v.regex(/^[^\s/]{1,200}$/, "must be 1 to 200 characters without white space or '/'"),
+    "id of the message: sent again with the same id, it adds nothing (needs --thread)",
   ),
   ...CONNECTION_FLAGS,
 });

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { CONNECTION_FLAGS } from "./job/connection.ts";
 import { findController } from "./load-controller.ts";
@@ -8,34 +9,16 @@ export const check = defineCommand({
   usage: "check [file]",
   summary: "Check whether the open jobs fit the code in this folder; nothing is run or stored",
   flags: v.object({
-    data: v.optional(
-      v.pipe(
-        v.string(),
-        v.description("data folder of a service that is stopped (default: SERVICE_DATA_DIR, else data)"),
-        v.metadata({ value: "folder" }),
-      ),
+    data: option.text(
+      "data folder of a service that is stopped (default: SERVICE_DATA_DIR, else data)",
+      "folder",
     ),
-    jobs: v.optional(
-      v.pipe(
-        v.string(),
-        v.description(
-          "file with open jobs, as a service sends them at GET /utils/open-jobs; - for standard input",
-        ),
-        v.metadata({ value: "file" }),
-      ),
+    jobs: option.text(
+      "file with open jobs, as a service sends them at GET /utils/open-jobs; - for standard input",
+      "file",
     ),
-    code: v.optional(
-      v.pipe(v.boolean(), v.description("check only that the code can be loaded, and read no jobs")),
-      false,
-    ),
-    secret: v.optional(
-      v.pipe(
-        v.array(v.string()),
-        v.description("with --code: a secret that may be missing here; may be repeated"),
-        v.metadata({ value: "name" }),
-      ),
-      [],
-    ),
+    code: option.flag("check only that the code can be loaded, and read no jobs"),
+    secret: option.list("with --code: a secret that may be missing here; may be repeated", "name"),
     ...CONNECTION_FLAGS,
   }),
   examples: [

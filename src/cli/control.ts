@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import * as v from "valibot";
+import { option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { ModeSchema } from "./control/behaviour.ts";
 import type { Received } from "./control/inbox.ts";
@@ -34,14 +35,12 @@ const FlagsSchema = v.object({
       v.description("number of messages that --fail applies to; all by default"),
     ),
   ),
-  retryAfter: v.optional(
-    v.pipe(v.string(), v.description("Retry-After header of failures, seconds or a date")),
-  ),
+  retryAfter: option.text("Retry-After header of failures, seconds or a date"),
   keep: v.optional(
     v.pipe(v.number(), v.integer(), v.minValue(10), v.description("messages to keep in memory")),
     20_000,
   ),
-  quiet: v.optional(v.pipe(v.boolean(), v.description("do not print incoming messages")), false),
+  quiet: option.flag("do not print incoming messages"),
 });
 
 /** `svc control`: a control system for development. */

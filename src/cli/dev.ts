@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { homedir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import * as v from "valibot";
+import { option } from "../core/base/option.ts";
 import type { Service } from "../core/service/service.ts";
 import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
@@ -13,7 +14,7 @@ import { watchTree } from "./watch-tree.ts";
 
 const text = (description: string, value: string) =>
   v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
-const toggle = (description: string) => v.optional(v.pipe(v.boolean(), v.description(description)), false);
+const toggle = (description: string) => option.flag(description);
 
 const DevFlagsSchema = v.object({
   ...ListenFlagsSchema.entries,

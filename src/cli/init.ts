@@ -2,6 +2,7 @@ import { createRequire } from "node:module";
 import { basename, resolve } from "node:path";
 import * as v from "valibot";
 import { toSlug } from "../core/agents/identity.ts";
+import { option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { CliError } from "./errors.ts";
 import { writeTemplate } from "./write-template.ts";
@@ -43,9 +44,7 @@ const flags = v.object({
       ),
     ),
   ),
-  agent: v.optional(
-    v.pipe(v.string(), v.description("name of the first agent"), v.metadata({ value: "name" })),
-  ),
+  agent: option.text("name of the first agent", "name"),
   package: v.optional(
     v.pipe(
       v.string(),
@@ -54,7 +53,7 @@ const flags = v.object({
     ),
     `^${own.version}`,
   ),
-  yes: v.optional(v.pipe(v.boolean(), v.description("ask nothing"), v.metadata({ alias: "y" })), false),
+  yes: option.flag("ask nothing", { alias: "y" }),
 });
 
 /** `svc init`: creates a small project that runs. */

@@ -1,26 +1,16 @@
 import * as v from "valibot";
+import { option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { findController, loadController } from "./load-controller.ts";
 
 /** Where `start` and `dev` listen. */
 export const ListenFlagsSchema = v.object({
-  port: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(0, "must be 0 to 65535"),
-      v.maxValue(65535, "must be 0 to 65535"),
-      v.description("port to listen on, 0 for a free one; overrides the service's own"),
-    ),
-  ),
-  host: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address"),
-      v.description("address to listen on"),
-      v.metadata({ value: "address" }),
-    ),
+  port: option.whole("port to listen on, 0 for a free one; overrides the service's own", 0, 65535),
+  host: option.ruled(
+    v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address"),
+    "address to listen on",
+    "address",
   ),
 });
 
@@ -30,23 +20,13 @@ export const start = defineCommand({
   summary: "Run the service that a controller file exports (src/controller.ts)",
   flags: v.object({
     ...ListenFlagsSchema.entries,
-    paused: v.optional(
-      v.pipe(v.boolean(), v.description("take jobs in and run none until svc resume")),
-      false,
+    paused: option.flag("take jobs in and run none until svc resume"),
+    instances: option.whole(
+      "processes that serve one port together; needs a database, see docs/store.md",
+      1,
+      64,
     ),
-    instances: v.optional(
-      v.pipe(
-        v.number(),
-        v.integer("must be a whole number"),
-        v.minValue(1, "must be 1 to 64"),
-        v.maxValue(64, "must be 1 to 64"),
-        v.description("processes that serve one port together; needs a database, see docs/store.md"),
-      ),
-    ),
-    control: v.optional(
-      v.pipe(v.boolean(), v.description("start a development control system beside it")),
-      false,
-    ),
+    control: option.flag("start a development control system beside it"),
   }),
   examples: [
     "svc start",

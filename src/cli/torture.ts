@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { findController } from "./load-controller.ts";
@@ -13,30 +14,13 @@ const flags = v.object({
     v.pipe(wholeNumber(1), v.description("jobs of each agent, or kind of the mix, to start in a round")),
     2,
   ),
-  agent: v.optional(
-    v.pipe(
-      v.array(v.string()),
-      v.description("slug of an agent to test; may be repeated (default: all)"),
-      v.metadata({ value: "slug" }),
-    ),
-    [],
+  agent: option.list("slug of an agent to test; may be repeated (default: all)", "slug"),
+  field: option.list(
+    "an input for agents that declare it, name=value or name:=json; may be repeated",
+    "name=value",
   ),
-  field: v.optional(
-    v.pipe(
-      v.array(v.string()),
-      v.description("an input for agents that declare it, name=value or name:=json; may be repeated"),
-      v.metadata({ value: "name=value" }),
-    ),
-    [],
-  ),
-  mix: v.optional(
-    v.pipe(
-      v.boolean(),
-      v.description(
-        "test the service itself, with built-in agents: children, events, schedules, code changes",
-      ),
-    ),
-    false,
+  mix: option.flag(
+    "test the service itself, with built-in agents: children, events, schedules, code changes",
   ),
   instances: v.optional(
     v.pipe(
@@ -44,7 +28,7 @@ const flags = v.object({
       v.description("instances behind a proxy, on a Postgres of their own, in place of one service"),
     ),
   ),
-  json: v.optional(v.pipe(v.boolean(), v.description("print the verdict as JSON")), false),
+  json: option.flag("print the verdict as JSON"),
 });
 
 /**

@@ -1,13 +1,10 @@
 import { createHash } from "node:crypto";
 import { lstat, open, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { ContextSource, LeftOut } from "./context-files.ts";
-import { contextFiles } from "./context-files.ts";
+import { type ContextSource, contextFiles, type LeftOut } from "./context-files.ts";
 import { DeployError } from "./errors.ts";
-import type { SecretForm } from "./secret-forms.ts";
-import { findSecret, SCANNED_BYTES } from "./secret-forms.ts";
-import type { TarEntry } from "./tar.ts";
-import { gzipped, toTar } from "./tar.ts";
+import { findSecret, SCANNED_BYTES, type SecretForm } from "./secret-forms.ts";
+import { gzipped, type TarEntry, toTar } from "./tar.ts";
 import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
 
 export interface ContextFiles {

@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as v from "valibot";
-import type { Document } from "yaml";
-import { isNode, LineCounter, parseDocument } from "yaml";
+import { type Document, isNode, LineCounter, parseDocument } from "yaml";
 import { DeployError } from "./errors.ts";
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;

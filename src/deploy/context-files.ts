@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { readIfThere } from "./atomic-file.ts";
 import { credentialNames } from "./credential-names.ts";
 import { serviceFolder } from "./data-folder.ts";
-import type { IgnoreRules } from "./dockerignore.ts";
-import { parseIgnore } from "./dockerignore.ts";
+import { type IgnoreRules, parseIgnore } from "./dockerignore.ts";
 import { DeployError } from "./errors.ts";
 
 /** The files that an image is built from, and where the project is among them. */

@@ -4,8 +4,7 @@ import { Redactor } from "../core/base/redactor.ts";
 import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import { run } from "./exec.ts";
 import { importPeer } from "./import-peer.ts";
-import type { Journal } from "./journal.ts";
-import { openJournal } from "./journal.ts";
+import { type Journal, openJournal } from "./journal.ts";
 import { proxiedFetch } from "./proxy.ts";
 import type { DeployTools } from "./tools.ts";
 

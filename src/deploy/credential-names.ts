@@ -1,5 +1,4 @@
-import type { IgnoreRules } from "./dockerignore.ts";
-import { parseIgnore } from "./dockerignore.ts";
+import { type IgnoreRules, parseIgnore } from "./dockerignore.ts";
 
 /** File names of credentials in projects, as lines of a `.dockerignore`. */
 export const CREDENTIAL_NAMES: readonly string[] = [

@@ -1,7 +1,10 @@
 import * as v from "valibot";
 import { type Backoff, delays } from "../core/base/backoff.ts";
-import type { HealthCheckConfig, HealthCheckResult } from "../core/models/deployment.ts";
-import { HealthCheckConfigSchema } from "../core/models/deployment.ts";
+import {
+  type HealthCheckConfig,
+  HealthCheckConfigSchema,
+  type HealthCheckResult,
+} from "../core/models/deployment.ts";
 import type { DeployTools } from "./tools.ts";
 
 /** Responses to wait for, and how. All times in seconds. */

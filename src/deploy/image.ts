@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { CONTEXT } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
-import type { Docker } from "./docker.ts";
 import {
   borrowImage,
   buildImage,
   checkArchitecture,
   DEFAULT_ARCHITECTURE,
+  type Docker,
   findDocker,
   nameByContent,
   pushImage,

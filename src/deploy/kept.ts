@@ -1,5 +1,4 @@
-import type { DeployConfig } from "./config.ts";
-import { DATABASE_URL, OLD_CONFIG, OURS } from "./config.ts";
+import { DATABASE_URL, type DeployConfig, OLD_CONFIG, OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DEPLOY_FILE } from "./file/deploy-file.ts";
 import { type JobPlace, storeOf, wantedStore } from "./job-store.ts";

@@ -1,7 +1,6 @@
 import type { Deployment } from "./deployment.ts";
 import { type JobPlace, storeOf } from "./job-store.ts";
-import type { OpenWork } from "./open-work.ts";
-import { askOpenWork } from "./open-work.ts";
+import { askOpenWork, type OpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
 import type { ConnectOptions } from "./service-client.ts";
 import { detailsOf } from "./state.ts";

@@ -1,12 +1,9 @@
-import type { IncomingMessage } from "node:http";
-import { request as overHttp } from "node:http";
+import { type IncomingMessage, request as overHttp } from "node:http";
 import { Agent, request as overHttps } from "node:https";
 import type { Socket } from "node:net";
-import type { Duplex } from "node:stream";
-import { Readable } from "node:stream";
+import { type Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { ConnectionOptions } from "node:tls";
-import { connect as startTls } from "node:tls";
+import { type ConnectionOptions, connect as startTls } from "node:tls";
 import { isLoopback } from "../core/base/loopback.ts";
 import { DeployError } from "./errors.ts";
 

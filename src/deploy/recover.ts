@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
-import type { DeployErrorCode } from "./errors.ts";
-import { DeployError, toDeployError } from "./errors.ts";
+import { DeployError, type DeployErrorCode, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import type { Prepared } from "./plan.ts";
 import type { Release } from "./platform.ts";

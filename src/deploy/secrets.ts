@@ -1,7 +1,6 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { passwordIn } from "../core/base/redactor.ts";
-import type { DeployConfig } from "./config.ts";
-import { DATABASE_URL, SERVICE_SECRETS } from "./config.ts";
+import { DATABASE_URL, type DeployConfig, SERVICE_SECRETS } from "./config.ts";
 import { DeployError } from "./errors.ts";
 import type { Release, SecretRef, SecretValue, StoredSecret } from "./platform.ts";
 import { unreleasedSecrets } from "./release-mark.ts";

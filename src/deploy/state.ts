@@ -1,8 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as v from "valibot";
-import type { DeploymentState } from "../core/models/deployment.ts";
-import { DeploymentStateSchema } from "../core/models/deployment.ts";
+import { type DeploymentState, DeploymentStateSchema } from "../core/models/deployment.ts";
 import { readIfThere, writeAtomic } from "./atomic-file.ts";
 import { DeployError } from "./errors.ts";
 import type { Release } from "./platform.ts";

@@ -1,5 +1,6 @@
-import * as v from "valibot";
+import type * as v from "valibot";
 import { withFolder } from "../../core/audit/audit-folder.ts";
+import { option } from "../../core/base/option.ts";
 import type { AuditEntry } from "../../core/models/audit-entry.ts";
 import type { CliContext } from "../context.ts";
 import { CONNECTION_FLAGS, connectToAdmin } from "../events/connection.ts";
@@ -7,13 +8,7 @@ import { readDataFolder } from "../store/data-folder.ts";
 
 /** A running service, or the folder of a stopped one. */
 export const SOURCE_FLAGS = {
-  dataDir: v.optional(
-    v.pipe(
-      v.string(),
-      v.description("read the data folder of a stopped service instead of a running service"),
-      v.metadata({ value: "dir" }),
-    ),
-  ),
+  dataDir: option.text("read the data folder of a stopped service instead of a running service", "dir"),
   ...CONNECTION_FLAGS,
 };
 type SourceFlags = v.InferOutput<v.ObjectSchema<typeof SOURCE_FLAGS, undefined>>;

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { AuditPage } from "../../core/audit/audit-log.ts";
 import { nameOf } from "../../core/audit/caller.ts";
+import { option } from "../../core/base/option.ts";
 import { AUDIT_ACTIONS, type AuditEntry, describeValue } from "../../core/models/audit-entry.ts";
 import { defineCommand } from "../command.ts";
 import { CONNECTION_FLAGS, connectToAdmin } from "../events/connection.ts";
@@ -10,7 +11,7 @@ const text = (description: string, value: string) =>
   v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
 
 const flags = v.object({
-  action: v.optional(v.pipe(v.picklist(AUDIT_ACTIONS), v.description("only this action"))),
+  action: option.one(AUDIT_ACTIONS, "only this action"),
   who: text("only lines whose user name or address contains this text", "text"),
   target: text("only lines whose target contains this text, such as a job's id", "text"),
   since: text("only lines at or after this day or time, UTC", "time"),

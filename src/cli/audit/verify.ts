@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { type AuditEntry, AuditEntrySchema, ChainCheck } from "../../core/models/audit-entry.ts";
 import { defineCommand } from "../command.ts";
 import { CliError } from "../errors.ts";
@@ -12,13 +13,10 @@ export const verify = defineCommand({
   usage: "verify [file]",
   summary: "Check that no line was changed or removed, in a running service, a data folder or an export",
   flags: v.object({
-    expect: v.optional(
-      v.pipe(
-        v.string(),
-        v.regex(/^\d{1,15}:[\w-]{43}$/, "must be LINE:HASH, as svc audit export prints it"),
-        v.description("a line that must be in the chain: the newest one of an earlier export"),
-        v.metadata({ value: "line:hash" }),
-      ),
+    expect: option.ruled(
+      v.regex(/^\d{1,15}:[\w-]{43}$/, "must be LINE:HASH, as svc audit export prints it"),
+      "a line that must be in the chain: the newest one of an earlier export",
+      "line:hash",
     ),
     ...SOURCE_FLAGS,
   }),

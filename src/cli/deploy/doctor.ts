@@ -7,8 +7,7 @@ import { defineCommand } from "../command.ts";
 import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
 import type { PlatformCommand } from "./platform-command.ts";
-import type { Shell } from "./session.ts";
-import { openFrom, withShell } from "./session.ts";
+import { openFrom, type Shell, withShell } from "./session.ts";
 
 /** `svc deploy doctor`: checks everything that a deployment needs. */
 export const doctorCommand: PlatformCommand = ({ entries, platform }) =>

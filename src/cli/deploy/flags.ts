@@ -1,10 +1,11 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { SETTINGS } from "../../deploy/file/settings.ts";
 import { ENVIRONMENT_NAME } from "../../deploy/name.ts";
 
 const text = (description: string, value: string) =>
   v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
-const switchOff = (description: string) => v.optional(v.pipe(v.boolean(), v.description(description)), false);
+const switchOff = (description: string) => option.flag(description);
 const seconds = (description: string) =>
   v.pipe(
     v.number(),

@@ -1,15 +1,13 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { EXIT } from "../../deploy/errors.ts";
-import type { LocalOptions } from "../../deploy/local/local-run.ts";
-import { openLocal } from "../../deploy/local/local-run.ts";
+import { type LocalOptions, openLocal } from "../../deploy/local/local-run.ts";
 import { localStop } from "../../deploy/local/local-stop.ts";
-import type { LocalOutcome } from "../../deploy/local/local-up.ts";
-import { localUp } from "../../deploy/local/local-up.ts";
+import { type LocalOutcome, localUp } from "../../deploy/local/local-up.ts";
 import { defineCommand } from "../command.ts";
 import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
-import type { Shell } from "./session.ts";
-import { withShell } from "./session.ts";
+import { type Shell, withShell } from "./session.ts";
 
 /** `svc deploy local`: runs the service in containers on this machine, the way a platform runs it. */
 export const localCommand = defineCommand({
@@ -22,18 +20,8 @@ export const localCommand = defineCommand({
     port: v.optional(flags.port("port that the service listens on"), 8000),
     generateApiKey: flags.switchOff("generate an API key for the test"),
     generateRsa: flags.switchOff("generate an RSA private key for the test"),
-    instances: v.optional(
-      v.pipe(
-        v.number(),
-        v.integer("must be a whole number"),
-        v.minValue(1, "must be at least 1"),
-        v.maxValue(20, "must be at most 20"),
-        v.description("containers that share a Postgres database, behind a proxy"),
-      ),
-    ),
-    postgresImage: v.optional(
-      v.pipe(v.string(), v.description("image of that database (default: postgres:17)")),
-    ),
+    instances: option.whole("containers that share a Postgres database, behind a proxy", 1, 20),
+    postgresImage: option.text("image of that database (default: postgres:17)"),
     timeout: v.optional(flags.seconds("limit for the start"), 30),
     dockerFilesOnly: flags.switchOff("write the files only; run nothing"),
     ...flags.SOURCE_FLAGS,

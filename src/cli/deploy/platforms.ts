@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { suggest } from "../../core/base/suggest.ts";
 import { listPlugins } from "../../core/service/plugin.ts";
 import type { Platform, PlatformFlags, PlatformLoader } from "../../deploy/platform.ts";
@@ -77,7 +78,7 @@ export function platformFlag(context: CliContext): PlatformFlags["entries"] {
   const names = Object.keys(context.platforms).join(", ");
   const description = `where to deploy: ${names}, or a platform from a plugin of your controller`;
   return {
-    platform: v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value: "name" }))),
+    platform: option.text(description, "name"),
   };
 }
 

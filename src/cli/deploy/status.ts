@@ -1,7 +1,6 @@
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import { isWell } from "../../deploy/release-health.ts";
-import type { Status } from "../../deploy/status.ts";
-import { status } from "../../deploy/status.ts";
+import { type Status, status } from "../../deploy/status.ts";
 import { facts, nextCommand } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { ReceivedEvent } from "../../core/models/received-event.ts";
 import { defineCommand } from "../command.ts";
 import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
@@ -9,9 +10,7 @@ export const list = defineCommand({
   usage: "list",
   summary: "List received events, newest first",
   flags: v.object({
-    name: v.optional(
-      v.pipe(v.string(), v.description("only events of this name"), v.metadata({ value: "name" })),
-    ),
+    name: option.text("only events of this name", "name"),
     limit: v.optional(v.pipe(v.number(), v.description("how many, newest first")), 20),
     ...CONNECTION_FLAGS,
   }),

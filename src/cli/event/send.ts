@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import { messageOf } from "../../core/base/error-text.ts";
+import { option } from "../../core/base/option.ts";
 import type { ReceivedEvent } from "../../core/models/received-event.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { defineCommand } from "../command.ts";
@@ -13,20 +14,8 @@ export const send = defineCommand({
   usage: "send <name>",
   summary: "Send an event to the jobs that wait for it, now or later",
   flags: v.object({
-    data: v.optional(
-      v.pipe(
-        v.string(),
-        v.description("its data: a JSON object, or @ and a file with one"),
-        v.metadata({ value: "json" }),
-      ),
-    ),
-    id: v.optional(
-      v.pipe(
-        v.string(),
-        v.description("its id: sending it again with the same id stores nothing"),
-        v.metadata({ value: "id" }),
-      ),
-    ),
+    data: option.text("its data: a JSON object, or @ and a file with one", "json"),
+    id: option.text("its id: sending it again with the same id stores nothing", "id"),
     ...CONNECTION_FLAGS,
   }),
   examples: [

@@ -1,11 +1,12 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { ControlCounts, ControlStatus, OutboxMessage } from "../../core/delivery/control-system.ts";
 import { defineCommand } from "../command.ts";
 import { renderTable } from "../table.ts";
 import { CONNECTION_FLAGS, connectToAdmin } from "./connection.ts";
 
 const flags = v.object({
-  state: v.optional(v.pipe(v.picklist(["waiting", "dead"]), v.description("only messages in this state"))),
+  state: option.one(["waiting", "dead"], "only messages in this state"),
   limit: v.optional(
     v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100), v.description("how many, newest first")),
     50,

@@ -1,10 +1,11 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { type CommandInput, defineCommand } from "../command.ts";
 import { UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connectToAdmin } from "./connection.ts";
 
 const flags = v.object({
-  all: v.optional(v.pipe(v.boolean(), v.description("all dead letters")), false),
+  all: option.flag("all dead letters"),
   ...CONNECTION_FLAGS,
 });
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { Case } from "../../core/models/case.ts";
 import type { Question } from "../../core/models/question.ts";
 import { defineCommand } from "../command.ts";
@@ -8,15 +9,8 @@ import { listCases } from "./list-cases.ts";
 import { readFields } from "./read-fields.ts";
 
 const flags = v.object({
-  field: v.optional(
-    v.pipe(
-      v.array(v.string()),
-      v.description("a field of the answer, name=value or name:=json; may be repeated"),
-      v.metadata({ value: "name=value" }),
-    ),
-    [],
-  ),
-  message: v.optional(v.pipe(v.string(), v.description("a message to the agent"))),
+  field: option.list("a field of the answer, name=value or name:=json; may be repeated", "name=value"),
+  message: option.text("a message to the agent"),
   ...CONNECTION_FLAGS,
 });
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { defineCommand } from "../command.ts";
 import { findQuestion } from "./answer.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
@@ -37,10 +38,7 @@ export const link = defineCommand({
       v.pipe(v.string(), v.description("how long it works, up to 90d"), v.metadata({ value: "time" })),
       "7d",
     ),
-    evidence: v.optional(
-      v.pipe(v.boolean(), v.description("show on its page what the steps of the case found")),
-      false,
-    ),
+    evidence: option.flag("show on its page what the steps of the case found"),
     ...CONNECTION_FLAGS,
   }),
   examples: ["svc job link job-1f9c2a77 --for Mira --expires-in 3d"],

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import * as v from "valibot";
 import { isLoopback } from "../../core/base/loopback.ts";
+import { option } from "../../core/base/option.ts";
 import type { CliContext } from "../context.ts";
 import { certificateFile } from "../dev-certificate.ts";
 import { UsageError } from "../errors.ts";
@@ -11,25 +11,10 @@ import { ServiceClient } from "./service-client.ts";
 
 /** The service to talk to. */
 export const CONNECTION_FLAGS = {
-  url: v.optional(
-    v.pipe(
-      v.string(),
-      v.description("URL of the service (default: SERVICE_URL)"),
-      v.metadata({ value: "url" }),
-    ),
-  ),
-  key: v.optional(
-    v.pipe(
-      v.string(),
-      v.description("its API key; prefer the variable SERVICE_API_KEY"),
-      v.metadata({ value: "key" }),
-    ),
-  ),
-  insecure: v.optional(
-    v.pipe(v.boolean(), v.description("allow sending the key to another machine over plain http")),
-    false,
-  ),
-  json: v.optional(v.pipe(v.boolean(), v.description("print JSON")), false),
+  url: option.text("URL of the service (default: SERVICE_URL)", "url"),
+  key: option.text("its API key; prefer the variable SERVICE_API_KEY", "key"),
+  insecure: option.flag("allow sending the key to another machine over plain http"),
+  json: option.flag("print JSON"),
 };
 
 /** File in the data folder with the address that the running service listens on. */

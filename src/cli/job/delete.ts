@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { defineCommand } from "../command.ts";
 import { CliError, UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
@@ -8,14 +9,8 @@ export const remove = defineCommand({
   usage: "delete <job>",
   summary: "Delete a job with its cases; a running one is stopped first",
   flags: v.object({
-    permanently: v.optional(
-      v.pipe(v.boolean(), v.description("keep nothing of it, also of one that is deleted already")),
-      false,
-    ),
-    yes: v.optional(
-      v.pipe(v.boolean(), v.description("do not ask for confirmation"), v.metadata({ alias: "y" })),
-      false,
-    ),
+    permanently: option.flag("keep nothing of it, also of one that is deleted already"),
+    yes: option.flag("do not ask for confirmation", { alias: "y" }),
     ...CONNECTION_FLAGS,
   }),
   examples: ["svc job delete job-1f9c2a77 --yes"],

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { AgentResponse } from "../../core/models/agent-response.ts";
 import type { Job } from "../../core/models/job.ts";
 import { defineCommand } from "../command.ts";
@@ -14,22 +15,10 @@ const flags = v.object({
     v.description("the first call that is made again, as svc job show --calls names it; or start, or end"),
     v.metadata({ value: "call" }),
   ),
-  set: v.optional(
-    v.pipe(
-      v.array(v.string()),
-      v.description("another value for an input, name=value or name:=json; may be repeated"),
-      v.metadata({ value: "name=value" }),
-    ),
-    [],
-  ),
-  wait: v.optional(
-    v.pipe(v.boolean(), v.description("follow the new job to its end"), v.metadata({ alias: "w" })),
-    false,
-  ),
-  verbose: v.optional(v.pipe(v.boolean(), v.description("with --wait: show every step")), false),
-  id: v.optional(
-    v.pipe(v.string(), v.description("id of the new job; repeating it does not start a second job")),
-  ),
+  set: option.list("another value for an input, name=value or name:=json; may be repeated", "name=value"),
+  wait: option.flag("follow the new job to its end", { alias: "w" }),
+  verbose: option.flag("with --wait: show every step"),
+  id: option.text("id of the new job; repeating it does not start a second job"),
   ...CONNECTION_FLAGS,
 });
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import { defineCommand } from "../command.ts";
@@ -8,14 +9,8 @@ import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import type { ServiceClient } from "./service-client.ts";
 
 const MANY_FLAGS = {
-  allHeld: v.optional(v.pipe(v.boolean(), v.description("all jobs that are held")), false),
-  agent: v.optional(
-    v.pipe(
-      v.string(),
-      v.description("with --all-held: only those of this agent"),
-      v.metadata({ value: "slug" }),
-    ),
-  ),
+  allHeld: option.flag("all jobs that are held"),
+  agent: option.text("with --all-held: only those of this agent", "slug"),
   ...CONNECTION_FLAGS,
 };
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { formatRelative } from "../../core/base/relative-time.ts";
 import { EntityStatusSchema } from "../../core/models/entity-status.ts";
 import { StopReasonSchema } from "../../core/models/job.ts";
@@ -8,9 +9,7 @@ import { renderTable } from "../table.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 
 const flags = v.object({
-  agent: v.optional(
-    v.pipe(v.string(), v.description("only this agent's jobs"), v.metadata({ value: "slug" })),
-  ),
+  agent: option.text("only this agent's jobs", "slug"),
   status: v.optional(v.pipe(EntityStatusSchema, v.description("only jobs in this status"))),
   stopReason: v.optional(
     v.pipe(

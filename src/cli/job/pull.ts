@@ -1,5 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { WholeJob } from "../../core/entities/pulled.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import type { CaseNodeUpdate } from "../../core/models/case-node-update.ts";
@@ -20,14 +21,9 @@ export const pull = defineCommand({
   summary:
     "Copy a job of another service into a local data folder, without secrets, to replay or fork it here",
   flags: v.object({
-    data: v.optional(
-      v.pipe(
-        v.string(),
-        v.description(
-          "data folder of a service that is stopped, or a new one (default: SERVICE_DATA_DIR, else data)",
-        ),
-        v.metadata({ value: "folder" }),
-      ),
+    data: option.text(
+      "data folder of a service that is stopped, or a new one (default: SERVICE_DATA_DIR, else data)",
+      "folder",
     ),
     ...flags,
   }),

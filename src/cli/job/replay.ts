@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { CHECKED } from "../check/report.ts";
 import { defineCommand } from "../command.ts";
 import { readDataFolder } from "../store/data-folder.ts";
@@ -8,14 +9,8 @@ export const replay = defineCommand({
   usage: "replay <job> [file]",
   summary: "Call a job's handler with its recorded results, without running a step or storing anything",
   flags: v.object({
-    data: v.optional(
-      v.pipe(
-        v.string(),
-        v.description("data folder that the job is in (default: SERVICE_DATA_DIR, else data)"),
-        v.metadata({ value: "folder" }),
-      ),
-    ),
-    json: v.optional(v.pipe(v.boolean(), v.description("print JSON")), false),
+    data: option.text("data folder that the job is in (default: SERVICE_DATA_DIR, else data)", "folder"),
+    json: option.flag("print JSON"),
   }),
   examples: [
     "svc job replay job-1f9c2a77",

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { Case } from "../../core/models/case.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
@@ -21,14 +22,8 @@ export const show = defineCommand({
   usage: "show <job>",
   summary: "Show a job and its cases",
   flags: v.object({
-    calls: v.optional(
-      v.pipe(v.boolean(), v.description("list its recorded calls, as svc job fork --from takes them")),
-      false,
-    ),
-    all: v.optional(
-      v.pipe(v.boolean(), v.description(`list all cases; without it, at most ${MOST_CASES}`)),
-      false,
-    ),
+    calls: option.flag("list its recorded calls, as svc job fork --from takes them"),
+    all: option.flag(`list all cases; without it, at most ${MOST_CASES}`),
     ...CONNECTION_FLAGS,
   }),
   examples: [

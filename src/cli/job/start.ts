@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { AgentResponse } from "../../core/models/agent-response.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobInstructions } from "../../core/models/job-instructions.ts";
@@ -14,36 +15,17 @@ import { userName } from "./user-name.ts";
 import { watchJob } from "./watch.ts";
 
 const flags = v.object({
-  field: v.optional(
-    v.pipe(
-      v.array(v.string()),
-      v.description("an input, name=value or name:=json; may be repeated"),
-      v.metadata({ value: "name=value" }),
-    ),
-    [],
-  ),
-  wait: v.optional(
-    v.pipe(v.boolean(), v.description("follow the job to its end"), v.metadata({ alias: "w" })),
-    false,
-  ),
-  verbose: v.optional(v.pipe(v.boolean(), v.description("with --wait: show every step")), false),
-  id: v.optional(
-    v.pipe(v.string(), v.description("id of the job; repeating it does not start a second job")),
-  ),
-  param: v.optional(
-    v.pipe(
-      v.array(v.string()),
-      v.description("an agent parameter, read from the environment variable of that name"),
-      v.metadata({ value: "NAME" }),
-    ),
-    [],
-  ),
+  field: option.list("an input, name=value or name:=json; may be repeated", "name=value"),
+  wait: option.flag("follow the job to its end", { alias: "w" }),
+  verbose: option.flag("with --wait: show every step"),
+  id: option.text("id of the job; repeating it does not start a second job"),
+  param: option.list("an agent parameter, read from the environment variable of that name", "NAME"),
   workspace: v.optional(v.pipe(v.string(), v.description("workspace of the job")), "local"),
-  mission: v.optional(v.pipe(v.string(), v.description("name of the mission; the agent's name by default"))),
+  mission: option.text("name of the mission; the agent's name by default"),
   maxCases: v.optional(v.pipe(v.number(), v.description("end the job before it opens more cases than this"))),
   maxCost: v.optional(v.pipe(v.number(), v.description("end the job before it costs more than this"))),
   maxDuration: v.optional(v.pipe(v.number(), v.description("end the job after this many seconds"))),
-  stopOnWarning: v.optional(v.pipe(v.boolean(), v.description("end the job at the first warning"))),
+  stopOnWarning: option.choice("end the job at the first warning"),
   stopOnError: v.optional(v.pipe(v.boolean(), v.description("continue when a case fails")), true),
   ...CONNECTION_FLAGS,
 });

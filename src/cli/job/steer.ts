@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import { defineCommand } from "../command.ts";
@@ -26,10 +27,7 @@ export const retry = defineCommand({
   usage: "retry <job>",
   summary: "Run a failed or cancelled job again, from its last successful step",
   flags: v.object({
-    fromStart: v.optional(
-      v.pipe(v.boolean(), v.description("start over, without the recorded results")),
-      false,
-    ),
+    fromStart: option.flag("start over, without the recorded results"),
     ...CONNECTION_FLAGS,
   }),
   async run({ args, flags, context }) {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { Case } from "../../core/models/case.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
@@ -16,7 +17,7 @@ import { describeQuestion } from "./question.ts";
 import type { ServiceClient } from "./service-client.ts";
 
 const flags = v.object({
-  verbose: v.optional(v.pipe(v.boolean(), v.description("show every step")), false),
+  verbose: option.flag("show every step"),
   ...CONNECTION_FLAGS,
 });
 

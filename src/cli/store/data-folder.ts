@@ -1,19 +1,13 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { withSecretFiles } from "../secret-files.ts";
 
 /** The option that names the data folder. */
 export const FOLDER_FLAGS = {
-  dataDir: v.optional(
-    v.pipe(
-      v.string(),
-      v.description("data folder (default: SERVICE_DATA_DIR, else data)"),
-      v.metadata({ value: "dir" }),
-    ),
-  ),
+  dataDir: option.text("data folder (default: SERVICE_DATA_DIR, else data)", "dir"),
 };
 
 /** A variable, or what a file of secrets has for it. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { isStorageUrl } from "../../core/storage/storage-url.ts";
 import type { PartSum } from "../../core/store/content.ts";
 import { FolderPlace } from "../../core/store/json/folder-place.ts";
@@ -32,12 +33,9 @@ const flags = v.object({
     ),
   ),
   schema: STORE_FLAGS.schema,
-  undo: v.optional(v.pipe(v.boolean(), v.description("open the source of this move again")), false),
-  force: v.optional(
-    v.pipe(v.boolean(), v.description("with --undo: discard what was stored since, or ignore a lost target")),
-    false,
-  ),
-  json: v.optional(v.pipe(v.boolean(), v.description("print JSON")), false),
+  undo: option.flag("open the source of this move again"),
+  force: option.flag("with --undo: discard what was stored since, or ignore a lost target"),
+  json: option.flag("print JSON"),
 });
 type MoveFlags = v.InferOutput<typeof flags>;
 

@@ -1,4 +1,4 @@
-import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { openStorage, type UnstorageStorage } from "../../core/storage/open-storage.ts";
 import type { StorageDriver } from "../../core/storage/storage-driver.ts";
 import { storageFromUrl } from "../../core/storage/storage-url.ts";
@@ -7,14 +7,9 @@ import { UsageError } from "../errors.ts";
 
 /** An option that names a storage. */
 export const storageFlag = (what: string) =>
-  v.optional(
-    v.pipe(
-      v.string(),
-      v.description(
-        `${what}: s3://bucket/prefix?region=…, gs://bucket/prefix, azblob://account/container/prefix or file:///folder`,
-      ),
-      v.metadata({ value: "url" }),
-    ),
+  option.text(
+    `${what}: s3://bucket/prefix?region=…, gs://bucket/prefix, azblob://account/container/prefix or file:///folder`,
+    "url",
   );
 
 /** The storage that an option names; its credentials are in the environment. */

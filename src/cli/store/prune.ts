@@ -7,6 +7,7 @@ import {
   toKeepTime,
 } from "../../core/agents/retention-policy.ts";
 import { withFolder } from "../../core/audit/audit-folder.ts";
+import { option } from "../../core/base/option.ts";
 import { countDue, type DueCount } from "../../core/retention/due-jobs.ts";
 import { eraseDeleted } from "../../core/retention/erase-deleted.ts";
 import { sweep } from "../../core/retention/sweep.ts";
@@ -18,23 +19,18 @@ import { renderTable } from "../table.ts";
 import { FOLDER_FLAGS, readDataFolder } from "./data-folder.ts";
 
 const time = (status: string) =>
-  v.optional(
-    v.pipe(
-      v.string(),
-      v.check((value: string) => isKeepTime(value), RETENTION_RULE),
-      v.description(`how long to keep ${status} jobs after they end (default: SERVICE_RETENTION_…)`),
-      v.metadata({ value: "time" }),
-    ),
+  option.ruled(
+    v.check((value: string) => isKeepTime(value), RETENTION_RULE),
+    `how long to keep ${status} jobs after they end (default: SERVICE_RETENTION_…)`,
+    "time",
   );
 
 const flags = v.object({
-  dryRun: v.optional(v.pipe(v.boolean(), v.description("only show what would be removed")), false),
+  dryRun: option.flag("only show what would be removed"),
   completed: time("completed"),
   failed: time("failed"),
   cancelled: time("cancelled"),
-  agent: v.optional(
-    v.pipe(v.string(), v.description("only this agent's jobs"), v.metadata({ value: "slug" })),
-  ),
+  agent: option.text("only this agent's jobs", "slug"),
   ...FOLDER_FLAGS,
   ...CONNECTION_FLAGS,
 });

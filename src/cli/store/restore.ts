@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { type Generation, readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration, readGenerations } from "../../core/store/backup/generations.ts";
@@ -18,22 +19,13 @@ import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
 const flags = v.object({
   from: storageFlag("storage that has backups, instead of a folder"),
-  at: v.optional(
-    v.pipe(
-      v.string(),
-      v.check((text) => !Number.isNaN(Date.parse(text)), "must be a time such as 2026-03-01T09:30:00Z"),
-      v.description("with --from: the newest backup of this time or before it (default: the newest)"),
-      v.metadata({ value: "time" }),
-    ),
+  at: option.ruled(
+    v.check((text) => !Number.isNaN(Date.parse(text)), "must be a time such as 2026-03-01T09:30:00Z"),
+    "with --from: the newest backup of this time or before it (default: the newest)",
+    "time",
   ),
-  list: v.optional(v.pipe(v.boolean(), v.description("with --from: only list the backups")), false),
-  dryRun: v.optional(
-    v.pipe(
-      v.boolean(),
-      v.description("restore into a temporary folder, check and count everything, and remove it again"),
-    ),
-    false,
-  ),
+  list: option.flag("with --from: only list the backups"),
+  dryRun: option.flag("restore into a temporary folder, check and count everything, and remove it again"),
   ...STORE_FLAGS,
 });
 type RestoreFlags = v.InferOutput<typeof flags>;

@@ -1,4 +1,4 @@
-import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { BucketPlace } from "../../core/store/bucket/bucket-place.ts";
 import type { Place } from "../../core/store/move.ts";
@@ -10,13 +10,7 @@ import { openNamedDriver } from "./named-storage.ts";
 /** The options of commands that work on a data folder, or on the database or storage that the variables of a service name. */
 export const STORE_FLAGS = {
   ...FOLDER_FLAGS,
-  schema: v.optional(
-    v.pipe(
-      v.string(),
-      v.description("schema of the database (default: agent_control_service)"),
-      v.metadata({ value: "name" }),
-    ),
-  ),
+  schema: option.text("schema of the database (default: agent_control_service)", "name"),
 };
 
 interface StoreFlags {

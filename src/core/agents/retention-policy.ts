@@ -1,5 +1,4 @@
-import type { Duration } from "../base/duration.ts";
-import { toMilliseconds } from "../base/duration.ts";
+import { type Duration, toMilliseconds } from "../base/duration.ts";
 import type { NamesOf } from "../base/refuse-unknown.ts";
 
 /** The statuses with a retention time: those that end a job. */

@@ -1,7 +1,6 @@
 import type { H3, H3Event } from "h3";
 import { namesOf, toAnswerSchema, toRequestSchema } from "./foreign-schema.ts";
-import type { AnyRoute } from "./handler.ts";
-import { createHandler, type HandlerParts } from "./handler.ts";
+import { type AnyRoute, createHandler, type HandlerParts } from "./handler.ts";
 import { createMatcher, parameterNames, toH3Path, toShape } from "./path-pattern.ts";
 import type { AddedRoute, HttpEvent, RouteDefinition, Router } from "./route.ts";
 

@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { isAbsolute, join, relative, resolve } from "node:path";
 import * as v from "valibot";
-import type { Document, Pair } from "yaml";
-import { isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
+import { type Document, isMap, isNode, isScalar, LineCounter, type Pair, parseDocument } from "yaml";
 import { describeIssue } from "../../core/base/describe-issue.ts";
 import { passwordIn } from "../../core/base/redactor.ts";
 import { suggest } from "../../core/base/suggest.ts";

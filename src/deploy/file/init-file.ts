@@ -1,7 +1,6 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Pair, YAMLMap } from "yaml";
-import { isMap, isScalar, isSeq, parseDocument, Scalar, stringify } from "yaml";
+import { isMap, isScalar, isSeq, type Pair, parseDocument, Scalar, stringify, type YAMLMap } from "yaml";
 import { readIfThere, writeAtomic } from "../atomic-file.ts";
 import { DATABASE_URL, OLD_CONFIG, parseConfig } from "../config.ts";
 import { DeployError } from "../errors.ts";

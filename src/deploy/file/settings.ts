@@ -1,11 +1,10 @@
 import * as v from "valibot";
 import { isDuration } from "../../core/base/duration.ts";
+import { option } from "../../core/base/option.ts";
 
 type Entry = v.GenericSchema & { readonly wrapped?: Entry };
 
-const text = (description: string, value: string) =>
-  v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
-const choice = (description: string) => v.optional(v.pipe(v.boolean(), v.description(description)));
+const { text, choice } = option;
 const seconds = (description: string) =>
   v.optional(
     v.pipe(
@@ -21,88 +20,58 @@ export const SETTINGS = {
   name: text("base name of the service (default: the folder's name)", "name"),
   region: text("the provider's region (default: the platform's)", "region"),
   projectId: text("cloud project or account (default: from the provider's own settings)", "id"),
-  port: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be 1 to 65535"),
-      v.maxValue(65535, "must be 1 to 65535"),
-      v.description("port that the service listens on (default: that of the running service, else 8000)"),
-    ),
+  port: option.whole(
+    "port that the service listens on (default: that of the running service, else 8000)",
+    1,
+    65535,
   ),
   publicUrl: text("public URL of the service, such as your own domain (default: unchanged)", "url"),
   generateApiKey: choice("generate an API key if the platform stores none"),
   generateRsa: choice("generate an RSA private key if the platform stores none"),
-  storage: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^(create$|(s3|gs|azblob):\/\/.)/,
-        'must be "create", or the URL of a bucket: s3://bucket/prefix?region=eu-central-1, gs://bucket/prefix or azblob://account/container/prefix',
-      ),
-      v.description(
-        'bucket that the service stores its jobs in: "create", s3://bucket/prefix, gs://bucket/prefix or azblob://account/container/prefix (default: unchanged)',
-      ),
-      v.metadata({ value: "bucket" }),
+  storage: option.ruled(
+    v.regex(
+      /^(create$|(s3|gs|azblob):\/\/.)/,
+      'must be "create", or the URL of a bucket: s3://bucket/prefix?region=eu-central-1, gs://bucket/prefix or azblob://account/container/prefix',
     ),
+    'bucket that the service stores its jobs in: "create", s3://bucket/prefix, gs://bucket/prefix or azblob://account/container/prefix (default: unchanged)',
+    "bucket",
   ),
   sourceDir: text("folder of the controller (default: src)", "folder"),
   controllerFile: text("controller file in that folder (default: controller.ts)", "file"),
-  imageRef: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)+@sha256:[0-9a-f]{64}$/,
-        "must be an image by its digest, such as registry.example.com/team/agents@sha256:… (docker push prints it)",
-      ),
-      v.description(
-        "image that is in a registry already, by its digest: it is released as it is, nothing is built",
-      ),
-      v.metadata({ value: "image" }),
+  imageRef: option.ruled(
+    v.regex(
+      /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)+@sha256:[0-9a-f]{64}$/,
+      "must be an image by its digest, such as registry.example.com/team/agents@sha256:… (docker push prints it)",
     ),
+    "image that is in a registry already, by its digest: it is released as it is, nothing is built",
+    "image",
   ),
   dockerfile: text("your own Dockerfile, instead of the generated one", "file"),
-  baseImage: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^(?:[a-z0-9.-]+(?::\d+)?\/)?[a-z0-9._-]+(?:\/[a-z0-9._-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$/,
-        "must be the name of an image, such as node:22-slim@sha256:…",
-      ),
-      v.description(
-        "image that the generated one starts from: Debian with Node, best by its digest (default: node:22-slim)",
-      ),
-      v.metadata({ value: "image" }),
+  baseImage: option.ruled(
+    v.regex(
+      /^(?:[a-z0-9.-]+(?::\d+)?\/)?[a-z0-9._-]+(?:\/[a-z0-9._-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$/,
+      "must be the name of an image, such as node:22-slim@sha256:…",
     ),
+    "image that the generated one starts from: Debian with Node, best by its digest (default: node:22-slim)",
+    "image",
   ),
-  apt: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^[a-z0-9][a-z0-9+.-]*(\s+[a-z0-9][a-z0-9+.-]*)*$/,
-        "must be names of Debian packages, separated by spaces",
-      ),
-      v.description("Debian packages that the image has too, separated by spaces"),
-      v.metadata({ value: "packages" }),
+  apt: option.ruled(
+    v.regex(
+      /^[a-z0-9][a-z0-9+.-]*(\s+[a-z0-9][a-z0-9+.-]*)*$/,
+      "must be names of Debian packages, separated by spaces",
     ),
+    "Debian packages that the image has too, separated by spaces",
+    "packages",
   ),
-  expires: v.optional(
-    v.pipe(
-      v.string(),
-      v.check((text) => text === "never" || isDuration(text), 'must be a time such as 7d, or "never"'),
-      v.description('time after which "svc deploy down --expired" removes the environment, such as 7d'),
-      v.metadata({ value: "time" }),
-    ),
+  expires: option.ruled(
+    v.check((text) => text === "never" || isDuration(text), 'must be a time such as 7d, or "never"'),
+    'time after which "svc deploy down --expired" removes the environment, such as 7d',
+    "time",
   ),
-  drain: v.optional(
-    v.pipe(
-      v.string(),
-      v.check((text) => isDuration(text), "must be a time such as 10m"),
-      v.description(
-        "time in which the running service starts no new jobs and ends those that run, before it is replaced, such as 10m",
-      ),
-      v.metadata({ value: "time" }),
-    ),
+  drain: option.ruled(
+    v.check((text) => isDuration(text), "must be a time such as 10m"),
+    "time in which the running service starts no new jobs and ends those that run, before it is replaced, such as 10m",
+    "time",
   ),
   timeout: seconds("limit for rollout and health checks (default: 300, or what the platform needs)"),
   buildTimeout: seconds("limit for the build and the push (default: 900)"),

@@ -5,14 +5,11 @@ import { createDeployTools } from "../create-tools.ts";
 import type { Emit } from "../events.ts";
 import { readSettings } from "../file/deploy-file.ts";
 import { refuseLinks, USED_ENTRIES } from "../files.ts";
-import type { LogFile } from "../log-file.ts";
-import { createLogFile } from "../log-file.ts";
+import { createLogFile, type LogFile } from "../log-file.ts";
 import { resolveName, toServiceName } from "../name.ts";
-import type { TimeLimits } from "../time-limits.ts";
-import { createTimeLimits } from "../time-limits.ts";
+import { createTimeLimits, type TimeLimits } from "../time-limits.ts";
 import type { DeployTools } from "../tools.ts";
-import type { TrustedFiles } from "./trusted-files.ts";
-import { readTrustedFiles } from "./trusted-files.ts";
+import { readTrustedFiles, type TrustedFiles } from "./trusted-files.ts";
 
 export interface LocalOptions {
   readonly name: string | undefined;

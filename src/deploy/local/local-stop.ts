@@ -1,8 +1,7 @@
 import { docker, findDocker, pruneImages } from "../docker.ts";
 import { DeployError } from "../errors.ts";
 import { step } from "../events.ts";
-import type { OpenWork } from "../open-work.ts";
-import { guardOpenWork } from "../open-work.ts";
+import { guardOpenWork, type OpenWork } from "../open-work.ts";
 import type { LocalRun } from "./local-run.ts";
 import { dropLocalSecrets } from "./local-secrets.ts";
 import { localWork } from "./local-work.ts";

@@ -2,12 +2,10 @@ import { join } from "node:path";
 import { packContext } from "../build-context.ts";
 import { guardCode } from "../check-code.ts";
 import { checkContext, sizeOf } from "../context-findings.ts";
-import type { Docker } from "../docker.ts";
-import { buildImage, findDocker } from "../docker.ts";
+import { buildImage, type Docker, findDocker } from "../docker.ts";
 import { DeployError } from "../errors.ts";
 import { step } from "../events.ts";
-import type { FileOutcome } from "../files.ts";
-import { ignoreFolder, writeFiles } from "../files.ts";
+import { type FileOutcome, ignoreFolder, writeFiles } from "../files.ts";
 import { waitHealthy } from "../health.ts";
 import { imageFiles } from "../image-files.ts";
 import { reach } from "../network.ts";
@@ -16,11 +14,9 @@ import { readProject } from "../project.ts";
 import { superseded } from "../serving.ts";
 import { renderTemplates } from "../templates.ts";
 import { checkPort } from "./free-port.ts";
-import type { LocalDatabase } from "./local-database.ts";
-import { checkDatabasePackage, findDatabase } from "./local-database.ts";
+import { checkDatabasePackage, findDatabase, type LocalDatabase } from "./local-database.ts";
 import type { LocalRun } from "./local-run.ts";
-import type { LocalSecrets } from "./local-secrets.ts";
-import { gatherLocalSecrets, localSecretNames } from "./local-secrets.ts";
+import { gatherLocalSecrets, type LocalSecrets, localSecretNames } from "./local-secrets.ts";
 import { checkOwnFiles } from "./own-files.ts";
 
 export interface EndpointCheck {

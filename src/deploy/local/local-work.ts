@@ -1,6 +1,5 @@
 import { readIfThere } from "../atomic-file.ts";
-import type { OpenWork } from "../open-work.ts";
-import { askOpenWork } from "../open-work.ts";
+import { askOpenWork, type OpenWork } from "../open-work.ts";
 import type { LocalRun } from "./local-run.ts";
 import { secretFile } from "./local-secrets.ts";
 

@@ -1,10 +1,17 @@
 import { crc32 } from "node:zlib";
 import type { PinnedFile } from "../json/take-snapshot.ts";
 import type { StoreLogger } from "../store.ts";
-import type { Base, BaseFile, Chain, Taken } from "./chain.ts";
-import { baseKey, inParallel, logKeys, sealBase } from "./chain.ts";
-import type { Objects } from "./sealed.ts";
-import { seal } from "./sealed.ts";
+import {
+  type Base,
+  type BaseFile,
+  baseKey,
+  type Chain,
+  inParallel,
+  logKeys,
+  sealBase,
+  type Taken,
+} from "./chain.ts";
+import { type Objects, seal } from "./sealed.ts";
 
 /** Groups after which they are replaced by a base: a start reads each of them with a request. */
 const MOST_GROUPS = 40;

@@ -1,7 +1,6 @@
 import type { Owner } from "../json/manifest.ts";
 import { storageError } from "../storage-error.ts";
-import type { Objects } from "./sealed.ts";
-import { seal, unseal } from "./sealed.ts";
+import { type Objects, seal, unseal } from "./sealed.ts";
 
 /** A file of the store as of some slot, in parts of which each is an object. */
 export interface BaseFile {

@@ -1,9 +1,20 @@
 import { randomBytes } from "node:crypto";
 import type { Owner } from "../json/manifest.ts";
-import type { Chain, EntryHead, EntryNote, LogKey, Taken } from "./chain.ts";
-import { damagedChain, findBase, logKeys, OwnerLostError, pad, readEntries, readJournal } from "./chain.ts";
-import type { Objects } from "./sealed.ts";
-import { seal, unseal } from "./sealed.ts";
+import {
+  type Chain,
+  damagedChain,
+  type EntryHead,
+  type EntryNote,
+  findBase,
+  type LogKey,
+  logKeys,
+  OwnerLostError,
+  pad,
+  readEntries,
+  readJournal,
+  type Taken,
+} from "./chain.ts";
+import { type Objects, seal, unseal } from "./sealed.ts";
 
 /**
  * A journal in a storage that only writes, reads and lists. Each owner writes a marker of its own, with a number higher than

@@ -1,9 +1,19 @@
 import { randomBytes } from "node:crypto";
 import type { Owner } from "../json/manifest.ts";
-import type { Chain, EntryHead, EntryNote, Taken } from "./chain.ts";
-import { damagedChain, findBase, logKeys, OwnerLostError, pad, readEntries, readJournal } from "./chain.ts";
-import type { Objects } from "./sealed.ts";
-import { seal, unseal } from "./sealed.ts";
+import {
+  type Chain,
+  damagedChain,
+  type EntryHead,
+  type EntryNote,
+  findBase,
+  logKeys,
+  OwnerLostError,
+  pad,
+  readEntries,
+  readJournal,
+  type Taken,
+} from "./chain.ts";
+import { type Objects, seal, unseal } from "./sealed.ts";
 
 /**
  * A journal in a storage that creates objects atomically: each slot is created once, by the first one. An owner takes

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { isServiceError } from "../../base/errors.ts";
-import type { StoreTest } from "./fixtures.ts";
-import { makeEntry, makeJob } from "./fixtures.ts";
+import { makeEntry, makeJob, type StoreTest } from "./fixtures.ts";
 
 /** Ids and values of every kind that must be preserved. */
 export function difficultTests(test: StoreTest): void {

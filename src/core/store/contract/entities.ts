@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { isServiceError } from "../../base/errors.ts";
-import type { StoreTest } from "./fixtures.ts";
-import { makeCase, makeJob } from "./fixtures.ts";
+import { makeCase, makeJob, type StoreTest } from "./fixtures.ts";
 
 /** Guarantees for single entities. */
 export function entityTests(test: StoreTest): void {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Store } from "../store.ts";
-import type { StoreTest } from "./fixtures.ts";
-import { makeCase, makeEntry, makeJob } from "./fixtures.ts";
+import { makeCase, makeEntry, makeJob, type StoreTest } from "./fixtures.ts";
 
 /** Guarantees for transactions with a fence, and what tells the owners of jobs apart. */
 export function fenceTests(test: StoreTest): void {

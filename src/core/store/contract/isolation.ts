@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { StoreTest } from "./fixtures.ts";
-import { makeCase, makeJob } from "./fixtures.ts";
+import { makeCase, makeJob, type StoreTest } from "./fixtures.ts";
 
 /** Guarantees during concurrent writes. */
 export function isolationTests(test: StoreTest): void {

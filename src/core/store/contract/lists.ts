@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { ListQuery, Position, Store } from "../store.ts";
-import type { StoreTest } from "./fixtures.ts";
-import { at, makeCase, makeJob, millis, STATUSES, seeded } from "./fixtures.ts";
+import { at, makeCase, makeJob, millis, STATUSES, type StoreTest, seeded } from "./fixtures.ts";
 
 /** Guarantees for filters, search, order and pages. */
 export function listTests(test: StoreTest): void {

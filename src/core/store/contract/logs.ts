@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { StoreTest } from "./fixtures.ts";
-import { makeEntry } from "./fixtures.ts";
+import { makeEntry, type StoreTest } from "./fixtures.ts";
 
 /** Guarantees for logs. */
 export function logTests(test: StoreTest): void {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { StoreTest } from "./fixtures.ts";
-import { at, makeCase, makeEntry, makeJob } from "./fixtures.ts";
+import { at, makeCase, makeEntry, makeJob, type StoreTest } from "./fixtures.ts";
 
 /** Guarantees for transactions. */
 export function transactionTests(test: StoreTest): void {

@@ -1,11 +1,25 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import type { FileIdentity, StoreIo } from "../../storage/file-io.ts";
-import { codeOf, isNoRoom, isSameFile, isUnchanged, writeFully } from "../../storage/file-io.ts";
+import {
+  codeOf,
+  type FileIdentity,
+  isNoRoom,
+  isSameFile,
+  isUnchanged,
+  type StoreIo,
+  writeFully,
+} from "../../storage/file-io.ts";
 import { storageError } from "../storage-error.ts";
 import { folderGoneError, folderReplacedError, ownerLostError } from "./disk-errors.ts";
-import type { ClosedManifest, Manifest, Owner } from "./manifest.ts";
-import { MANIFEST, manifestText, parseManifest, readManifestText } from "./manifest.ts";
+import {
+  type ClosedManifest,
+  MANIFEST,
+  type Manifest,
+  manifestText,
+  type Owner,
+  parseManifest,
+  readManifestText,
+} from "./manifest.ts";
 
 /** Manifests that are being written; the first form is that of version 0.1.0. */
 const TEMPORARY = /^MANIFEST\.(json|[0-9a-f]+)\.tmp$/;

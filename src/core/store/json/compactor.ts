@@ -1,7 +1,6 @@
 import { isNoRoom } from "../../storage/file-io.ts";
 import type { StoreLogger } from "../store.ts";
-import type { Compacted } from "./compaction.ts";
-import { compactFiles } from "./compaction.ts";
+import { type Compacted, compactFiles } from "./compaction.ts";
 import type { Contents } from "./contents.ts";
 import type { FileSet } from "./file-set.ts";
 import type { Journal } from "./journal.ts";

@@ -1,5 +1,12 @@
-import type { FileIdentity, StoreIo } from "../../storage/file-io.ts";
-import { codeOf, isSameFile, isUnchanged, readFully, writeFully } from "../../storage/file-io.ts";
+import {
+  codeOf,
+  type FileIdentity,
+  isSameFile,
+  isUnchanged,
+  readFully,
+  type StoreIo,
+  writeFully,
+} from "../../storage/file-io.ts";
 import type { Mark } from "../closed.ts";
 import type { StoreLogger } from "../store.ts";
 import { Claim } from "./claim.ts";

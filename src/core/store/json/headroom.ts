@@ -1,5 +1,4 @@
-import type { StoreIo } from "../../storage/file-io.ts";
-import { codeOf, writeFully } from "../../storage/file-io.ts";
+import { codeOf, type StoreIo, writeFully } from "../../storage/file-io.ts";
 import type { Segment } from "./segment.ts";
 import type { SharedFile } from "./shared-file.ts";
 

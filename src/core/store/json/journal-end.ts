@@ -1,7 +1,6 @@
 import { isNoRoom, writeFully } from "../../storage/file-io.ts";
 import type { FileSet } from "./file-set.ts";
-import type { HeadroomOptions } from "./headroom.ts";
-import { HEADROOM_IDLE, Headroom } from "./headroom.ts";
+import { HEADROOM_IDLE, Headroom, type HeadroomOptions } from "./headroom.ts";
 import type { JournalHealth } from "./journal-health.ts";
 import type { Segment } from "./segment.ts";
 import type { Timers } from "./timers.ts";

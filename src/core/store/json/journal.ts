@@ -1,8 +1,7 @@
 import type { Change } from "../engine/backend.ts";
 import { closedError } from "../storage-error.ts";
 import type { StoreHealth, StoreLogger } from "../store.ts";
-import type { Commit } from "./batch.ts";
-import { Batch } from "./batch.ts";
+import { Batch, type Commit } from "./batch.ts";
 import { beginJournal } from "./begin-journal.ts";
 import type { Contents } from "./contents.ts";
 import { diskError } from "./disk-errors.ts";

@@ -3,11 +3,9 @@ import type { StoreIo } from "../../storage/file-io.ts";
 import { filesOf, openStorage, type StorageLike } from "../../storage/open-storage.ts";
 import { createStoreTables, TransactionalStore } from "../engine/transactional-store.ts";
 import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
-import type { HeadroomOptions } from "./headroom.ts";
-import { HEADROOM } from "./headroom.ts";
+import { HEADROOM, type HeadroomOptions } from "./headroom.ts";
 import { type BackendOptions, openBackend } from "./json-backend.ts";
-import type { Timers } from "./timers.ts";
-import { nodeTimers } from "./timers.ts";
+import { nodeTimers, type Timers } from "./timers.ts";
 
 export interface JsonStoreOptions {
   readonly tables: readonly TableSpec[];

@@ -7,8 +7,7 @@ import { readSegment } from "./read-segment.ts";
 import { isRemoval } from "./removals.ts";
 import { Replay } from "./replay.ts";
 import type { Segment } from "./segment.ts";
-import type { TornTail } from "./torn-tail.ts";
-import { examineTail } from "./torn-tail.ts";
+import { examineTail, type TornTail } from "./torn-tail.ts";
 
 /** What a start found in the files. */
 export interface Loaded {

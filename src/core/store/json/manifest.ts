@@ -1,6 +1,5 @@
 import { crc32 } from "node:zlib";
-import type { StoreIo } from "../../storage/file-io.ts";
-import { readFully } from "../../storage/file-io.ts";
+import { readFully, type StoreIo } from "../../storage/file-io.ts";
 import { ClosedStoreError, type Mark } from "../closed.ts";
 import { storageError } from "../storage-error.ts";
 import { damageError } from "./damage-error.ts";

@@ -1,10 +1,8 @@
 import type { StoreIo } from "../../storage/file-io.ts";
 import { missingBytes } from "./damage-error.ts";
-import type { LineHeader } from "./line.ts";
-import { isSealed, readHeader } from "./line.ts";
+import { isSealed, type LineHeader, readHeader } from "./line.ts";
 import type { Locator } from "./locators.ts";
-import type { ScannedLine } from "./scan-lines.ts";
-import { scanLines } from "./scan-lines.ts";
+import { type ScannedLine, scanLines } from "./scan-lines.ts";
 import type { Segment } from "./segment.ts";
 
 /** The first damaged position of a file. */

@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { StoreIo } from "../../storage/file-io.ts";
-import { isNoRoom, writeFully } from "../../storage/file-io.ts";
+import { isNoRoom, type StoreIo, writeFully } from "../../storage/file-io.ts";
 import type { StoreLogger } from "../store.ts";
 
 /** Space reserved on the disk, so that entities can still be removed when it is full. */

@@ -1,5 +1,4 @@
-import type { FileIdentity, StoreIo } from "../../storage/file-io.ts";
-import { readFully } from "../../storage/file-io.ts";
+import { type FileIdentity, readFully, type StoreIo } from "../../storage/file-io.ts";
 
 /** An open file that is closed only once all reads have finished. */
 export class SharedFile {

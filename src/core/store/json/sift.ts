@@ -1,10 +1,8 @@
 import type { StoreIo } from "../../storage/file-io.ts";
-import type { LineHeader, LineNames } from "./line.ts";
-import { isSealed, readHeader, readNames } from "./line.ts";
+import { isSealed, type LineHeader, type LineNames, readHeader, readNames } from "./line.ts";
 import { withoutFlippedBit } from "./one-bit.ts";
 import { sealedPart } from "./read-segment.ts";
-import type { ScannedLine } from "./scan-lines.ts";
-import { scanLines } from "./scan-lines.ts";
+import { type ScannedLine, scanLines } from "./scan-lines.ts";
 
 /** A damaged position of a file, or a line that cannot be used without a damaged one. */
 export interface Flawed {

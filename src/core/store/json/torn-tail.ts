@@ -1,5 +1,4 @@
-import type { StoreIo } from "../../storage/file-io.ts";
-import { writeFully } from "../../storage/file-io.ts";
+import { type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { damageError } from "./damage-error.ts";
 import { isSealed, readHeader } from "./line.ts";
 import type { Flaw, SegmentEnd } from "./read-segment.ts";

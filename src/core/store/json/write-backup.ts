@@ -1,5 +1,4 @@
-import type { StoreIo } from "../../storage/file-io.ts";
-import { writeFully } from "../../storage/file-io.ts";
+import { type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { storageError } from "../storage-error.ts";
 import { fillFolder } from "./incomplete.ts";
 import { MANIFEST, manifestText } from "./manifest.ts";

@@ -1,10 +1,8 @@
 import * as v from "valibot";
-import type { Caller } from "../../../core/audit/caller.ts";
-import { nameOf } from "../../../core/audit/caller.ts";
+import { type Caller, nameOf } from "../../../core/audit/caller.ts";
 import { isDuration, toMilliseconds } from "../../../core/base/duration.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
-import type { GivenKey } from "../../../core/entities/keyed-requests.ts";
-import { isRepeated } from "../../../core/entities/keyed-requests.ts";
+import { type GivenKey, isRepeated } from "../../../core/entities/keyed-requests.ts";
 import { readGivenKey } from "../../../core/http/idempotency-key.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";

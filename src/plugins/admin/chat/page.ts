@@ -1,8 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
-import type { Case, StoredCase } from "../../../core/models/case.ts";
-import { CaseSchema } from "../../../core/models/case.ts";
+import { type Case, CaseSchema, type StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";

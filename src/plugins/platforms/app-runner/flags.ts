@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../../core/base/option.ts";
 import { RoleArnSchema } from "../aws/role-arn.ts";
 import { DOMAIN_OPTION } from "../cloud/domain.ts";
 
@@ -21,34 +22,20 @@ export const AppRunnerFlagsSchema = v.object({
   maxInstances: v.optional(
     v.pipe(instances("must be at least 1"), v.description("Most instances that may run (1 to 25)")),
   ),
-  concurrency: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be at least 1"),
-      v.maxValue(200, "must be at most 200"),
-      v.description("Requests that an instance answers at the same time (1 to 200)"),
+  concurrency: option.whole("Requests that an instance answers at the same time (1 to 200)", 1, 200),
+  cpu: option.ruled(
+    v.regex(
+      /^(256|512|1024|2048|4096|(0\.25|0\.5|1|2|4) vCPU)$/,
+      'must be one of 256, 512, 1024, 2048, 4096 or "1 vCPU"',
     ),
+    "CPU of an instance, such as 1024 (new service: 1024)",
   ),
-  cpu: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^(256|512|1024|2048|4096|(0\.25|0\.5|1|2|4) vCPU)$/,
-        'must be one of 256, 512, 1024, 2048, 4096 or "1 vCPU"',
-      ),
-      v.description("CPU of an instance, such as 1024 (new service: 1024)"),
+  memory: option.ruled(
+    v.regex(
+      /^(512|1024|2048|3072|4096|6144|8192|10240|12288|(0\.5|1|2|3|4|6|8|10|12) GB)$/,
+      'must be one of 512 to 12288 or "2 GB"',
     ),
-  ),
-  memory: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^(512|1024|2048|3072|4096|6144|8192|10240|12288|(0\.5|1|2|3|4|6|8|10|12) GB)$/,
-        'must be one of 512 to 12288 or "2 GB"',
-      ),
-      v.description("Memory of an instance, such as 2048 (new service: 2048)"),
-    ),
+    "Memory of an instance, such as 2048 (new service: 2048)",
   ),
   instanceRole: v.optional(
     v.pipe(
@@ -59,15 +46,12 @@ export const AppRunnerFlagsSchema = v.object({
     ),
   ),
   domain: DOMAIN_OPTION,
-  vpcConnector: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^(public$|arn:[\w-]+:apprunner:[\w-]+:\d{12}:vpcconnector\/.)/,
-        'must be the ARN of a VPC connector, or "public"',
-      ),
-      v.description('ARN of the VPC connector that outgoing requests go through; "public" for none'),
+  vpcConnector: option.ruled(
+    v.regex(
+      /^(public$|arn:[\w-]+:apprunner:[\w-]+:\d{12}:vpcconnector\/.)/,
+      'must be the ARN of a VPC connector, or "public"',
     ),
+    'ARN of the VPC connector that outgoing requests go through; "public" for none',
   ),
 });
 export type AppRunnerFlags = v.InferOutput<typeof AppRunnerFlagsSchema>;

@@ -1,5 +1,4 @@
-import type { AwsTag } from "../aws/tags.ts";
-import { tagMap } from "../aws/tags.ts";
+import { type AwsTag, tagMap } from "../aws/tags.ts";
 import { environmentOf } from "../cloud/listed.ts";
 import type { Context } from "./context.ts";
 import { allServices } from "./services.ts";

@@ -1,6 +1,5 @@
 import type { Release } from "../../../deploy/platform.ts";
-import type { Source } from "./configuration.ts";
-import { imageConfiguration, plainEnv } from "./configuration.ts";
+import { imageConfiguration, plainEnv, type Source } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { rangeOf, rangeText } from "./scaling.ts";
 import type { Service } from "./service-types.ts";

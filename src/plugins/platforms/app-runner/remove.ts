@@ -1,8 +1,7 @@
 import { removeRole } from "../aws/roles.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { pollUntil } from "../cloud/poll.ts";
-import type { Context } from "./context.ts";
-import { accessRole, instanceRole } from "./context.ts";
+import { accessRole, type Context, instanceRole } from "./context.ts";
 import { dropScaling } from "./scaling.ts";
 import { findOwnService, settledService, waitForOperation } from "./services.ts";
 

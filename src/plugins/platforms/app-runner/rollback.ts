@@ -1,7 +1,6 @@
 import { DeployError } from "../../../deploy/errors.ts";
 import type { Release } from "../../../deploy/platform.ts";
-import type { Source } from "./configuration.ts";
-import { isSameSource, toSource, wantedAccessRole } from "./configuration.ts";
+import { isSameSource, type Source, toSource, wantedAccessRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { putConfiguration } from "./release.ts";
 import { toRelease } from "./release-of.ts";

@@ -1,5 +1,4 @@
-import type { AwsTag } from "../aws/tags.ts";
-import { tagMap } from "../aws/tags.ts";
+import { type AwsTag, tagMap } from "../aws/tags.ts";
 import { notOwn } from "../cloud/findings.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { pollUntil } from "../cloud/poll.ts";

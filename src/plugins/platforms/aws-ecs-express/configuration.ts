@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec } from "../../../deploy/platform.ts";
 import { keepsRole, usesBucket } from "../aws/job-bucket.ts";
 import { roleArn, type WantedRole } from "../aws/roles.ts";
-import type { Context } from "./context.ts";
-import { executionRole, taskRole } from "./context.ts";
+import { type Context, executionRole, taskRole } from "./context.ts";
 import type { Configuration, Network, PrimaryContainer, ScalingTarget } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
 

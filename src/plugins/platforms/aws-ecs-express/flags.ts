@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../../core/base/option.ts";
 import { RoleArnSchema } from "../aws/role-arn.ts";
 
 const tasks = v.pipe(
@@ -12,49 +13,24 @@ const tasks = v.pipe(
 export const EcsExpressFlagsSchema = v.object({
   minInstances: v.optional(v.pipe(tasks, v.description("Tasks that always run (1 to 1000)"))),
   maxInstances: v.optional(v.pipe(tasks, v.description("Most tasks that may run (1 to 1000)"))),
-  scaleAtCpu: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be at least 1"),
-      v.maxValue(100, "must be at most 100"),
-      v.description("CPU use in percent from which tasks are added (new range: 60)"),
-    ),
+  scaleAtCpu: option.whole("CPU use in percent from which tasks are added (new range: 60)", 1, 100),
+  cpu: option.ruled(
+    v.picklist(["256", "512", "1024", "2048", "4096", "8192", "16384"]),
+    "CPU units of a task (new service: 256)",
   ),
-  cpu: v.optional(
-    v.pipe(
-      v.string(),
-      v.picklist(["256", "512", "1024", "2048", "4096", "8192", "16384"]),
-      v.description("CPU units of a task (new service: 256)"),
-    ),
+  memory: option.ruled(v.regex(/^\d+$/, "must be a number of MiB"), "MiB of a task (new service: 512)"),
+  architecture: option.one(
+    ["amd64", "arm64"],
+    "Processor of tasks, for which the image is built (new service: amd64)",
   ),
-  memory: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^\d+$/, "must be a number of MiB"),
-      v.description("MiB of a task (new service: 512)"),
-    ),
+  cluster: option.text("Cluster (default: default)"),
+  subnets: option.ruled(
+    v.regex(/^subnet-\w+(\s*,\s*subnet-\w+)*$/, "must be names such as subnet-1a2b, separated by commas"),
+    "Subnets, separated by commas, where there is no default VPC",
   ),
-  architecture: v.optional(
-    v.pipe(
-      v.picklist(["amd64", "arm64"]),
-      v.description("Processor of tasks, for which the image is built (new service: amd64)"),
-    ),
-  ),
-  cluster: v.optional(v.pipe(v.string(), v.description("Cluster (default: default)"))),
-  subnets: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^subnet-\w+(\s*,\s*subnet-\w+)*$/, "must be names such as subnet-1a2b, separated by commas"),
-      v.description("Subnets, separated by commas, where there is no default VPC"),
-    ),
-  ),
-  securityGroups: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^sg-\w+(\s*,\s*sg-\w+)*$/, "must be names such as sg-1a2b, separated by commas"),
-      v.description("Security groups of tasks, separated by commas; ECS adds one of its own"),
-    ),
+  securityGroups: option.ruled(
+    v.regex(/^sg-\w+(\s*,\s*sg-\w+)*$/, "must be names such as sg-1a2b, separated by commas"),
+    "Security groups of tasks, separated by commas; ECS adds one of its own",
   ),
   taskRole: v.optional(
     v.pipe(RoleArnSchema, v.description("ARN of the role that the agents' own calls to AWS are made with")),

@@ -15,8 +15,7 @@ import {
   wantedExecutionRole,
   X86,
 } from "./configuration.ts";
-import type { Context } from "./context.ts";
-import { executionRole, infrastructureRole } from "./context.ts";
+import { type Context, executionRole, infrastructureRole } from "./context.ts";
 import type { Configuration, Network, ScalingTarget } from "./service-types.ts";
 import { findOwnService, tagsOf } from "./services.ts";
 

@@ -2,8 +2,7 @@ import type { Platform } from "../../../deploy/platform.ts";
 import { awsDefaults } from "../aws/aws-config.ts";
 import { pipelineLogin } from "../aws/pipeline.ts";
 import { checkTag } from "../aws/service-tags.ts";
-import type { EcsExpressFlags } from "./flags.ts";
-import { EcsExpressFlagsSchema } from "./flags.ts";
+import { type EcsExpressFlags, EcsExpressFlagsSchema } from "./flags.ts";
 import { openSession } from "./session.ts";
 
 const LONGEST_NAME = 40;

@@ -4,10 +4,20 @@ import { ensureRole, roleArn } from "../aws/roles.ts";
 import { secretPolicy } from "../aws/secret-policy.ts";
 import { ensureLabels, serviceTags } from "../aws/service-tags.ts";
 import type { Propagation } from "../cloud/retry.ts";
-import type { Wanted } from "./configuration.ts";
-import { isSameConfiguration, wantedConfiguration, wantedExecutionRole } from "./configuration.ts";
-import type { Context } from "./context.ts";
-import { clusterOf, executionRole, expectedUrl, infrastructureRole, serviceArn } from "./context.ts";
+import {
+  isSameConfiguration,
+  type Wanted,
+  wantedConfiguration,
+  wantedExecutionRole,
+} from "./configuration.ts";
+import {
+  type Context,
+  clusterOf,
+  executionRole,
+  expectedUrl,
+  infrastructureRole,
+  serviceArn,
+} from "./context.ts";
 import { failureLog } from "./logs.ts";
 import { publicUrl, toRelease } from "./release-of.ts";
 import type { Service, ServiceDeployment } from "./service-types.ts";

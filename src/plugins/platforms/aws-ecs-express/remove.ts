@@ -1,8 +1,7 @@
 import { removeRole } from "../aws/roles.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { pollUntil } from "../cloud/poll.ts";
-import type { Context } from "./context.ts";
-import { executionRole, infrastructureRole, serviceArn, taskRole } from "./context.ts";
+import { type Context, executionRole, infrastructureRole, serviceArn, taskRole } from "./context.ts";
 import { findOwnService } from "./services.ts";
 
 /** Deletes the service and waits until it is drained, then the roles that were created for it. */

@@ -2,8 +2,7 @@ import { type AwsTag, tagMap } from "../aws/tags.ts";
 import { notOwn } from "../cloud/findings.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { pollUntil } from "../cloud/poll.ts";
-import type { Context } from "./context.ts";
-import { clusterOf, serviceArn } from "./context.ts";
+import { type Context, clusterOf, serviceArn } from "./context.ts";
 import type { Service, ServiceDeployment } from "./service-types.ts";
 
 const EVERY = 5000;

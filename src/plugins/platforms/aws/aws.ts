@@ -7,8 +7,7 @@ import type { DeployTools } from "../../../deploy/tools.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
 import { explainFailure } from "../cloud/explain-failure.ts";
-import type { Propagation } from "../cloud/retry.ts";
-import { retrying } from "../cloud/retry.ts";
+import { type Propagation, retrying } from "../cloud/retry.ts";
 import { renewal } from "./aws-config.ts";
 
 /** Clients by service: the package's last part, its class, and the variable's part that replaces its endpoint. */

@@ -3,8 +3,7 @@ import { DeployError } from "../../../deploy/errors.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import type { AwsContext } from "./aws-context.ts";
-import type { AwsTag } from "./tags.ts";
-import { tagMap, tagsOf } from "./tags.ts";
+import { type AwsTag, tagMap, tagsOf } from "./tags.ts";
 
 /** A role that an AWS service assumes, and its permissions. */
 export interface WantedRole {

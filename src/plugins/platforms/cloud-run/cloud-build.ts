@@ -5,8 +5,7 @@ import { isNotFound } from "./google-error.ts";
 import { buildLogLines, textOf } from "./logs.ts";
 import { ensureRepository } from "./registry.ts";
 import type { Operation } from "./service-types.ts";
-import type { StoredObject } from "./source-bucket.ts";
-import { uploadSource } from "./source-bucket.ts";
+import { type StoredObject, uploadSource } from "./source-bucket.ts";
 
 interface Build {
   readonly id?: string;

@@ -1,7 +1,6 @@
 import { DeployError } from "../../../deploy/errors.ts";
 import { isCloudError, isTransient } from "../cloud/cloud-error.ts";
-import type { DomainCalls, ServiceDomain } from "../cloud/domain.ts";
-import { isDomain } from "../cloud/domain.ts";
+import { type DomainCalls, isDomain, type ServiceDomain } from "../cloud/domain.ts";
 import type { Context } from "./context.ts";
 import { isNotFound } from "./google-error.ts";
 

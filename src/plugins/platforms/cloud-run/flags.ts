@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../../core/base/option.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import { toFlagName } from "../../../deploy/flags.ts";
 import { DOMAIN_OPTION } from "../cloud/domain.ts";
@@ -13,73 +14,35 @@ const instances = (least: number) =>
 
 /** Options of `--platform cloud-run`. */
 export const CloudRunFlagsSchema = v.object({
-  useCloudBuild: v.optional(
-    v.pipe(v.boolean(), v.description("Build with Cloud Build instead of on this machine")),
-  ),
+  useCloudBuild: option.choice("Build with Cloud Build instead of on this machine"),
   minInstances: v.optional(v.pipe(instances(0), v.description("Instances that always run (0 to 1000)"))),
   maxInstances: v.optional(v.pipe(instances(1), v.description("Most instances that may run (1 to 1000)"))),
-  concurrency: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be at least 1"),
-      v.maxValue(1000, "must be at most 1000"),
-      v.description("Requests that an instance answers at the same time (1 to 1000)"),
-    ),
+  concurrency: option.whole("Requests that an instance answers at the same time (1 to 1000)", 1, 1000),
+  cpu: option.text("CPU of an instance, such as 1 or 2 (new service: 1)"),
+  memory: option.text("Memory of an instance, such as 512Mi (new service: 512Mi)"),
+  alwaysOnCpu: option.choice(
+    "CPU also between requests, so that jobs continue after the response (default for a new service)",
   ),
-  cpu: v.optional(v.pipe(v.string(), v.description("CPU of an instance, such as 1 or 2 (new service: 1)"))),
-  memory: v.optional(
-    v.pipe(v.string(), v.description("Memory of an instance, such as 512Mi (new service: 512Mi)")),
+  scaleToZero: option.choice("Cheap mode: CPU only during requests, no instance in between; jobs pause"),
+  serviceAccount: option.text("Email address of the account that the service runs as"),
+  requestTimeout: option.whole(
+    "Seconds that a request may last, streams included (1 to 3600; new service: 3600)",
+    1,
+    3600,
   ),
-  alwaysOnCpu: v.optional(
-    v.pipe(
-      v.boolean(),
-      v.description(
-        "CPU also between requests, so that jobs continue after the response (default for a new service)",
-      ),
-    ),
+  network: option.text('VPC network of outgoing requests, such as default; "none" for none'),
+  subnet: option.text("Subnet of that network (default: its namesake)"),
+  vpcEgress: option.one(
+    ["all-traffic", "private-ranges-only"],
+    "Which requests go through the network: all-traffic, or private-ranges-only (default)",
   ),
-  scaleToZero: v.optional(
-    v.pipe(
-      v.boolean(),
-      v.description("Cheap mode: CPU only during requests, no instance in between; jobs pause"),
-    ),
-  ),
-  serviceAccount: v.optional(
-    v.pipe(v.string(), v.description("Email address of the account that the service runs as")),
-  ),
-  requestTimeout: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be at least 1"),
-      v.maxValue(3600, "must be at most 3600"),
-      v.description("Seconds that a request may last, streams included (1 to 3600; new service: 3600)"),
-    ),
-  ),
-  network: v.optional(
-    v.pipe(v.string(), v.description('VPC network of outgoing requests, such as default; "none" for none')),
-  ),
-  subnet: v.optional(v.pipe(v.string(), v.description("Subnet of that network (default: its namesake)"))),
-  vpcEgress: v.optional(
-    v.pipe(
-      v.picklist(["all-traffic", "private-ranges-only"]),
-      v.description("Which requests go through the network: all-traffic, or private-ranges-only (default)"),
-    ),
-  ),
-  ingress: v.optional(
-    v.pipe(
-      v.picklist(["all", "internal", "internal-and-cloud-load-balancing"]),
-      v.description(
-        "Where requests may come from: all (default), internal, or internal-and-cloud-load-balancing",
-      ),
-    ),
+  ingress: option.one(
+    ["all", "internal", "internal-and-cloud-load-balancing"],
+    "Where requests may come from: all (default), internal, or internal-and-cloud-load-balancing",
   ),
   domain: DOMAIN_OPTION,
-  private: v.optional(
-    v.pipe(v.boolean(), v.description("Only callers with the role run.invoker have access")),
-  ),
-  public: v.optional(v.pipe(v.boolean(), v.description("Anyone may call it (default for a new service)"))),
+  private: option.choice("Only callers with the role run.invoker have access"),
+  public: option.choice("Anyone may call it (default for a new service)"),
 });
 export type CloudRunFlags = v.InferOutput<typeof CloudRunFlagsSchema>;
 

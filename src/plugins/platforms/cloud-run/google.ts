@@ -2,10 +2,8 @@ import type { DeployTools } from "../../../deploy/tools.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
 import { explainFailure } from "../cloud/explain-failure.ts";
-import type { RestRequest } from "../cloud/rest.ts";
-import { sendRest } from "../cloud/rest.ts";
-import type { Propagation } from "../cloud/retry.ts";
-import { retrying } from "../cloud/retry.ts";
+import { type RestRequest, sendRest } from "../cloud/rest.ts";
+import { type Propagation, retrying } from "../cloud/retry.ts";
 import type { GoogleIdentity } from "./credentials.ts";
 import { isDisabledApi, isNotFound, toGoogleError } from "./google-error.ts";
 

@@ -1,6 +1,5 @@
 import type { Platform } from "../../../deploy/platform.ts";
-import type { CloudRunFlags } from "./flags.ts";
-import { CloudRunFlagsSchema } from "./flags.ts";
+import { type CloudRunFlags, CloudRunFlagsSchema } from "./flags.ts";
 import { googleDefaults } from "./gcloud-config.ts";
 import { pipelineLogin } from "./pipeline.ts";
 import { openSession } from "./session.ts";

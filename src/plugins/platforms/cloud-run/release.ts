@@ -12,8 +12,14 @@ import { domainsOf } from "./domains.ts";
 import { INGRESS } from "./network.ts";
 import { newestRelease } from "./release-of.ts";
 import { letRead, ofOthers } from "./secrets.ts";
-import type { ServiceChange } from "./service.ts";
-import { changeService, finishRollout, isRevisionReady, rolloutError, settledService } from "./service.ts";
+import {
+  changeService,
+  finishRollout,
+  isRevisionReady,
+  rolloutError,
+  type ServiceChange,
+  settledService,
+} from "./service.ts";
 import type { Operation, Service } from "./service-types.ts";
 import { newScaling, wantedScaling, wantedTemplate } from "./template.ts";
 import { allToLatest, candidateUrl, heldBack, isAllOnLatest, servingRevision, shortName } from "./traffic.ts";

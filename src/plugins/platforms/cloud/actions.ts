@@ -1,7 +1,6 @@
 import type { ResourceAction, ResourceType } from "../../../core/models/deployment.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
-import type { FieldChange } from "../../../deploy/spec-changes.ts";
-import { specChanges } from "../../../deploy/spec-changes.ts";
+import { type FieldChange, specChanges } from "../../../deploy/spec-changes.ts";
 
 export interface ReleaseActionsInput {
   readonly serviceName: string;

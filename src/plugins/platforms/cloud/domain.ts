@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../../core/base/option.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import type { Release } from "../../../deploy/platform.ts";
 import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
@@ -9,15 +10,12 @@ import { pollUntil } from "./poll.ts";
 export const NO_DOMAIN = "none";
 
 /** The option of a cloud that gets the certificate itself. */
-export const DOMAIN_OPTION = v.optional(
-  v.pipe(
-    v.string(),
-    v.regex(
-      /^(?:none|(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,})$/,
-      'must be a domain in lower-case letters such as agents.example.com, or "none"',
-    ),
-    v.description('Domain of the service, with a certificate; "none" for none'),
+export const DOMAIN_OPTION = option.ruled(
+  v.regex(
+    /^(?:none|(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,})$/,
+    'must be a domain in lower-case letters such as agents.example.com, or "none"',
   ),
+  'Domain of the service, with a certificate; "none" for none',
 );
 
 export function isDomain(option: string | undefined): option is string {

@@ -1,7 +1,6 @@
 import { delays } from "../../../core/base/backoff.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
-import type { CloudError } from "./cloud-error.ts";
-import { isCloudError, isTransient } from "./cloud-error.ts";
+import { type CloudError, isCloudError, isTransient } from "./cloud-error.ts";
 
 /** An error that goes away by itself once the provider has caught up with an earlier call. */
 export interface Propagation {

@@ -3,8 +3,7 @@ import type { DeployTools } from "../../../deploy/tools.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
 import { explainFailure } from "../cloud/explain-failure.ts";
-import type { RestRefusal, RestRequest } from "../cloud/rest.ts";
-import { sendRest } from "../cloud/rest.ts";
+import { type RestRefusal, type RestRequest, sendRest } from "../cloud/rest.ts";
 import { retrying } from "../cloud/retry.ts";
 
 /** What to do if the token is no longer accepted. */

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../../core/base/option.ts";
 import { DOMAIN_OPTION } from "../cloud/domain.ts";
 
 const instances = v.pipe(
@@ -17,25 +18,13 @@ export const AppPlatformFlagsSchema = v.object({
       v.description("Most instances that may run (1 to 250); above the minimum needs a dedicated size"),
     ),
   ),
-  scaleAtCpu: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be at least 1"),
-      v.maxValue(100, "must be at most 100"),
-      v.description("CPU use in percent from which instances are added (new range: 80)"),
-    ),
-  ),
-  size: v.optional(v.pipe(v.string(), v.description("Size of an instance (new app: apps-s-1vcpu-0.5gb)"))),
+  scaleAtCpu: option.whole("CPU use in percent from which instances are added (new range: 80)", 1, 100),
+  size: option.text("Size of an instance (new app: apps-s-1vcpu-0.5gb)"),
   domain: DOMAIN_OPTION,
-  registry: v.optional(
-    v.pipe(v.string(), v.description("Container registry to use, if the account has several")),
-  ),
-  registryTier: v.optional(
-    v.pipe(
-      v.picklist(["starter", "basic", "professional"]),
-      v.description("Subscription of a newly created registry (default: starter, which is free)"),
-    ),
+  registry: option.text("Container registry to use, if the account has several"),
+  registryTier: option.one(
+    ["starter", "basic", "professional"],
+    "Subscription of a newly created registry (default: starter, which is free)",
   ),
 });
 export type AppPlatformFlags = v.InferOutput<typeof AppPlatformFlagsSchema>;

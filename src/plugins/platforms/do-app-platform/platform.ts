@@ -1,6 +1,5 @@
 import type { Platform } from "../../../deploy/platform.ts";
-import type { AppPlatformFlags } from "./flags.ts";
-import { AppPlatformFlagsSchema } from "./flags.ts";
+import { type AppPlatformFlags, AppPlatformFlagsSchema } from "./flags.ts";
 import { pipelineLogin } from "./pipeline.ts";
 import { openSession } from "./session.ts";
 

@@ -2,8 +2,7 @@ import { DeployError } from "../../../deploy/errors.ts";
 import type { RegistryAuth } from "../../../deploy/platform.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { Context, RegistryChoice } from "./context.ts";
-import type { DigitalOcean } from "./digitalocean.ts";
-import { RENEW } from "./digitalocean.ts";
+import { type DigitalOcean, RENEW } from "./digitalocean.ts";
 import type { AppPlatformFlags } from "./flags.ts";
 import { registryRegion } from "./regions.ts";
 

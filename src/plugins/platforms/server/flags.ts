@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../../core/base/option.ts";
 
 /** Removes a setting that the service has. */
 export const NONE = "none";
@@ -25,39 +26,22 @@ const domain = v.pipe(
 export const ServerFlagsSchema = v.object({
   host,
   domain: v.optional(domain),
-  bind: v.optional(
-    v.pipe(
-      v.string(),
-      v.ip("must be an IP address"),
-      v.description(
-        "Address of the server on which the port is open without a domain (new service: all of them)",
-      ),
-    ),
+  bind: option.ruled(
+    v.ip("must be an IP address"),
+    "Address of the server on which the port is open without a domain (new service: all of them)",
   ),
-  memory: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^(\d+[kmg]|none)$/, `must be a number with k, m or g, or "${NONE}"`),
-      v.description(`Most memory of the container, such as 512m ("${NONE}" removes the limit)`),
-    ),
+  memory: option.ruled(
+    v.regex(/^(\d+[kmg]|none)$/, `must be a number with k, m or g, or "${NONE}"`),
+    `Most memory of the container, such as 512m ("${NONE}" removes the limit)`,
   ),
-  cpus: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^(\d+(\.\d+)?|none)$/, `must be a number, or "${NONE}"`),
-      v.description(`Most CPUs of the container, such as 1.5 ("${NONE}" removes the limit)`),
-    ),
+  cpus: option.ruled(
+    v.regex(/^(\d+(\.\d+)?|none)$/, `must be a number, or "${NONE}"`),
+    `Most CPUs of the container, such as 1.5 ("${NONE}" removes the limit)`,
   ),
-  sshConfig: v.optional(v.pipe(v.string(), v.description("ssh configuration file to use instead of yours"))),
-  acceptNewHost: v.optional(
-    v.pipe(v.boolean(), v.description("Trust the key of a server that this machine has never connected to")),
-  ),
-  removeData: v.optional(
-    v.pipe(
-      v.boolean(),
-      v.description("remove the volume with all jobs and cases, and the images, too"),
-      v.metadata({ command: "down" }),
-    ),
-  ),
+  sshConfig: option.text("ssh configuration file to use instead of yours"),
+  acceptNewHost: option.choice("Trust the key of a server that this machine has never connected to"),
+  removeData: option.choice("remove the volume with all jobs and cases, and the images, too", {
+    command: "down",
+  }),
 });
 export type ServerFlags = v.InferOutput<typeof ServerFlagsSchema>;

@@ -1,8 +1,7 @@
 import type { Platform } from "../../../deploy/platform.ts";
 import type { ProxyOptions } from "./change.ts";
 import { LABEL } from "./context.ts";
-import type { ServerFlags } from "./flags.ts";
-import { ServerFlagsSchema } from "./flags.ts";
+import { type ServerFlags, ServerFlagsSchema } from "./flags.ts";
 import { pipelineLogin } from "./pipeline.ts";
 import { openSession } from "./session.ts";
 
