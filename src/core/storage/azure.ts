@@ -12,10 +12,11 @@ import {
   type Verdict,
 } from "./call.ts";
 import { checkEndpoint } from "./endpoint.ts";
+import { objectDriver } from "./object-driver.ts";
 import { Renewed } from "./renewed.ts";
-import { escapeUri } from "./sign-v4.ts";
-import { type CreatingStorageDriver, toKey, toPath, toPathPrefix, toPrefix } from "./storage-driver.ts";
-import { elementOf, unescapeXml } from "./xml.ts";
+import { urlOf } from "./sign-v4.ts";
+import type { CreatingStorageDriver } from "./storage-driver.ts";
+import { elementOf, sentenceOf, unescapeXml } from "./xml.ts";
 
 export interface AzureOptions extends CallTools, CallLimits {
   /** Name of the storage account. */
@@ -45,36 +46,21 @@ const NAMES: NamesOf<AzureOptions> = {
 export function azureDriver(options: AzureOptions): CreatingStorageDriver {
   refuseUnknown(options, NAMES, "azureDriver");
   const container = new AzureContainer(options);
-  const prefix = toPrefix(options.prefix);
-  const read = async (key: string) => {
-    const response = await container.call({ method: "GET", path: toPath(prefix, key), absent: true });
-    return response.status === 404 ? undefined : response.body;
-  };
-  const driver = {
-    name: "agent-control-azure",
-    hasItem: async (key: string) =>
-      (await container.call({ method: "HEAD", path: toPath(prefix, key), absent: true })).status !== 404,
-    getItem: async (key: string) => (await read(key))?.toString() ?? null,
-    getItemRaw: async (key: string) => (await read(key)) ?? null,
-    setItem: (key: string, value: string) => driver.setItemRaw(key, Buffer.from(value)),
-    async setItemRaw(key: string, value: Uint8Array) {
-      await container.call({ method: "PUT", path: toPath(prefix, key), body: value });
+  return objectDriver(
+    { name: "agent-control-azure", prefix: options.prefix },
+    {
+      has: async (path) => (await container.call({ method: "HEAD", path, absent: true })).status !== 404,
+      async read(path) {
+        const { status, body } = await container.call({ method: "GET", path, absent: true });
+        return status === 404 ? undefined : body;
+      },
+      put: (path, body) => container.call({ method: "PUT", path, body }),
+      create: async (path, body) =>
+        (await container.call({ method: "PUT", path, body, creates: true })).status === 201,
+      remove: (path) => container.call({ method: "DELETE", path, absent: true }),
+      list: (prefix) => container.list(prefix),
     },
-    async createItemRaw(key: string, value: Uint8Array) {
-      const request = { method: "PUT", path: toPath(prefix, key), body: value, creates: true } as const;
-      const { status } = await container.call(request);
-      // An earlier attempt may have stored it, and its response was lost.
-      return status === 201 || (await read(key))?.equals(value) === true;
-    },
-    async removeItem(key: string) {
-      await container.call({ method: "DELETE", path: toPath(prefix, key), absent: true });
-    },
-    async getKeys(base = "") {
-      const paths = await container.list(toPathPrefix(prefix, base));
-      return paths.map((path) => toKey(prefix, path));
-    },
-  };
-  return driver;
+  );
 }
 
 interface AzureRequest {
@@ -141,12 +127,7 @@ class AzureContainer {
   }
 
   #sign({ method, path, query = {}, body, creates }: AzureRequest, credentials: AzureCredentials): Call {
-    const url = new URL(
-      path === "" ? this.#base : `${this.#base}/${path.split("/").map(escapeUri).join("/")}`,
-    );
-    url.search = Object.entries(query)
-      .map(([name, value]) => `${name}=${escapeUri(value)}`)
-      .join("&");
+    const url = urlOf(path === "" ? this.#base : `${this.#base}/`, path, query);
     const headers: Record<string, string> = {
       "x-ms-date": this.#now().toUTCString(),
       "x-ms-version": VERSION,
@@ -208,7 +189,7 @@ function judge(
   if (status < 300) return judgeContent(response, request);
   const xml = body.toString();
   const code = headers.get("x-ms-error-code") ?? elementOf(xml, "Code") ?? "";
-  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, secrets)}`;
+  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, Object.values(secrets ?? {}))}`;
   if (code === "ContainerNotFound" || code === "ContainerBeingDeleted") return { reason: "gone", says };
   if (status === 404) return request.absent ? undefined : { reason: "gone", says };
   if (request.creates && (code === "BlobAlreadyExists" || status === 412)) return undefined;
@@ -231,16 +212,6 @@ function judgeContent({ body, headers }: Response, { method, path }: AzureReques
   const md5 = headers.get("content-md5");
   if (md5 === null || md5 === md5Of(body)) return undefined;
   return { reason: "damaged", says: `the checksum of ${path} is another one`, again: true };
-}
-
-/** The first line of what the provider says, without credentials. */
-function sentenceOf(xml: string, secrets: AzureCredentials | undefined): string {
-  let text = unescapeXml(elementOf(xml, "Message") ?? "")
-    .split("\n")[0]!
-    .slice(0, 300);
-  for (const secret of Object.values(secrets ?? {}))
-    if (typeof secret === "string") text = text.replaceAll(secret, "…");
-  return text === "" ? "" : `: ${text}`;
 }
 
 function md5Of(bytes: Uint8Array): string {

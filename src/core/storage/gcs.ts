@@ -12,9 +12,10 @@ import {
 } from "./call.ts";
 import { checkEndpoint } from "./endpoint.ts";
 import { findGoogleToken, type GoogleToken } from "./google-token.ts";
+import { objectDriver } from "./object-driver.ts";
 import { Renewed } from "./renewed.ts";
 import { escapeUri } from "./sign-v4.ts";
-import { type CreatingStorageDriver, toKey, toPath, toPathPrefix, toPrefix } from "./storage-driver.ts";
+import type { CreatingStorageDriver } from "./storage-driver.ts";
 
 export interface GcsOptions extends CallTools, CallLimits {
   readonly bucket: string;
@@ -42,40 +43,18 @@ const NAMES: NamesOf<GcsOptions> = {
 export function gcsDriver(options: GcsOptions): CreatingStorageDriver {
   refuseUnknown(options, NAMES, "gcsDriver");
   const bucket = new GcsBucket(options);
-  const prefix = toPrefix(options.prefix);
-  const read = async (key: string) => {
-    const path = bucket.objectPath(toPath(prefix, key));
-    const response = await bucket.call({ method: "GET", path, query: { alt: "media" }, absent: true });
-    return response.status === 404 ? undefined : response.body;
-  };
-  const driver = {
-    name: "agent-control-gcs",
-    async hasItem(key: string) {
-      const path = bucket.objectPath(toPath(prefix, key));
-      return (
-        (await bucket.call({ method: "GET", path, query: { fields: "name" }, absent: true })).status !== 404
-      );
+  return objectDriver(
+    { name: "agent-control-gcs", prefix: options.prefix },
+    {
+      has: async (name) => (await bucket.find(name, { fields: "name" })) !== undefined,
+      read: async (name) => (await bucket.find(name, { alt: "media" }))?.body,
+      put: (name, value) => bucket.upload(name, value),
+      create: async (name, value) =>
+        (await bucket.upload(name, value, { ifGenerationMatch: "0" })).status !== 412,
+      remove: (name) => bucket.call({ method: "DELETE", path: bucket.objectPath(name), absent: true }),
+      list: (prefix) => bucket.list(prefix),
     },
-    getItem: async (key: string) => (await read(key))?.toString() ?? null,
-    getItemRaw: async (key: string) => (await read(key)) ?? null,
-    setItem: (key: string, value: string) => driver.setItemRaw(key, Buffer.from(value)),
-    async setItemRaw(key: string, value: Uint8Array) {
-      await bucket.upload(toPath(prefix, key), value);
-    },
-    async createItemRaw(key: string, value: Uint8Array) {
-      const { status } = await bucket.upload(toPath(prefix, key), value, { ifGenerationMatch: "0" });
-      // An earlier attempt may have stored it, and its response was lost.
-      return status !== 412 || (await read(key))?.equals(value) === true;
-    },
-    async removeItem(key: string) {
-      await bucket.call({ method: "DELETE", path: bucket.objectPath(toPath(prefix, key)), absent: true });
-    },
-    async getKeys(base = "") {
-      const paths = await bucket.list(toPathPrefix(prefix, base));
-      return paths.map((path) => toKey(prefix, path));
-    },
-  };
-  return driver;
+  );
 }
 
 interface GcsRequest {
@@ -98,6 +77,12 @@ class GcsBucket {
     this.#options = options;
     this.#endpoint = checkEndpoint(endpoint ?? "https://storage.googleapis.com");
     this.#token = new Renewed(token ?? (() => findGoogleToken(env, options)), now);
+  }
+
+  /** An object, or what the query selects of it; undefined if there is none. */
+  async find(name: string, query: Readonly<Record<string, string>>): Promise<Response | undefined> {
+    const found = await this.call({ method: "GET", path: this.objectPath(name), query, absent: true });
+    return found.status === 404 ? undefined : found;
   }
 
   objectPath(path: string): string {

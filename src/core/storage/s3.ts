@@ -10,18 +10,12 @@ import {
   SHARED_NAMES,
   type Verdict,
 } from "./call.ts";
+import { type ObjectCalls, objectDriver } from "./object-driver.ts";
 import { Renewed } from "./renewed.ts";
-import { type AwsCredentials, escapeUri, sha256Hex, signV4 } from "./sign-v4.ts";
-import {
-  type CreatingStorageDriver,
-  type OwnStorageDriver,
-  toKey,
-  toPath,
-  toPathPrefix,
-  toPrefix,
-} from "./storage-driver.ts";
+import { type AwsCredentials, sha256Hex, signV4, urlOf } from "./sign-v4.ts";
+import type { CreatingStorageDriver, OwnStorageDriver } from "./storage-driver.ts";
 import { StorageFailure } from "./storage-failure.ts";
-import { elementOf, unescapeXml } from "./xml.ts";
+import { elementOf, sentenceOf, unescapeXml } from "./xml.ts";
 
 /** Where an object has the SHA-256 of its content: what is read must be what was written. */
 const HASH = "x-amz-meta-sha256";
@@ -67,44 +61,25 @@ export function s3Driver(options: S3Options): OwnStorageDriver | CreatingStorage
   if (options.conditional !== undefined && typeof options.conditional !== "boolean")
     throw new TypeError("s3Driver: conditional must be true or false");
   const bucket = new S3Bucket(options);
-  const prefix = toPrefix(options.prefix);
-  const read = async (key: string) => {
-    const response = await bucket.call({ method: "GET", path: toPath(prefix, key), absent: true });
-    return response.status === 404 ? undefined : response.body;
+  const place = { name: "agent-control-s3", prefix: options.prefix };
+  const calls: ObjectCalls = {
+    has: async (path) => (await bucket.call({ method: "HEAD", path, absent: true })).status !== 404,
+    async read(path) {
+      const { status, body } = await bucket.call({ method: "GET", path, absent: true });
+      return status === 404 ? undefined : body;
+    },
+    put: (path, body) => bucket.call({ method: "PUT", path, body }),
+    remove: (path) => bucket.call({ method: "DELETE", path, absent: true }),
+    list: (prefix) => bucket.list(prefix),
   };
-  const driver = {
-    name: "agent-control-s3",
-    hasItem: async (key: string) =>
-      (await bucket.call({ method: "HEAD", path: toPath(prefix, key), absent: true })).status !== 404,
-    getItem: async (key: string) => (await read(key))?.toString() ?? null,
-    getItemRaw: async (key: string) => (await read(key)) ?? null,
-    setItem: (key: string, value: string) => driver.setItemRaw(key, Buffer.from(value)),
-    async setItemRaw(key: string, value: Uint8Array) {
-      await bucket.call({ method: "PUT", path: toPath(prefix, key), body: value });
-    },
-    async removeItem(key: string) {
-      await bucket.call({ method: "DELETE", path: toPath(prefix, key), absent: true });
-    },
-    async getKeys(base = "") {
-      const paths = await bucket.list(toPathPrefix(prefix, base));
-      return paths.map((path) => toKey(prefix, path));
-    },
-  };
-  if (!bucket.conditional) return driver;
-  return {
-    ...driver,
-    async createItemRaw(key: string, value: Uint8Array) {
+  if (!bucket.conditional) return objectDriver(place, calls);
+  return objectDriver(place, {
+    ...calls,
+    async create(path, body) {
       const headers = { "if-none-match": "*" };
-      const { status } = await bucket.call({
-        method: "PUT",
-        path: toPath(prefix, key),
-        body: value,
-        headers,
-      });
-      // An earlier attempt may have stored it, and its response was lost.
-      return status !== 412 || (await read(key))?.equals(value) === true;
+      return (await bucket.call({ method: "PUT", path, body, headers })).status !== 412;
     },
-  };
+  });
 }
 
 interface S3Request {
@@ -185,12 +160,7 @@ class S3Bucket {
   }
 
   #sign({ method, path, query = {}, headers = {}, body }: S3Request, credentials: AwsCredentials): Call {
-    const url = new URL(
-      path === "" ? `${this.#base}/` : `${this.#base}/${path.split("/").map(escapeUri).join("/")}`,
-    );
-    url.search = Object.entries(query)
-      .map(([name, value]) => `${name}=${escapeUri(value)}`)
-      .join("&");
+    const url = urlOf(`${this.#base}/`, path, query);
     const bodyHash = sha256Hex(body ?? "");
     // What arrives must have both checksums, or it is not stored.
     const checked = body && {
@@ -225,7 +195,7 @@ function judge(response: Response, request: S3Request, circumstances: Circumstan
   const code = elementOf(xml, "Code") ?? "";
   if (status === 404 && request.absent && code !== "NoSuchBucket") return undefined;
   if (status === 412 && request.headers?.["if-none-match"]) return undefined;
-  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, circumstances.secrets)}`;
+  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, Object.values(circumstances.secrets ?? {}))}`;
   // Two creations of one object at the same moment.
   if (code === "ConditionalRequestConflict") return { reason: "unavailable", says };
   if (code === "NoSuchBucket" || status === 404) return { reason: "gone", says };
@@ -259,14 +229,6 @@ function judgeContent({ body, headers }: Response, { method, path }: S3Request):
   const hash = headers.get(HASH);
   if (hash === null || hash === sha256Hex(body)) return undefined;
   return { reason: "damaged", says: `the checksum of ${path} is another one`, again: true };
-}
-
-/** What the provider says, without credentials, which some repeat. */
-function sentenceOf(xml: string, secrets: AwsCredentials | undefined): string {
-  let text = unescapeXml(elementOf(xml, "Message") ?? "").slice(0, 300);
-  for (const secret of [secrets?.secretAccessKey, secrets?.sessionToken, secrets?.accessKeyId])
-    if (secret) text = text.replaceAll(secret, "…");
-  return text === "" ? "" : `: ${text}`;
 }
 
 function skewOf(headers: Headers, now: Date): string {

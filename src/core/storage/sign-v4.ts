@@ -69,6 +69,15 @@ export function escapeUri(text: string): string {
   );
 }
 
+/** The URL of an object, or of its bucket for "", below the bucket's own. */
+export function urlOf(base: string, path: string, query: Readonly<Record<string, string>>): URL {
+  const url = new URL(base + path.split("/").map(escapeUri).join("/"));
+  url.search = Object.entries(query)
+    .map(([name, value]) => `${name}=${escapeUri(value)}`)
+    .join("&");
+  return url;
+}
+
 export function sha256Hex(data: string | Uint8Array): string {
   return createHash("sha256").update(data).digest("hex");
 }

@@ -10,3 +10,11 @@ export function unescapeXml(text: string): string {
     return String.fromCodePoint(decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal));
   });
 }
+
+/** What the provider of a storage says in an error, in one line without credentials, which some repeat. */
+export function sentenceOf(xml: string, secrets: readonly unknown[]): string {
+  let [text = ""] = unescapeXml(elementOf(xml, "Message") ?? "").split("\n");
+  for (const secret of secrets)
+    if (typeof secret === "string" && secret !== "") text = text.replaceAll(secret, "…");
+  return text === "" ? "" : `: ${text.slice(0, 300)}`;
+}
