@@ -53,19 +53,49 @@ export interface Prepared {
 
 export const HEALTH_PATH = "/.well-known/health";
 
+interface PrepareOptions {
+  readonly readOnly?: boolean;
+}
+
 /**
  * Checks, inspects and plans; writes nothing, locally or remotely. With `readOnly`, rights and values
  * that only a deployment needs may be missing.
  */
 export async function prepare(
   deployment: Deployment,
-  { readOnly = false }: { readonly readOnly?: boolean } = {},
+  { readOnly = false }: PrepareOptions = {},
 ): Promise<Prepared> {
-  const { session, tools, target, options, emit, platform } = deployment;
-  const { cwd, name, serviceName } = target;
+  const { emit } = deployment;
+  const findings = [...(await checkRights(deployment, readOnly))];
+  const inspected = await inspect(deployment);
+  const { live, stored, drift } = inspected;
+  for (const message of drift) emit({ type: "notice", level: "warning", message });
+  const config = await effectiveConfig(deployment, live, stored);
+  findings.push(
+    ...judge(deployment, [...diskFindings(deployment, config.store), ...leftBehind(config, live)]),
+  );
+  settleInstances(deployment, config, live);
+  return step(emit, "plan", async ({ note }) => {
+    const configured = await configure(deployment, config, { ...inspected, readOnly });
+    const image = await planImage(deployment, configured, inspected);
+    findings.push(...configured.findings, ...image.findings);
+    const planned = await planActions(deployment, { ...inspected, ...configured, ...image, config });
+    note(planned.changes ? summary(planned.plan.actions) : "no changes");
+    return {
+      ...inspected,
+      ...configured,
+      ...image,
+      ...planned,
+      findings,
+      place: { store: config.store, storage: config.storage },
+    };
+  });
+}
 
-  const preflight = await step(emit, "preflight", async ({ note }) => {
-    const checked = await session.preflight();
+/** Whether the login may do what a deployment does. */
+function checkRights(deployment: Deployment, readOnly: boolean): Promise<readonly Finding[]> {
+  return step(deployment.emit, "preflight", async ({ note }) => {
+    const checked = await deployment.session.preflight();
     const found = judge(deployment, readOnly ? checked.map(asReader) : checked);
     note(
       found
@@ -75,8 +105,14 @@ export async function prepare(
     );
     return found;
   });
-  const { live, state, stored, drift } = await step(emit, "inspect", async ({ note }) => {
-    const state = await deployment.state.read();
+}
+
+type Inspected = Awaited<ReturnType<typeof inspect>>;
+
+/** What runs, and what this checkout knows of it. */
+function inspect({ emit, session, state: file }: Deployment) {
+  return step(emit, "inspect", async ({ note }) => {
+    const state = await file.read();
     const live = await session.inspect();
     const stored = (await session.listSecrets()).filter((secret) => !secret.unfinished);
     note(
@@ -84,133 +120,134 @@ export async function prepare(
     );
     return { live, state, stored, drift: driftOf(state, live) };
   });
-  for (const message of drift) emit({ type: "notice", level: "warning", message });
-  const config = await effectiveConfig(deployment, live, stored);
-  const findings = [
-    ...preflight,
-    ...judge(deployment, [...diskFindings(deployment, config.store), ...leftBehind(config, live)]),
-  ];
-  settleInstances(deployment, config, live);
-  const port = options.port ?? portOf(live) ?? target.port;
+}
 
-  return step(emit, "plan", async ({ note }) => {
-    const details = detailsOf(state);
-    const referred = await referredSecrets(deployment, config);
-    const secrets = await planSecrets({
-      config,
-      keep: config.keptSecrets,
-      hasDatabase: config.store === "database",
-      tools,
-      target: `${platform.name}/${serviceName}`,
-      stored,
-      live,
-      referred,
-      lastHashes: { ...details.secret_hashes, ...rememberedHashes(deployment) },
-      generateApiKey: options.generateApiKey,
-      generateRsa: options.generateRsa,
-      readOnly,
-    });
-    const project = await readProject(cwd, options);
-    if (config.store === "database") findings.push(...judge(deployment, databaseFindings(secrets, project)));
-    const env = await variables(deployment, config, port, live);
-    if (config.storage !== undefined) {
-      const use = { platform, session, secretNames: secretNames(secrets), env };
-      const found = [...keyFindings(secrets, config.store), ...storageFindings(config.storage, use)];
-      findings.push(...judge(deployment, found));
-    }
-    tellKept(deployment, { config, env, live });
-    const render = (imageTag: string) =>
-      renderTemplates({
-        project,
-        name,
-        serviceName,
-        port,
-        localImage: `${serviceName}:local-test`,
-        imageTag,
-        env,
-        secretNames: secretNames(secrets),
-        baseImage: options.baseImage,
-        apt: options.apt,
-      });
-    const draft = await render("latest");
-    const context = await packContext(project, await imageFiles(cwd, draft, deployment));
-    findings.push(...checkContext(context, emit));
-    const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
-    const mark = live?.env?.[CONTEXT];
-    const { imageRef } = options;
-    if (imageRef !== undefined) refuseForeignImage(deployment, imageRef);
-    const architecture = await session.architecture?.();
-    const source = imageRef === undefined ? builtFrom(context.hash, architecture) : GIVEN;
-    const isBuiltFrom = (image: string) =>
-      mark === undefined
-        ? details.image === image && details.context_hash === source
-        : mark === contextMark(source, image);
-    const imageCurrent =
-      live?.image !== undefined &&
-      (imageRef === undefined ? isBuiltFrom(live.image) : imageRef === live.image);
-    const spec: ReleaseSpec = {
-      image: imageCurrent ? (live.image ?? "") : (imageRef ?? session.imageRef(imageTag)),
-      imageTag,
-      port,
-      env: imageCurrent ? { ...(mark === undefined ? {} : { [CONTEXT]: mark }), ...env } : env,
-      secrets: plannedSecrets(secrets, stored),
-      secretHashes: Object.fromEntries(Object.entries(secrets.values).map(([key, { hash }]) => [key, hash])),
-      publicUrl: env.SERVICE_PUBLIC_URL,
-      healthPath: HEALTH_PATH,
-    };
-    const actions = [
-      ...imageActions(
-        spec,
-        imageCurrent,
-        options,
-        `${sizeOf(context)} and ${session.push ? "send" : "push"}`,
-        architecture,
-      ),
-      ...secretActions(secrets, stored),
-      ...(await session.plan(spec, live)),
-    ];
-    const estimate = await session.estimate?.(spec, live);
-    const changes = actions.some((action) => action.action_type !== "noop");
-    const resumed = deployment.journal.unfinished.length > 0;
-    const replaces = changes || (resumed && !isMadeFrom(live, spec));
-    const openWork = replaces ? await liveWork(deployment, live, config) : undefined;
-    note(changes ? summary(actions) : "no changes");
-    return {
-      project,
-      files: await render(imageTag),
-      context,
-      imageTag,
-      live,
-      state,
-      secrets,
-      spec,
-      imageCurrent,
-      source,
-      findings,
-      drift,
-      changes,
-      resumed,
-      openWork,
-      place: { store: config.store, storage: config.storage },
-      plan: {
-        platform: platform.name,
-        service_name: serviceName,
-        environment: target.environment,
-        region: target.region,
-        project_id: target.projectId ?? null,
-        actions,
-        total_cost_estimate: costOf(estimate?.cost, config.storage),
-        estimated_duration: estimate?.duration ?? null,
-        current_image: live?.image ?? null,
-        current_url: live?.url ?? null,
-        current_status: live?.status ?? null,
-        target_image: spec.image,
-        target_port: port,
-        target_env_vars: { ...spec.env },
-        target_secrets: Object.fromEntries(secretNames(secrets).map((key) => [key, "***"])),
-      },
-    };
+type Configured = Awaited<ReturnType<typeof configure>>;
+
+/** What the service receives: its port, variables and secrets. */
+async function configure(
+  deployment: Deployment,
+  config: EffectiveConfig,
+  { live, state, stored, readOnly }: Inspected & Required<PrepareOptions>,
+) {
+  const { session, tools, target, options, platform } = deployment;
+  const port = options.port ?? portOf(live) ?? target.port;
+  const referred = await referredSecrets(deployment, config);
+  const secrets = await planSecrets({
+    config,
+    keep: config.keptSecrets,
+    hasDatabase: config.store === "database",
+    tools,
+    target: `${platform.name}/${target.serviceName}`,
+    stored,
+    live,
+    referred,
+    lastHashes: { ...detailsOf(state).secret_hashes, ...rememberedHashes(deployment) },
+    generateApiKey: options.generateApiKey,
+    generateRsa: options.generateRsa,
+    readOnly,
   });
+  const project = await readProject(target.cwd, options);
+  const findings: Finding[] = [];
+  if (config.store === "database") findings.push(...judge(deployment, databaseFindings(secrets, project)));
+  const env = await variables(deployment, config, port, live);
+  if (config.storage !== undefined) {
+    const use = { platform, session, secretNames: secretNames(secrets), env };
+    const found = [...keyFindings(secrets, config.store), ...storageFindings(config.storage, use)];
+    findings.push(...judge(deployment, found));
+  }
+  tellKept(deployment, { config, env, live });
+  return { port, secrets, project, env, findings };
+}
+
+type PlannedImage = Awaited<ReturnType<typeof planImage>>;
+
+/** What the image is made from, and whether it runs already. */
+async function planImage(
+  deployment: Deployment,
+  { project, port, env, secrets }: Configured,
+  { live, state }: Inspected,
+) {
+  const { session, tools, target, options, emit } = deployment;
+  const { cwd, name, serviceName } = target;
+  const render = (imageTag: string) =>
+    renderTemplates({
+      project,
+      name,
+      serviceName,
+      port,
+      localImage: `${serviceName}:local-test`,
+      imageTag,
+      env,
+      secretNames: secretNames(secrets),
+      baseImage: options.baseImage,
+      apt: options.apt,
+    });
+  const context = await packContext(project, await imageFiles(cwd, await render("latest"), deployment));
+  const findings = checkContext(context, emit);
+  const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
+  const { imageRef } = options;
+  if (imageRef !== undefined) refuseForeignImage(deployment, imageRef);
+  const architecture = await session.architecture?.();
+  const source = imageRef === undefined ? builtFrom(context.hash, architecture) : GIVEN;
+  const mark = live?.env?.[CONTEXT];
+  const details = detailsOf(state);
+  const isBuiltFrom = (image: string) =>
+    mark === undefined
+      ? details.image === image && details.context_hash === source
+      : mark === contextMark(source, image);
+  const imageCurrent =
+    live?.image !== undefined && (imageRef === undefined ? isBuiltFrom(live.image) : imageRef === live.image);
+  const files = await render(imageTag);
+  return { context, findings, imageTag, architecture, source, mark, imageCurrent, files };
+}
+
+/** What a release would change, and whether that could lose open jobs. */
+async function planActions(
+  deployment: Deployment,
+  given: Inspected & Configured & PlannedImage & { readonly config: EffectiveConfig },
+): Promise<Pick<Prepared, "spec" | "plan" | "changes" | "resumed" | "openWork">> {
+  const { session, target, options, platform } = deployment;
+  const { live, stored, config, port, secrets, env, context, imageTag, mark, imageCurrent } = given;
+  const spec: ReleaseSpec = {
+    image: imageCurrent ? (live?.image ?? "") : (options.imageRef ?? session.imageRef(imageTag)),
+    imageTag,
+    port,
+    env: imageCurrent ? { ...(mark === undefined ? {} : { [CONTEXT]: mark }), ...env } : env,
+    secrets: plannedSecrets(secrets, stored),
+    secretHashes: Object.fromEntries(Object.entries(secrets.values).map(([key, { hash }]) => [key, hash])),
+    publicUrl: env.SERVICE_PUBLIC_URL,
+    healthPath: HEALTH_PATH,
+  };
+  const rest = `${sizeOf(context)} and ${session.push ? "send" : "push"}`;
+  const actions = [
+    ...imageActions(spec, imageCurrent, options, rest, given.architecture),
+    ...secretActions(secrets, stored),
+    ...(await session.plan(spec, live)),
+  ];
+  const estimate = await session.estimate?.(spec, live);
+  const changes = actions.some((action) => action.action_type !== "noop");
+  const resumed = deployment.journal.unfinished.length > 0;
+  const replaces = changes || (resumed && !isMadeFrom(live, spec));
+  const openWork = replaces ? await liveWork(deployment, live, config) : undefined;
+  const plan = {
+    platform: platform.name,
+    service_name: target.serviceName,
+    environment: target.environment,
+    region: target.region,
+    project_id: target.projectId ?? null,
+    actions,
+    total_cost_estimate: costOf(estimate?.cost, config.storage),
+    estimated_duration: estimate?.duration ?? null,
+    current_image: live?.image ?? null,
+    current_url: live?.url ?? null,
+    current_status: live?.status ?? null,
+    target_image: spec.image,
+    target_port: port,
+    target_env_vars: { ...spec.env },
+    target_secrets: Object.fromEntries(secretNames(secrets).map((key) => [key, "***"])),
+  };
+  return { spec, plan, changes, resumed, openWork };
 }
 
 function costOf(service: string | undefined, storage: string | undefined): string | null {
