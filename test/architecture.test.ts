@@ -157,8 +157,6 @@ describe("the sources", () => {
     expect(sources.filter(isUse).map(({ path }) => path)).toEqual([
       // For the code of the controller.
       "src/cli/load-controller.ts",
-      // For the libraries that it runs.
-      "src/cli/serve-with-listhen.ts",
       // For the code of the controller.
       "src/cli/check/load-code.ts",
       // For a library.

@@ -36,7 +36,7 @@ it("a service starts without loading packages that it may never need", { timeout
   expect(modules).toContain("core/service/service.ts");
   expect(modules.filter((name) => /(^cli\/|\/platform\.ts$)/.test(name))).toEqual([]);
   const early = packages.filter((name) =>
-    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|@modelcontextprotocol\/|@a2a-js\/|@ag-ui\/|listhen|pg|react|edge|cac|@clack\/|jiti|yaml|zod|arktype|ai$|@ai-sdk\/|openai|@openai\/|@langchain\/)/.test(
+    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|@modelcontextprotocol\/|@a2a-js\/|@ag-ui\/|uqr|pg|react|edge|cac|@clack\/|jiti|yaml|zod|arktype|ai$|@ai-sdk\/|openai|@openai\/|@langchain\/)/.test(
       name,
     ),
   );

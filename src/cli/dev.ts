@@ -46,26 +46,31 @@ export const dev = defineCommand({
     }
     const cacheDir = join(context.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "agent-control-service");
     if (run === undefined) {
-      const tunnel = flags.tunnel ? await (await import("./tunnel.ts")).acceptTunnel(cacheDir, context) : {};
+      const tunnel = flags.tunnel
+        ? await (await import("./dev/accept-tunnel.ts")).acceptTunnel(cacheDir, context)
+        : {};
       return superviseWorker(file, { ...context, env: { ...tunnel, ...context.env } });
     }
     // The channel may have closed before this listener was added: a file was saved while the worker started.
     if (process.connected === false) return 0;
     process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
-    const { createDevServe } = await import("./serve-with-listhen.ts");
+    const { createDevServe } = await import("./dev/serve-dev.ts");
     const service = await loadController(file, context);
     const inCwd = (path?: string) => (path === undefined ? undefined : resolve(context.cwd, path));
-    const serve = createDevServe({
-      ...flags,
-      https: flags.https || flags.tlsCert !== undefined,
-      tlsCert: inCwd(flags.tlsCert),
-      tlsKey: inCwd(flags.tlsKey),
-      // Once, not at each restart.
-      open: flags.open && run === "1",
-      dataDir: service.options.dataDir,
-      cacheDir,
-      path: () => (context.interactive || flags.open ? signInPath(service) : "/"),
-    });
+    const serve = createDevServe(
+      {
+        ...flags,
+        https: flags.https || flags.tlsCert !== undefined,
+        tlsCert: inCwd(flags.tlsCert),
+        tlsKey: inCwd(flags.tlsKey),
+        // Once, not at each restart.
+        open: flags.open && run === "1",
+        dataDir: service.options.dataDir,
+        cacheDir,
+        path: () => (context.interactive || flags.open ? signInPath(service) : "/"),
+      },
+      context,
+    );
     const { host, port } = flags;
     const at = { ...(host !== undefined && { host }), ...(port !== undefined && { port }) };
     return (await import("./run-service.ts")).runService(service, { ...at, serve }, context);

@@ -98,17 +98,18 @@ describe("svc dev", { timeout: PROCESS_TIME }, () => {
 
   it("--open opens a sign-in link once, and not again at a restart", async () => {
     const options = await setUp();
-    const cache = join(options.env.XDG_CACHE_HOME, "agent-control-service");
-    await mkdir(cache, { recursive: true });
+    const programs = join(options.cwd, "programs");
+    await mkdir(programs);
     await writeFile(
-      join(cache, "xdg-open"),
+      join(programs, "xdg-open"),
       `#!/bin/sh\necho "$1" >> "${join(options.cwd, "opened.txt")}"\n`,
     );
-    await chmod(join(cache, "xdg-open"), 0o755);
+    await chmod(join(programs, "xdg-open"), 0o755);
+    const env = { ...options.env, PATH: `${programs}:${process.env.PATH}` };
     const opened = async () =>
       (await readFile(join(options.cwd, "opened.txt"), "utf8").catch(() => "")).trim().split("\n");
 
-    const dev = beginSvc(["dev", "--open"], options);
+    const dev = beginSvc(["dev", "--open"], { ...options, env });
     await dev.prints(/agents\s+hello/);
     await expect.poll(opened).toEqual([expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/admin\/./)]);
     const [link] = await opened();

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import { createServer as createHttp } from "node:http";
 import { createServer as createHttps } from "node:https";
-import { createRequire } from "node:module";
 import type { AddressInfo, Socket } from "node:net";
 import { connect } from "node:net";
 import { onTestFinished } from "vitest";
+import { createSelfSigned } from "../../src/cli/dev/self-signed.ts";
 
 /** A proxy on this machine that leads every host to one server, or refuses. */
 export interface TestProxy {
@@ -41,7 +41,7 @@ export async function testProxy(
 
 /** An https server that tells what it was asked, with a certificate of its own making that is trusted while the test runs. */
 export async function testHttps(): Promise<{ readonly port: number }> {
-  const { key, cert } = certificate();
+  const { key, cert } = createSelfSigned(["service.example"], { days: 1 });
   const server = createHttps({ key, cert }, (request, response) => {
     let body = "";
     request.on("data", (chunk) => {
@@ -69,19 +69,4 @@ function listen(server: ReturnType<typeof createHttp> | ReturnType<typeof create
   return new Promise((resolve) =>
     server.listen(0, "127.0.0.1", () => resolve((server.address() as AddressInfo).port)),
   );
-}
-
-function certificate(): { key: string; cert: string } {
-  // The library that makes certificates for the development server.
-  const forge = createRequire(import.meta.resolve("listhen"))("node-forge");
-  const keys = forge.pki.rsa.generateKeyPair(2048);
-  const cert = forge.pki.createCertificate();
-  cert.publicKey = keys.publicKey;
-  cert.validity.notBefore = new Date(Date.now() - 60_000);
-  cert.validity.notAfter = new Date(Date.now() + 3_600_000);
-  const names = [{ name: "commonName", value: "service.example" }];
-  cert.setSubject(names);
-  cert.setIssuer(names);
-  cert.sign(keys.privateKey, forge.md.sha256.create());
-  return { key: forge.pki.privateKeyToPem(keys.privateKey), cert: forge.pki.certificateToPem(cert) };
 }

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { isLoopback } from "../../core/base/loopback.ts";
 import { option } from "../../core/base/option.ts";
 import type { CliContext } from "../context.ts";
-import { certificateFile } from "../dev-certificate.ts";
+import { certificateFile } from "../dev/certificate.ts";
 import { UsageError } from "../errors.ts";
 import { withSecretFiles } from "../secret-files.ts";
 import { createPinnedFetch } from "./pinned-fetch.ts";

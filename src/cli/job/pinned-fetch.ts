@@ -1,4 +1,4 @@
-import { request } from "node:https";
+import { Agent, request } from "node:https";
 import { Readable } from "node:stream";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 
@@ -11,6 +11,8 @@ export function createPinnedFetch(cert: string): typeof globalThis.fetch {
     // The certificate's own issuer is not kept.
     allowPartialTrustChain: true,
   };
+  // Of its own: the shared one would use connections again that were made with other trust.
+  const agent = new Agent({ keepAlive: true });
   const secureContext = createSecureContext(trust);
   return (input, { method = "GET", headers, body, signal } = {}) =>
     new Promise((resolve, reject) => {
@@ -18,6 +20,7 @@ export function createPinnedFetch(cert: string): typeof globalThis.fetch {
         method,
         headers: Object.fromEntries(new Headers(headers)),
         secureContext,
+        agent,
         ...(signal && { signal }),
       };
       const sent = request(String(input), options, (response) => {

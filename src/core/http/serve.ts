@@ -20,6 +20,12 @@ export interface HttpServer {
   close(force?: boolean, linger?: number): Promise<void>;
 }
 
+/** A certificate and its private key, PEM. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
 /** Where to listen, and limits. */
 export interface ServeOptions {
   readonly host: string;
@@ -46,8 +52,19 @@ const HEADERS_TIMEOUT = 15_000;
 const REQUEST_TIMEOUT = 60_000;
 const SLOWEST = 50;
 
+/** What only a caller of `serveWithNode` passes. */
+export interface NodeServeOptions {
+  /** Serves https. */
+  readonly tls?: Certificate;
+  /** Milliseconds that open requests get when the server closes. @default until they have ended */
+  readonly patience?: number;
+}
+
 /** Listens with Node's own server. Signals are left to the caller. */
-export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
+export async function serveWithNode(
+  app: FetchHandler,
+  { host, port, bodyLimit, tls, patience }: ServeOptions & NodeServeOptions,
+): Promise<HttpServer> {
   const server = serve({
     fetch: app.fetch,
     hostname: host,
@@ -55,7 +72,9 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
     silent: true,
     gracefulShutdown: false,
     maxRequestBodySize: bodyLimit,
+    ...(tls && { tls }),
     node: {
+      http2: false,
       // Processes that are run together take turns at one port.
       exclusive: false,
       headersTimeout: HEADERS_TIMEOUT,
@@ -103,11 +122,13 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
         if (!force && performance.now() - since < linger) return;
         for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
       }, SWEEP);
+      const cut = patience !== undefined && setTimeout(() => node.closeAllConnections(), patience);
       try {
         await closed;
       } finally {
+        if (cut) clearTimeout(cut);
         clearInterval(sweep);
       }
     },
   };
-};
+}

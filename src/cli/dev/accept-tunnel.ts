@@ -1,7 +1,7 @@
-import { readdir } from "node:fs/promises";
-import { join } from "node:path";
-import type { CliContext } from "./context.ts";
-import { CliError, UsageError } from "./errors.ts";
+import { existsSync } from "node:fs";
+import type { CliContext } from "../context.ts";
+import { CliError, UsageError } from "../errors.ts";
+import { cloudflaredPath } from "./cloudflared.ts";
 
 const ACCEPTED = "UNTUN_ACCEPT_CLOUDFLARE_NOTICE";
 const NOTICE = `--tunnel downloads the program cloudflared from GitHub, once, and lets the internet reach this service through
@@ -12,8 +12,7 @@ Cloudflare. Who uses it accepts Cloudflare's terms:
 
 /** Asks, before the first use, whether the terms are accepted; gives the variables that a service behind the tunnel needs. */
 export async function acceptTunnel(cacheDir: string, context: CliContext): Promise<Record<string, string>> {
-  const downloaded = await readdir(join(cacheDir, "node-untun")).catch(() => []);
-  if (downloaded.length === 0 && !context.env[ACCEPTED]) {
+  if (!existsSync(cloudflaredPath(cacheDir, context.env)) && !context.env[ACCEPTED]) {
     context.note(NOTICE);
     if (!context.interactive) {
       throw new UsageError("--tunnel needs your consent", `Set ${ACCEPTED}=1 if there is no terminal.`);

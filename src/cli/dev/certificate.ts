@@ -3,15 +3,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { dirname, join } from "node:path";
+import type { Certificate } from "../../core/http/serve.ts";
 
 /** Milliseconds that a kept certificate must still be valid. */
 const LEAST_LEFT = 24 * 3_600_000;
-
-/** A certificate and its private key, PEM. */
-export interface Certificate {
-  readonly cert: string;
-  readonly key: string;
-}
 
 /** Where `svc dev --https` keeps its certificate: a browser that has accepted it does not ask again. */
 export function certificateFile(dataDir: string): string {
