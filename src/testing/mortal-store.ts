@@ -70,6 +70,17 @@ export class MortalStore implements Store {
     return this.#store.hints;
   }
 
+  get lives(): Store["lives"] {
+    const { lives } = this.#store;
+    return (
+      lives && {
+        renew: (id) => (this.#isDead ? never() : lives.renew(id)),
+        seen: (within) => this.#follow(lives.seen(within)),
+        remove: (id, older) => lives.remove(id, older),
+      }
+    );
+  }
+
   async transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T> {
     this.#open++;
     this.#count++;

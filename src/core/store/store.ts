@@ -255,6 +255,16 @@ export interface Hints {
   on(listener: (hint: Hint | "all") => void): () => void;
 }
 
+/** Signs of life of those who share a store: nothing else that is read or written holds them up. */
+export interface Lives {
+  /** Stores that one is alive, or rejects within seconds: whether it was stored does not matter. */
+  renew(id: string): Promise<void>;
+  /** The ids of those that were seen in the last so many milliseconds, by the store's clock. */
+  seen(within: number): Promise<ReadonlySet<string>>;
+  /** Forgets one, and all that were not seen for so many milliseconds. */
+  remove(id: string, older: number): Promise<void>;
+}
+
 export interface StoreHealth {
   readonly writable: boolean;
   /** What is wrong, and what to do, while not writable. */
@@ -310,6 +320,8 @@ export interface Store {
   readonly isShared?: boolean;
   /** Between all processes that have the store open. */
   readonly hints: Hints;
+  /** Of a shared store; where it is absent, signs of life are written like everything else. */
+  readonly lives?: Lives | undefined;
   /** The time by the store's clock, which is the same for all who have it open. */
   now(): Promise<Date>;
   /**

@@ -3,11 +3,16 @@ import { hostname } from "node:os";
 import type { Logger } from "../../base/log.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import type { Store } from "../../store/store.ts";
+import { Pulse } from "./pulse.ts";
 
 /** All in milliseconds. */
 export interface LeaseTimes {
   /** Between two signs of life. */
   readonly beat: number;
+  /** Before a sign of life that failed is repeated. */
+  readonly retry: number;
+  /** Between two descriptions of itself for the others. */
+  readonly describe: number;
   /** An instance that was not seen for so long is dead: others claim its jobs. */
   readonly dead: number;
   /** An instance that could not give a sign of life for so long ends its own runs. Less than `dead`. */
@@ -21,7 +26,15 @@ export interface LeaseTimes {
 /** The times of instances that are dead after so many milliseconds. */
 export function leaseTimes(dead: number): LeaseTimes {
   const look = Math.min(1000, dead / 15);
-  return { beat: dead / 3, dead, giveUp: (dead * 2) / 3, forget: 3_600_000, look };
+  return {
+    beat: dead / 6,
+    retry: look / 4,
+    describe: dead / 3,
+    dead,
+    giveUp: (dead * 2) / 3,
+    forget: 3_600_000,
+    look,
+  };
 }
 
 /** With a search each second, and claims one after another, jobs of an instance that is killed run elsewhere within 15 s. */
@@ -35,8 +48,9 @@ interface MembershipParts {
 }
 
 /**
- * An instance's membership among those that share a store: its row, which it renews by the store's clock, and what it
- * knows of the others. Where it was lost, it comes back under a new id: nothing is its own by then.
+ * An instance's membership among those that share a store: its signs of life, its row, which describes it, and what it
+ * knows of the others. Where it was lost, it comes back under a new id: nothing is its own by then. A store without
+ * `lives` has the signs of life in the rows.
  */
 export class Membership {
   readonly times: LeaseTimes;
@@ -45,20 +59,22 @@ export class Membership {
   /** Ids under which it is no longer alive, whose rows may still exist. */
   #former: string[] = [];
   #startedAt = "";
-  /** When the last renewal that succeeded was asked for, by a clock that nobody sets. */
+  readonly #pulse: Pulse;
+  /** When the last sign of life that was stored was asked for, by a clock that nobody sets. */
   #renewedAt = performance.now();
   /** Until when deaths of others are not attributed, by the same clock. */
   #awayUntil = 0;
   #isLost = false;
-  /** The renewal that is under way; it does not reject. */
-  #beating: Promise<void> | undefined;
+  /** The id that its row has, and the description that is under way, which does not reject. */
+  #described = "";
+  #describing: Promise<void> | undefined;
+  #nextDescription = 0;
   #isClosing = false;
   #isLooking = false;
   /** Whether it has not looked around yet; set by who looks. */
   isFirstLook = true;
   #looksAgain = false;
   #timer: NodeJS.Timeout | undefined;
-  #nextBeat = 0;
   #isOver = false;
   /** Called when it may count as dead: its runs must end. */
   onLost: () => void = () => {};
@@ -68,6 +84,12 @@ export class Membership {
   constructor(parts: MembershipParts) {
     this.#parts = parts;
     this.times = { ...TIMES, ...parts.times };
+    const { beat, retry } = this.times;
+    this.#pulse = new Pulse({
+      ...{ beat, retry },
+      give: () => this.#live(),
+      onFailure: (error) => parts.log.warn("the instance could not renew its sign of life", { error }),
+    });
   }
 
   /** The `owner` of its jobs. */
@@ -84,16 +106,19 @@ export class Membership {
   /** Stores its row, and keeps it up to date from then on. */
   async join(): Promise<void> {
     this.#startedAt = (await this.#parts.store.now()).toISOString();
-    await this.#beat();
+    await this.#pulse.start();
     if (!this.#isOver) this.#arm();
   }
 
   /** The instances that are alive; not itself, while it was lost. */
   async living(): Promise<Instance[]> {
     const { store } = this.#parts;
-    const since = (await store.now()).getTime() - this.times.dead;
-    const query = { where: { seen_at: { gte: since } }, sort: "id", limit: Number.POSITIVE_INFINITY };
-    return (await store.table("Instance").list(query)).items;
+    const { dead } = this.times;
+    const since = (await store.now()).getTime() - dead;
+    // An earlier version has its signs of life in its row.
+    const seen = await store.lives?.seen(dead);
+    const { items } = await store.table("Instance").list({ sort: "id", limit: Number.POSITIVE_INFINITY });
+    return items.filter(({ id, seen_at }) => seen?.has(id) || Date.parse(seen_at) >= since);
   }
 
   /** Whether the store was away just now: the others could not renew their signs of life either. */
@@ -136,8 +161,11 @@ export class Membership {
     this.close();
     this.#isOver = true;
     clearTimeout(this.#timer);
-    await this.#beating;
-    await this.#parts.store.table("Instance").remove(this.#id);
+    await this.#pulse.stop();
+    await this.#describing;
+    const { store } = this.#parts;
+    await store.table("Instance").remove(this.#id);
+    await store.lives?.remove(this.#id, this.times.forget);
   }
 
   #arm(): void {
@@ -146,13 +174,13 @@ export class Membership {
 
   #tick(): void {
     this.check();
-    if (performance.now() >= this.#nextBeat && !this.#beating) {
-      this.#beating = this.#beat()
-        .catch((error: unknown) => {
-          if (!this.#isOver) this.#parts.log.warn("the instance could not renew its sign of life", { error });
-        })
+    const isDue = !this.#isLost && performance.now() >= this.#nextDescription;
+    if (this.#parts.store.lives && isDue && !this.#describing) {
+      // What keeps it from that is reported where it matters.
+      this.#describing = this.#describe(this.#id)
+        .catch(() => {})
         .finally(() => {
-          this.#beating = undefined;
+          this.#describing = undefined;
         });
     }
     this.look();
@@ -167,11 +195,23 @@ export class Membership {
     this.onLost();
   }
 
-  async #beat(): Promise<void> {
+  /** Gives a sign of life. Nobody counts one whose row is missing. */
+  async #live(): Promise<void> {
+    this.check();
+    const { lives } = this.#parts.store;
+    const id = this.#id;
+    if (!lives || this.#described !== id) await this.#describe(id);
+    const askedAt = performance.now();
+    await lives?.renew(id);
+    // Where it was lost meanwhile, that was the sign of life of its former self.
+    if (id !== this.#id) return this.#live();
+    if (lives) this.#renewed(askedAt);
+  }
+
+  /** Stores its row, in place of those of its former selves. It is a sign of life, too. */
+  async #describe(id: string): Promise<void> {
     const { store, describe } = this.#parts;
     const askedAt = performance.now();
-    this.#nextBeat = askedAt + this.times.beat;
-    const id = this.#id;
     const former = [...this.#former];
     const seen_at = (await store.now()).toISOString();
     const row: Instance = { id, started_at: this.#startedAt, seen_at, host: hostname(), ...describe() };
@@ -180,13 +220,18 @@ export class Membership {
       if (await tx.get("Instance", id)) await tx.change("Instance", id, () => row);
       else await tx.insert("Instance", row);
     });
-    // Where it was lost meanwhile, this was the sign of life of its former self.
     if (id !== this.#id) return;
-    this.#former = [];
-    if (askedAt - this.#renewedAt > this.times.giveUp) this.#awayUntil = askedAt + this.times.dead;
-    this.#renewedAt = askedAt;
-    this.#isLost = false;
+    this.#described = id;
+    this.#nextDescription = performance.now() + this.times.describe;
+    this.#former = this.#former.filter((one) => !former.includes(one));
+    this.#renewed(askedAt);
     await this.#removeDead(Date.parse(seen_at));
+  }
+
+  #renewed(askedAt: number): void {
+    if (askedAt - this.#renewedAt > this.times.giveUp) this.#awayUntil = askedAt + this.times.dead;
+    this.#renewedAt = Math.max(this.#renewedAt, askedAt);
+    this.#isLost = false;
   }
 
   /** Those that were killed cannot remove their rows, which people see for a while. */

@@ -53,6 +53,7 @@ export class Connections {
   readonly #options: Required<PostgresOptions>;
   #readers: Pool | undefined;
   #writers: Pool | undefined;
+  #lives: Pool | undefined;
   readonly #names = new Map<string, string>();
   /** Whether PgBouncer is in between, whose connections keep nothing from one transaction to the next. */
   isPooled: boolean;
@@ -92,6 +93,12 @@ export class Connections {
     });
   }
 
+  /** Runs a sign of life on the connection for those, which waits for nothing longer than `limit` milliseconds. */
+  async beat(text: string, values: readonly unknown[], limit: number): Promise<void> {
+    this.#lives ??= this.#open(1, { statement: limit, answer: limit, lock: limit, connect: limit });
+    await use(this.#lives, (client) => this.query(client, text, values));
+  }
+
   /** Runs a statement that writes, and takes back what it has written. */
   async rehearse(text: string, values: readonly unknown[]): Promise<Result["rows"]> {
     this.#writers ??= this.#open(1);
@@ -116,39 +123,53 @@ export class Connections {
 
   /** A connection of its own, without a time limit on statements. */
   async single(): Promise<Client> {
-    const client = new this.#pg.Client(this.#config({ withLimits: false }));
+    const client = new this.#pg.Client(this.#config());
     client.on("error", () => {});
     await client.connect();
     return client;
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#readers?.end(), this.#writers?.end()]);
+    await Promise.all([this.#readers?.end(), this.#writers?.end(), this.#lives?.end()]);
   }
 
-  #open(max: number): Pool {
-    const pool = new this.#pg.Pool({ ...this.#config({ withLimits: true }), max });
+  #open(max: number, limits: Limits = limitsOf(this.#options)): Pool {
+    const pool = new this.#pg.Pool({ ...this.#config(limits), max });
     // One that is lost while it is idle is replaced by the next use; while it is in use, its query fails.
     pool.on("error", () => {});
     pool.on("connect", (client) => void client.on("error", () => {}));
     return pool;
   }
 
-  #config({ withLimits }: { withLimits: boolean }): Config {
-    const { url, statementTimeout, lockTimeout, connectTimeout } = this.#options;
+  #config(limits?: Limits): Config {
+    const { url, connectTimeout } = this.#options;
     return {
       connectionString: url.replace(/([?&])pgbouncer=[^&]*&?/, "$1").replace(/[?&]$/, ""),
       application_name: "agent-control-service",
-      connectionTimeoutMillis: connectTimeout,
+      connectionTimeoutMillis: limits?.connect ?? connectTimeout,
       keepAlive: true,
       idleTimeoutMillis: 30_000,
-      ...(withLimits && {
-        // Longer than that of the server, whose answer says more.
-        query_timeout: statementTimeout + 5000,
-        ...(!this.isPooled && { statement_timeout: statementTimeout, lock_timeout: lockTimeout }),
+      ...(limits && {
+        query_timeout: limits.answer,
+        ...(!this.isPooled && { statement_timeout: limits.statement, lock_timeout: limits.lock }),
       }),
     };
   }
+}
+
+/** Time limits of a connection, milliseconds. */
+interface Limits {
+  readonly statement: number;
+  /** Of the wait for the server's answer to a statement. */
+  readonly answer: number;
+  readonly lock: number;
+  readonly connect: number;
+}
+
+function limitsOf({ statementTimeout, lockTimeout, connectTimeout }: Required<PostgresOptions>): Limits {
+  // Longer than the limit of the server, whose answer says more.
+  const answer = statementTimeout + 5000;
+  return { statement: statementTimeout, answer, lock: lockTimeout, connect: connectTimeout };
 }
 
 async function use<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise<T> {

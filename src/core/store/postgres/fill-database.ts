@@ -1,5 +1,6 @@
 import type { Content, ContentRow } from "../content.ts";
 import { storageError } from "../storage-error.ts";
+import { hasAdditions, LIVES } from "./additions.ts";
 import type { Client } from "./connection.ts";
 import { epochOf } from "./group.ts";
 import { identifier, toColumn, toKeyColumn } from "./sql-text.ts";
@@ -22,7 +23,7 @@ export async function contentNames(client: Client, schema: string): Promise<stri
   const { rows } = await client.query(`select name from ${own}._table order by name`);
   const found: string[] = [];
   for (const { name } of rows) {
-    const where = name === "Instance" ? `where ${isAlive}` : "";
+    const where = name === "Instance" ? `where ${await aliveIn(client, schema)}` : "";
     const query = `select exists (select 1 from ${tableName(schema, name as string)} ${where}) as filled`;
     if ((await client.query(query)).rows[0]!.filled === true) found.push(name as string);
   }
@@ -30,7 +31,14 @@ export async function contentNames(client: Client, schema: string): Promise<stri
   return logs[0]!.filled === true ? [...found, "logs"] : found;
 }
 
-const isAlive = `(_body::json->>'seen_at')::timestamptz > clock_timestamp() - interval '${DEAD}'`;
+/** The condition of rows of instances that are alive. Earlier versions have their signs of life in the row alone. */
+async function aliveIn(client: Client, schema: string): Promise<string> {
+  const since = `clock_timestamp() - interval '${DEAD}'`;
+  const own = `(_body::json->>'seen_at')::timestamptz > ${since}`;
+  if (!(await hasAdditions(client, schema))) return own;
+  const lives = `${identifier(schema)}.${LIVES}`;
+  return `(${own} or id in (select l.id from ${lives} l where l.seen_at > ${since}))`;
+}
 
 /** Rejects if an instance is alive that has the schema open. */
 export async function refuseLiving(client: Client, schema: string, place: string): Promise<void> {
@@ -40,7 +48,7 @@ export async function refuseLiving(client: Client, schema: string, place: string
   };
   if ((await client.query(made)).rows[0]!.made !== true) return;
   const { rows } = await client.query(
-    `select distinct _body::json->>'host' as host from ${tableName(schema, "Instance")} where ${isAlive}`,
+    `select distinct _body::json->>'host' as host from ${tableName(schema, "Instance")} where ${await aliveIn(client, schema)}`,
   );
   if (rows.length === 0) return;
   throw storageError(

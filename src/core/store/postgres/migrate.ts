@@ -1,4 +1,5 @@
 import { OptionsError } from "../../base/check-options.ts";
+import { additions, hasAdditions } from "./additions.ts";
 import { CommitFunction } from "./commit-sql.ts";
 import type { Client } from "./connection.ts";
 import { base } from "./migrations/0001-base.ts";
@@ -66,6 +67,7 @@ export async function migrate(
       await client.query(sql(own));
       await client.query({ text: `insert into ${own}._migration (number) values ($1)`, values: [number] });
     }
+    await client.query(additions(own));
     const trigrams = await findTrigrams(client);
     const versions = await versionsOf(client, own);
     const changed = layouts.filter(({ name, version }) => versions.get(name) !== version);
@@ -98,6 +100,7 @@ async function isCurrent(
   });
   if (rows[0]!.made !== true) return false;
   if ((await numberOf(client, schema, migrations)) < migrations.length) return false;
+  if (!(await hasAdditions(client, schema))) return false;
   const versions = await versionsOf(client, identifier(schema));
   if (layouts.some(({ name, version }) => versions.get(name) !== version)) return false;
   const { name } = new CommitFunction(identifier(schema), layouts);

@@ -10,7 +10,7 @@ export interface PostgresOptions {
   readonly url: string;
   /** The schema that has the tables; it is made if it is missing. @default "agent_control_service" */
   readonly schema?: string;
-  /** Connections for reads. One more writes, one more listens. @default 5 */
+  /** Connections for reads. One more writes, one listens, one gives signs of life. @default 5 */
   readonly connections?: number;
   /** Time limit of a statement, milliseconds. @default 15000 */
   readonly statementTimeout?: number;

@@ -41,6 +41,7 @@ import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { Loader } from "./loader.ts";
 import { inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
+import { PostgresLives } from "./postgres-lives.ts";
 import { isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
 import {
   afterOf,
@@ -114,6 +115,7 @@ type Result<T> = { readonly value: T } | { readonly error: unknown };
 class PostgresStore implements Store, Source {
   readonly isShared = true;
   readonly hints: PostgresHints;
+  readonly lives: PostgresLives;
   readonly #connections: Connections;
   readonly #layouts: ReadonlyMap<string, TableLayout>;
   readonly #server: Server;
@@ -178,6 +180,13 @@ class PostgresStore implements Store, Source {
       commit: new CommitFunction(this.#schema, layouts.values()).name,
       onSettled: (attempt, outcome) => this.#settle(attempt, outcome),
       health: this.#health,
+    });
+    this.lives = new PostgresLives(this.#schema, {
+      beat: async (text, values) => {
+        if (this.#isEnded) throw closedError();
+        await connections.beat(text, values, PostgresLives.limit);
+      },
+      read: (text, values) => this.#query(text, values),
     });
     this.hints = new PostgresHints(connections, { schema: options.schema, sender: randomUUID() });
   }
