@@ -70,6 +70,16 @@ export class Cluster {
     execFileSync("cp", ["-a", join(made, "data"), data]);
   }
 
+  /** Has it follow another one that runs, as its standby. */
+  async follow(primary: Cluster): Promise<void> {
+    const args = ["-h", primary.folder, "-U", "svc", "-D", join(this.folder, "data"), "--checkpoint=fast"];
+    execFileSync(join(this.#bin, "pg_basebackup"), [...args, "--no-sync", "--write-recovery-conf"], {
+      ...this.#user,
+      cwd: "/tmp",
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+  }
+
   async start(): Promise<void> {
     await this.prepare();
     const settings = this.#settings.map((setting) => `-c '${setting}'`).join(" ");

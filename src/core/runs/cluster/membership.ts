@@ -29,7 +29,7 @@ export function leaseTimes(dead: number): LeaseTimes {
   return {
     beat: dead / 6,
     retry: look / 4,
-    describe: dead / 3,
+    describe: dead / 4,
     dead,
     giveUp: (dead * 2) / 3,
     forget: 3_600_000,

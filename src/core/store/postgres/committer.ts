@@ -127,7 +127,9 @@ export class Committer {
 
   async #commitGroup(group: readonly Waiting[]): Promise<void> {
     const units = unitsOf(group.map(({ attempt }) => attempt));
+    this.#health.writes();
     await this.#commitUnits(units, group);
+    this.#health.wrote();
   }
 
   async #commitUnits(units: readonly Unit[], group: readonly Waiting[]): Promise<void> {

@@ -44,6 +44,9 @@ interface ServerError extends Error {
 /** The code with which a database refuses writes whose data a move has taken elsewhere. */
 export const CLOSED = "SV003";
 
+/** The server accepts no write. */
+const READ_ONLY = "25006";
+
 /** Each version writes with a function of its own, which a later one may have removed. */
 const UNDEFINED_FUNCTION = "42883";
 
@@ -54,9 +57,15 @@ export class Connections {
   #readers: Pool | undefined;
   #writers: Pool | undefined;
   #lives: Pool | undefined;
+  /** Grows when a server turns out to be read-only: connections to it are replaced, as its name may have moved. */
+  #server = 0;
+  /** The number of the server of each connection. */
+  readonly #servers = new WeakMap<Client, number>();
   readonly #names = new Map<string, string>();
   /** Whether PgBouncer is in between, whose connections keep nothing from one transaction to the next. */
   isPooled: boolean;
+  /** Called when connections are replaced, as the server has become read-only. */
+  onReplaced: () => void = () => {};
 
   constructor(pg: Pg, options: Required<PostgresOptions>) {
     this.#pg = pg;
@@ -70,7 +79,7 @@ export class Connections {
     for (let isFirst = true; ; isFirst = false) {
       let isSent = false;
       try {
-        return await use(this.#readers, (client) => {
+        return await this.#use(this.#readers, (client) => {
           isSent = true;
           return this.query(client, text, values);
         });
@@ -87,7 +96,7 @@ export class Connections {
     onSend: () => void = () => {},
   ): Promise<Result["rows"]> {
     this.#writers ??= this.#open(1);
-    return use(this.#writers, (client) => {
+    return this.#use(this.#writers, (client) => {
       onSend();
       return this.query(client, text, values);
     });
@@ -96,13 +105,13 @@ export class Connections {
   /** Runs a sign of life on the connection for those, which waits for nothing longer than `limit` milliseconds. */
   async beat(text: string, values: readonly unknown[], limit: number): Promise<void> {
     this.#lives ??= this.#open(1, { statement: limit, answer: limit, lock: limit, connect: limit });
-    await use(this.#lives, (client) => this.query(client, text, values));
+    await this.#use(this.#lives, (client) => this.query(client, text, values));
   }
 
   /** Runs a statement that writes, and takes back what it has written. */
   async rehearse(text: string, values: readonly unknown[]): Promise<Result["rows"]> {
     this.#writers ??= this.#open(1);
-    return use(this.#writers, async (client) => {
+    return this.#use(this.#writers, async (client) => {
       await client.query("begin");
       try {
         return await this.query(client, text, values);
@@ -127,6 +136,55 @@ export class Connections {
     client.on("error", () => {});
     await client.connect();
     return client;
+  }
+
+  /** The same, to a server that accepts writes. */
+  async primary(): Promise<Client> {
+    const client = await this.single();
+    try {
+      await refuseStandby(client);
+      return client;
+    } catch (error) {
+      await client.end().catch(() => {});
+      throw error;
+    }
+  }
+
+  async #use<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise<T> {
+    const client = await this.#connect(pool);
+    try {
+      const result = await work(client);
+      client.release();
+      return result;
+    } catch (error) {
+      if (isReadOnly(error)) {
+        this.#server++;
+        this.onReplaced();
+      }
+      // A session keeps the settings and the server that it began with, which may be the reason.
+      client.release(!isRefusal(error) || isServerRefusal(error));
+      throw error;
+    }
+  }
+
+  /** A connection to a server that accepts writes, as far as is known. */
+  async #connect(pool: Pool): Promise<Client> {
+    for (;;) {
+      const client = await pool.connect();
+      const server = this.#servers.get(client);
+      if (server === this.#server) return client;
+      if (server === undefined) {
+        try {
+          await refuseStandby(client);
+          this.#servers.set(client, this.#server);
+          return client;
+        } catch (error) {
+          client.release(true);
+          throw error;
+        }
+      }
+      client.release(true);
+    }
   }
 
   async close(): Promise<void> {
@@ -172,17 +230,11 @@ function limitsOf({ statementTimeout, lockTimeout, connectTimeout }: Required<Po
   return { statement: statementTimeout, answer, lock: lockTimeout, connect: connectTimeout };
 }
 
-async function use<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = await pool.connect();
-  try {
-    const result = await work(client);
-    client.release();
-    return result;
-  } catch (error) {
-    // A session keeps the settings and the server that it began with, which may be the reason.
-    client.release(!isRefusal(error) || isServerRefusal(error));
-    throw error;
-  }
+/** A server that only follows another one may never again hear of what that one stores. */
+async function refuseStandby(client: Client): Promise<void> {
+  const { rows } = await client.query("select pg_is_in_recovery() as standby");
+  if (rows[0]!.standby === true)
+    throw Object.assign(new Error("the server is a standby, or is still recovering"), { code: READ_ONLY });
 }
 
 /** Loads `pg`, which only those have who use this store. */
@@ -218,9 +270,13 @@ export function isServerRefusal(error: unknown): boolean {
   return isRefusal(error) && !isTransient(error) && !CONTENT.includes(error.code?.slice(0, 2) ?? "");
 }
 
+function isReadOnly(error: unknown): boolean {
+  return (error as ServerError).code === READ_ONLY;
+}
+
 /** What to do about a refusal, where its code says so. */
 const REPAIRS: Readonly<Record<string, string>> = {
-  "25006":
+  [READ_ONLY]:
     "The database is read-only: it is a standby, or default_transaction_read_only is on. Connect to the primary, or turn the setting off.",
   "42501": "The user of the service lacks a right: grant it, or make the user the owner of the schema.",
   "53100": "The disk of the database is full: make room there.",
@@ -230,8 +286,8 @@ const REPAIRS: Readonly<Record<string, string>> = {
 export function explain(error: unknown): ServiceError {
   if (isServiceError(error)) return error;
   const { code, message } = error as ServerError;
-  if (isRefusal(error)) {
-    if (code === CLOSED) return storageError(message, error.detail ?? "");
+  if (isRefusal(error) || isReadOnly(error)) {
+    if (code === CLOSED) return storageError(message, (error as ServerError).detail ?? "");
     if (code === UNDEFINED_FUNCTION) {
       return storageError(
         `The database was changed by a newer version of agent-control-service, beside which this one cannot write (${message})`,

@@ -2,6 +2,8 @@ import type { ServiceError } from "../../base/errors.ts";
 import type { StoreHealth, StoreLogger } from "../store.ts";
 import { explain, isRefusal, isTransient } from "./connection.ts";
 
+/** Milliseconds after which a write that was not answered shows: somebody has locked a table, or a disk hangs. */
+const SLOW = 4000;
 /** Milliseconds between two looks whether the database answers, or accepts writes, again. */
 const PROBE = 500;
 
@@ -17,6 +19,10 @@ export class DatabaseHealth {
   #outage: unknown;
   #refusal: { readonly error: unknown; readonly rehearse: () => Promise<void> } | undefined;
   #undecided: unknown;
+  /** When the write that is under way began, by the monotonic clock. */
+  #writingSince: number | undefined;
+  #isSlow = false;
+  #slow: NodeJS.Timeout | undefined;
   #probe: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -36,9 +42,35 @@ export class DatabaseHealth {
 
   describe(): StoreHealth {
     const error = this.#outage ?? this.#undecided ?? this.#refusal?.error;
-    if (error === undefined) return { writable: true };
+    if (error === undefined) return this.#isSlow ? this.#describeSlow() : { writable: true };
     const { message, detail } = explain(error);
     return { writable: false, error: `${message}. ${detail}` };
+  }
+
+  #describeSlow(): StoreHealth {
+    const seconds = Math.round((performance.now() - this.#writingSince!) / 1000);
+    return {
+      writable: false,
+      error: `The database has not answered a write for ${seconds} s. See which session holds locks or fills its disk (pg_stat_activity): writes continue by themselves.`,
+    };
+  }
+
+  /** Notes that a write was sent, until `wrote`. */
+  writes(): void {
+    this.#writingSince = performance.now();
+    this.#slow = setTimeout(() => {
+      this.#isSlow = true;
+      this.#parts.log.error("the database has not answered a write", { seconds: SLOW / 1000 });
+    }, SLOW).unref();
+  }
+
+  /** Notes that it is known what became of a write. */
+  wrote(): void {
+    clearTimeout(this.#slow);
+    this.#writingSince = undefined;
+    if (!this.#isSlow) return;
+    this.#isSlow = false;
+    this.#parts.log.info("the database answers writes again");
   }
 
   /** Notes that the database does not answer. */
@@ -82,6 +114,7 @@ export class DatabaseHealth {
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#probe);
+    clearTimeout(this.#slow);
   }
 
   #look(): void {

@@ -59,8 +59,9 @@ export class PostgresHints implements Hints {
 
   /** Begins to listen, and keeps listening when the connection is lost. */
   async start(client: Client): Promise<void> {
-    if (this.#connections.isPooled) await client.end();
-    else await this.#listen(client);
+    if (this.#connections.isPooled) return client.end();
+    this.#connections.onReplaced = () => void this.#client?.end().catch(() => {});
+    await this.#listen(client);
   }
 
   async #listen(client: Client): Promise<void> {
@@ -74,7 +75,7 @@ export class PostgresHints implements Hints {
   async #listenAgain(): Promise<void> {
     let client: Client | undefined;
     try {
-      client = await this.#connections.single();
+      client = await this.#connections.primary();
       if (this.#isClosed) return await client.end();
       await this.#listen(client);
       for (const listener of [...this.#listeners]) listener("all");

@@ -33,7 +33,7 @@ import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
 import { readMark } from "./closed-database.ts";
 import { CommitFunction } from "./commit-sql.ts";
 import { Committer, type Outcome } from "./committer.ts";
-import { type Client, Connections, explain, isRefusal, loadPg } from "./connection.ts";
+import { type Client, Connections, explain, isRefusal, isServerRefusal, loadPg } from "./connection.ts";
 import { takeSnapshot } from "./database-content.ts";
 import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
@@ -91,7 +91,7 @@ export async function openPostgresStore(
       throw new TypeError(`Table "${spec.name}" needs a version: a whole number of at least 1`);
     layouts.set(spec.name, new TableLayout(spec, options.schema));
   }
-  const client = await connections.single().catch((error: unknown) => {
+  const client = await connections.primary().catch((error: unknown) => {
     throw explain(error);
   });
   try {
@@ -184,7 +184,14 @@ class PostgresStore implements Store, Source {
     this.lives = new PostgresLives(this.#schema, {
       beat: async (text, values) => {
         if (this.#isEnded) throw closedError();
-        await connections.beat(text, values, PostgresLives.limit);
+        const beat = () => connections.beat(text, values, PostgresLives.limit);
+        try {
+          await beat();
+        } catch (error) {
+          // It is often the first write that shows it.
+          if (isServerRefusal(error)) this.#health.refused(error, beat);
+          throw explain(error);
+        }
       },
       read: (text, values) => this.#query(text, values),
     });
