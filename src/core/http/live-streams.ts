@@ -27,6 +27,8 @@ export interface StreamReader {
   readonly caller?: Caller;
   /** Ends the stream, for example when the reader's session ends. */
   readonly over?: AbortSignal;
+  /** What a heartbeat sends. @default a comment, which readers do not see */
+  readonly heartbeat?: string;
 }
 
 /**
@@ -55,12 +57,12 @@ export class LiveStreams {
   /**
    * Sends what `source` returns, until it ends, the reader disconnects, the service closes or `over` aborts.
    */
-  open(source: StreamSource, { caller, over }: StreamReader = {}): Response {
+  open(source: StreamSource, { caller, over, heartbeat }: StreamReader = {}): Response {
     // As those that are open: the reader reconnects. After an error a browser would not.
     if (this.#closed) return new FastResponse("", { headers: HEADERS });
     const leave = this.#shares.enter(caller);
     const end = (): void => stream.end();
-    const stream = new LiveStream(source, () => {
+    const stream = new LiveStream(source, heartbeat ?? ": still here\n\n", () => {
       over?.removeEventListener("abort", end);
       if (this.#open.delete(stream)) leave();
       if (this.#open.size > 0) return;
@@ -87,6 +89,7 @@ const encoder = new TextEncoder();
 class LiveStream {
   readonly body: ReadableStream<Uint8Array>;
   readonly #source: StreamSource;
+  readonly #heartbeat: string;
   readonly #over = new AbortController();
   readonly #forget: () => void;
   #controller!: ReadableStreamDefaultController<Uint8Array>;
@@ -97,8 +100,9 @@ class LiveStream {
   #held: string | undefined;
   #beatsMissed = 0;
 
-  constructor(source: StreamSource, forget: () => void) {
+  constructor(source: StreamSource, heartbeat: string, forget: () => void) {
     this.#source = source;
+    this.#heartbeat = heartbeat;
     this.#forget = forget;
     this.body = new ReadableStream(
       {
@@ -114,7 +118,7 @@ class LiveStream {
 
   beat(patience: number): void {
     if (this.#satisfy) {
-      this.#send(": still here\n\n");
+      this.#send(this.#heartbeat);
       return;
     }
     this.#beatsMissed++;

@@ -9,6 +9,9 @@ import type { EmittedChunks } from "../../../core/runs/emissions/emissions.ts";
 import type { AdminParts } from "../parts.ts";
 import { Mailbox } from "./mailbox.ts";
 
+/** An event, as a page sees no comments: it knows from the beats that it still hears the service. */
+const BEAT = "event: beat\ndata:\n\n";
+
 /** The stream of an open admin page: what changed, not its new content. */
 export function liveRoute(
   parts: Pick<AdminParts, "hub" | "sessions" | "feed" | "log">,
@@ -20,14 +23,15 @@ export function liveRoute(
     auth: "session",
     summary: "Follow changes",
     description:
-      "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only, what its steps emit now as `chunk`, and `settled` when an attempt of such a step is over.",
+      "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only, what its steps emit now as `chunk`, and `settled` when an attempt of such a step is over. `beat`, each 15 seconds, says that the stream is alive.",
     tag: "Admin",
     query: v.object({ job: v.optional(EntityIdSchema) }),
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
     handler: ({ query, event, caller }) => {
       if (event.req.method === "HEAD") return eventStreamHead();
       const { sessions } = parts;
-      return streams.open(followChanges(parts, query.job), { caller, over: sessions.over(event) });
+      const over = sessions.over(event);
+      return streams.open(followChanges(parts, query.job), { caller, over, heartbeat: BEAT });
     },
   });
 }

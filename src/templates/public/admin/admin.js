@@ -16,40 +16,59 @@
   // Live: one stream per page. It reports what changed; the page requests the parts that it shows.
   const url = document.body.dataset.live;
   const HIDDEN_FOR = 20_000;
-  const FALLBACK = 15_000;
+  // The service sends a beat each 15 s: without two of them, nothing arrives any more, whatever the connection says.
+  const SILENT = 35_000;
+  const OPENING = 8000;
+  const LONGEST = 5000;
   let source;
+  let heardAt = Date.now();
+  let isLive = false;
   let seen = Number(document.body.dataset.tick);
   let failures = 0;
   let retry;
   let hiding;
+  const pause = (count) => Math.min(LONGEST, 500 * 2 ** count);
 
   function connect() {
     clearTimeout(retry);
     if (source || !url || document.hidden) return;
     source = new EventSource(url);
-    source.addEventListener("hello", (event) => {
-      const tick = Number(event.data);
+    if (failures === 0) heardAt = Date.now();
+    openedAt = Date.now();
+    const on = (name, take) => source.addEventListener(name, (event) => {
+      heardAt = Date.now();
+      take?.(event.data);
+    });
+    on("hello", (data) => {
+      const tick = Number(data);
       // Something may have happened between the page's rendering, or a lost connection, and now.
-      if (tick !== seen) catchUp();
+      if (tick !== seen || failures > 0) catchUp();
       seen = tick;
       failures = 0;
+      isLive = true;
       // What is being emitted comes again.
       for (const step of steps.values()) step.isOver = true;
       clearSteps();
       show("live", "Live");
+      judge();
     });
-    source.addEventListener("change", (event) => {
-      const change = JSON.parse(event.data);
+    on("change", (data) => {
+      const change = JSON.parse(data);
       seen = change.tick;
       apply(change);
     });
-    source.addEventListener("chunk", (event) => emitted(JSON.parse(event.data)));
-    source.addEventListener("settled", (event) => settled(JSON.parse(event.data)));
-    source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) lost();
-      else show("lost", "Reconnecting");
-    };
+    on("chunk", (data) => emitted(JSON.parse(data)));
+    on("settled", (data) => settled(JSON.parse(data)));
+    on("beat");
+    source.onerror = lost;
   }
+  let openedAt = 0;
+  setInterval(() => {
+    if (document.hidden || !source) return judge();
+    const isSilent = isLive ? Date.now() - heardAt > SILENT : Date.now() - openedAt > OPENING;
+    if (isSilent) lost();
+    else judge();
+  }, 1000);
 
   // What steps emit: the text of each attempt under way, until the page shows its result.
   const tokens = $("#tokens");
@@ -98,15 +117,46 @@
     disconnect();
     failures++;
     show("lost", "Reconnecting");
-    retry = setTimeout(() => {
-      catchUp();
-      connect();
-    }, Math.min(FALLBACK, 1000 * 2 ** failures));
+    retry = setTimeout(connect, pause(failures));
+    judge();
   }
 
   function disconnect() {
     source?.close();
     source = undefined;
+    isLive = false;
+  }
+
+  // A page that no longer sees the service says so, at every width, and since when: its figures are from then.
+  const blind = $("#blind");
+  const failing = new Map();
+  function judge() {
+    if (!blind || document.hidden) return;
+    const refused = [...failing.values()].find(({ isSignedOut }) => isSignedOut);
+    const stale = [...failing.values()].filter(({ count }) => count > 1).map(({ since }) => since);
+    const gone = failures > 1 || (failures > 0 && Date.now() - heardAt > 4000);
+    if (gone) stale.push(heardAt);
+    const isBlind = refused !== undefined || stale.length > 0;
+    document.body.classList.toggle("blind", isBlind);
+    blind.hidden = !isBlind;
+    if (!isBlind) return;
+    const since = stamp(new Date(Math.min(...stale)), "tick");
+    const cause = gone ? "No connection to the service" : "Parts of this page cannot be refreshed";
+    write(blind, refused ? "You are signed out. Load the page again to sign in." : `${cause} since ${since}. What you see is from then; it is tried again.`);
+  }
+
+  /** Notes whether what was asked for came; where it did not, it is asked for again. */
+  function arrived(key, status, again) {
+    const known = failing.get(key);
+    clearTimeout(known?.timer);
+    if (status >= 200 && status < 400) failing.delete(key);
+    else {
+      const count = (known?.count ?? 0) + 1;
+      const isSignedOut = status === 401;
+      const timer = isSignedOut ? undefined : setTimeout(again, pause(count));
+      failing.set(key, { count, since: known?.since ?? Date.now(), timer, isSignedOut });
+    }
+    judge();
   }
 
   function show(state, text) {
@@ -147,23 +197,40 @@
     if (event.detail.triggeringEvent?.type === "refresh") Object.assign(event.detail.headers, unattended);
   });
 
-  // Elements that are being refreshed, and whether something changed meanwhile.
+  // Elements that are being refreshed: how each ends, and whether something changed meanwhile.
   const refreshing = new Map();
+  const isRefresh = ({ requestConfig }) => requestConfig?.triggeringEvent?.type === "refresh";
   function refresh(element) {
     const { id } = element;
-    if (refreshing.has(id)) return refreshing.set(id, true);
-    refreshing.set(id, false);
-    const done = () => {
-      clearTimeout(late);
-      const again = refreshing.get(id);
-      refreshing.delete(id);
+    const current = refreshing.get(id);
+    if (current) {
+      current.again = true;
+      return;
+    }
+    const once = () => {
       const fresh = document.getElementById(id);
-      if (again && fresh) refresh(fresh);
+      if (fresh) refresh(fresh);
+      else failing.delete(id);
     };
-    const late = setTimeout(done, 10_000);
-    element.addEventListener("htmx:afterRequest", () => setTimeout(done), { once: true });
+    const end = (status) => {
+      clearTimeout(late);
+      const { again } = refreshing.get(id);
+      refreshing.delete(id);
+      arrived(id, status, once);
+      if (again && !failing.has(id)) once();
+    };
+    const late = setTimeout(() => {
+      htmx.trigger(element, "htmx:abort");
+      if (refreshing.get(id)?.end === end) end(0);
+    }, 10_000);
+    refreshing.set(id, { again: false, end });
     htmx.trigger(element, "refresh");
   }
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    if (!isRefresh(detail)) return;
+    const { end } = refreshing.get(detail.requestConfig.elt.id) ?? {};
+    if (end) setTimeout(end, 0, detail.xhr.status);
+  });
 
   // A refresh changes what differs and leaves the rest in place: selection, focus and the button under the finger stay.
   // A form that can be seen is sent by htmx, also in the first moment.
@@ -199,13 +266,17 @@
     const stale = changed ? ids.filter((id) => changed.has(id)) : ids;
     if (stale.length === 0 || list.dataset.busy) return;
     list.dataset.busy = "1";
+    let status = 0;
     try {
-      const response = await fetch(list.dataset.rows + encodeURIComponent(stale.join(",")), { headers: { "HX-Request": "true", ...unattended } });
-      if (!response.ok) return;
-      replaceRows(await response.text());
+      const response = await fetch(list.dataset.rows + encodeURIComponent(stale.join(",")), { headers: { "HX-Request": "true", ...unattended }, signal: AbortSignal.timeout(10_000) });
+      if (response.ok) replaceRows(await response.text());
+      status = response.status;
+    } catch {
+      // No response, or the half of one.
     } finally {
       delete list.dataset.busy;
     }
+    arrived(`${kind} rows`, status, () => list.isConnected ? updateRows(list, { topics: [kind], all: true }) : failing.delete(`${kind} rows`));
   }
 
   function replaceRows(html) {
@@ -295,8 +366,10 @@
     }
   });
 
-  document.addEventListener("htmx:responseError", (event) => toast(messageOf(event.detail.xhr)));
-  document.addEventListener("htmx:sendError", () => toast("The service does not respond. Check that it is running."));
+  // What the page asks for by itself, it asks for again; a bar says that it failed.
+  const complain = (textOf) => ({ detail }) => isRefresh(detail) || toast(textOf(detail.xhr));
+  document.addEventListener("htmx:responseError", complain(messageOf));
+  document.addEventListener("htmx:sendError", complain(() => "The service does not respond. Check that it is running."));
   function messageOf(xhr) {
     try {
       const body = JSON.parse(xhr.responseText);

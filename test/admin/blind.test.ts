@@ -1,0 +1,118 @@
+import { type TestServer, testServer } from "agent-control-service/testing";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect } from "vitest";
+import { requirement } from "../_require.ts";
+import { greeter } from "../_setup.ts";
+import { DESKTOP, launch, PHONE, signIn, visit } from "./_browser.ts";
+import { openRoad } from "./_road.ts";
+
+const chromium = requirement("chromium");
+let browser: Browser;
+
+beforeAll(async () => {
+  if (chromium.met) browser = await launch();
+});
+afterAll(() => browser?.close());
+
+const start = (server: TestServer, id: string) =>
+  server.request("/agents/greeter/jobs", {
+    json: {
+      job_context: {
+        workspace_id: "w",
+        job_id: id,
+        started_by: "tests",
+        started_at: new Date().toISOString(),
+        mission_id: "m",
+        mission_name: id,
+      },
+      job_fields: { name: "Ada" },
+    },
+  });
+
+const bar = (page: Page) => page.locator("#blind");
+const live = (page: Page) => page.locator("#signal[data-state=live]").waitFor({ state: "attached" });
+const count = (page: Page) => page.locator(".figures li", { hasText: "All jobs" }).locator("b").textContent();
+
+for (const view of [PHONE, DESKTOP]) {
+  chromium.it(
+    `a page says that the service is gone, and is right again once it is back, on a ${view.name}`,
+    async () => {
+      await using server = await testServer({ agents: [greeter] });
+      await using road = await openRoad(server.url);
+      const { page, context } = await visit(browser, road.url, view);
+      await signIn(page, road.url, server.key);
+      await live(page);
+      expect(await bar(page).isVisible()).toBe(false);
+      expect(await count(page)).toBe("0");
+
+      road.become("dead");
+      await bar(page).waitFor();
+      expect(await bar(page).textContent()).toMatch(/^No connection to the service since \d\d:\d\d:\d\d\. /);
+      // It is in sight also where the page was scrolled.
+      expect(await bar(page).boundingBox()).toMatchObject({ y: expect.any(Number) });
+      await start(server, "while-away");
+
+      road.become("open");
+      await bar(page).waitFor({ state: "hidden" });
+      await expect.poll(() => count(page)).toBe("1");
+      await context.close();
+    },
+  );
+}
+
+chromium.it("a page whose connection has fallen silent notices it, and connects anew", async () => {
+  await using server = await testServer({ agents: [greeter] });
+  await using road = await openRoad(server.url);
+  const { page, context } = await visit(browser, road.url, DESKTOP);
+  await page.clock.install();
+  await signIn(page, road.url, server.key);
+  await live(page);
+
+  road.become("silent");
+  await page.clock.fastForward(34_000);
+  expect(await bar(page).isVisible()).toBe(false);
+  await page.clock.fastForward(10_000);
+  await bar(page).waitFor();
+  expect(await page.locator("#signal").getAttribute("data-state")).toBe("lost");
+  await start(server, "unheard");
+
+  road.become("open");
+  await expect
+    .poll(async () => {
+      await page.clock.fastForward(2000);
+      return bar(page).isVisible();
+    })
+    .toBe(false);
+  await expect.poll(() => count(page)).toBe("1");
+  await context.close();
+});
+
+chromium.it(
+  "a page asks again for a part that failed, says so meanwhile, and is right after it",
+  async () => {
+    await using server = await testServer({ agents: [greeter] });
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await live(page);
+    let refused = 0;
+    let isBroken = true;
+    await page.route("**/admin/api/dashboard*", (route) => {
+      if (!isBroken) return route.fallback();
+      refused++;
+      return route.fulfill({ status: 502, body: "Bad gateway" });
+    });
+    await start(server, "unseen");
+    await bar(page).waitFor();
+    expect(await bar(page).textContent()).toMatch(
+      /^Parts of this page cannot be refreshed since \d\d:\d\d:\d\d\. /,
+    );
+    expect(refused).toBeGreaterThan(1);
+    expect(await page.locator(".toast").count()).toBe(0);
+
+    isBroken = false;
+    await bar(page).waitFor({ state: "hidden" });
+    await expect.poll(() => count(page)).toBe("1");
+    expect(complaints.filter((complaint) => !complaint.includes("502"))).toEqual([]);
+    await context.close();
+  },
+);
