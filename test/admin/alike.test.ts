@@ -13,7 +13,7 @@ const payer = defineAgent({
           const item = await job.openCase({ id: `${job.id}-${at}`, name: `Invoice ${at}` });
           await item.step("read", () => ({ total: 40 + at }));
           const { approved } = await item.ask("pay", {
-            question: `Pay invoice ${at} <b>now</b>?`,
+            question: at === 2 ? "Pay the invoice later?" : "Pay the invoice <b>now</b>?",
             fields: [{ name: "approved", field_type: "BooleanField", required: true }],
             ...{ deadline: "2h", onTimeout: "default", default: { approved: false } },
           });
@@ -76,11 +76,17 @@ it("equal questions are answered with one form: those that are ticked, and only 
   const [first] = await open();
   const path = `cases/${first}/alike`;
   const form = await page(path);
-  const picks = [...form.matchAll(/name="pick" value="([^"]+)" checked/g)].map(([, value]) => value!);
+  const valuesOf = (pattern: RegExp) => [...form.matchAll(pattern)].map(([, value]) => value!);
+  const picks = valuesOf(/name="pick" value="([^"]+)"/g);
 
   expect(form).toContain("Answer 3 questions together");
   expect(form.includes("<b>now</b>")).toBe(false);
   expect(picks).toHaveLength(3);
+  // The one with another text is not ticked, and says why.
+  expect(valuesOf(/name="pick" value="([^"]+)" checked/g)).toEqual(
+    picks.filter((pick) => !pick.startsWith("p-2 ")),
+  );
+  expect(form.match(/asks something else/g)).toHaveLength(1);
   const none = await post(path, [["f.approved", "true"]]);
   const incomplete = await post(
     path,

@@ -60,7 +60,7 @@ for (const view of [PHONE, DESKTOP]) {
   );
 }
 
-chromium.it("a page whose connection has fallen silent notices it, and connects anew", async () => {
+chromium.it("a page whose connection has fallen silent notices it, and connects again", async () => {
   await using server = await testServer({ agents: [greeter] });
   await using road = await openRoad(server.url);
   const { page, context } = await visit(browser, road.url, DESKTOP);

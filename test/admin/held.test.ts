@@ -7,7 +7,7 @@ import { type AgentDefinition, defineAgent } from "agent-control-service";
 import { JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { requirement } from "../_require.ts";
 import { DESKTOP, findings, launch, PHONE, signIn, type View, visit } from "./_browser.ts";
 
@@ -136,3 +136,46 @@ chromium.it(
   },
   180_000,
 );
+
+it("held jobs have a status of their own, are listed on the dashboard, and their questions say that answers wait", async () => {
+  const server = await startWithHeldJobs(["one", "two"]);
+  const list = async (query: string) =>
+    ((await (await server.request(`/admin/api/jobs?${query}`)).json()) as { total: number }).total;
+  expect([await list("status=held"), await list("status=awaiting"), await list("")]).toEqual([2, 0, 2]);
+  expect(await list("status=held&stop_reason=code_changed")).toBe(2);
+  expect(await list("status=held&stop_reason=crash_loop")).toBe(0);
+
+  const page = async (path: string, init: object = {}) =>
+    (await server.request(path, { headers: { accept: "text/html" }, ...init })).text();
+  const jobs = await page("/admin/jobs");
+  expect(jobs).toMatch(/status=held"[^>]*>\s*Held\s*<span[^>]*>2</);
+  expect(jobs).toMatch(/status=awaiting"[^>]*>\s*Waiting\s*<span[^>]*>0</);
+  expect(jobs).toContain('<span class="st st-held">Held</span>');
+
+  const dashboard = await page("/admin/");
+  expect(dashboard).toContain("2 jobs of payer are held: code changed.");
+  expect(dashboard).toContain("/admin/jobs?status=held&amp;stop_reason=code_changed&amp;agent_name=payer");
+  expect(dashboard).not.toContain("All is well");
+
+  const inbox = await page("/admin/inbox");
+  expect(inbox).toContain("job held");
+  expect(inbox).toContain("an answer is stored, and waits as well");
+  const [item] = (
+    (await (await server.request("/admin/api/inbox")).json()) as {
+      items: { case_id: string; question: { id: string } }[];
+    }
+  ).items;
+  const response = await server.request(`/admin/cases/${item!.case_id}/answer`, {
+    method: "POST",
+    redirect: "manual",
+    headers: {
+      "content-type": "application/x-www-form-urlencoded",
+      origin: server.url,
+      accept: "text/html",
+      "hx-request": "true",
+      "hx-target": "ask",
+    },
+    body: new URLSearchParams({ "f.yes": "true", question_id: item!.question.id }).toString(),
+  });
+  expect(await response.text()).toContain("it waits until somebody decides about the job");
+});

@@ -108,6 +108,9 @@ export function holdOf({
   return HOLD_REASONS.find((reason) => reason === stop_reason);
 }
 
+/** Which jobs are held, as a condition of a list. */
+export const HELD_JOBS = { status: "awaiting", stop_reason: HOLD_REASONS } as const;
+
 /** Whether a hold ends with a retry from the last good step: code that does not fit a record needs a decision instead. */
 export function endsWithRetry(hold: HoldReason | undefined): boolean {
   return hold === "crash_loop" || hold === "unreadable_parameters";

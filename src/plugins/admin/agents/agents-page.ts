@@ -103,7 +103,9 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
             },
           ],
           facts: toAbout(agent, hosted, parts.agents.versions(hosted.slug)),
-          failed: failed.items.map((job) => toJobLine(job, { now, currency: parts.options.currency })),
+          failed: failed.items.map((job) =>
+            toJobLine(job, { now, currency: parts.options.currency, failed: {} }),
+          ),
           failedHref: withQuery("/admin/jobs", where),
           schedules: schedules
             .filter((one) => one.agent === hosted.slug)

@@ -25,6 +25,8 @@ const SHARED = ["id", "name", "status", "created_at", "updated_at", "finished_at
 export const JobRowSchema = v.object({
   ...v.pick(JobSchema, [...SHARED, "agent_name", "stop_reason", "error", "agent_version"]).entries,
   case_count: v.number(),
+  /** Cases that failed: a completed job may have some. */
+  failed_cases: v.number(),
   /** Names the reason why it failed: the same for all jobs that failed for that reason. */
   failure: v.nullable(v.string()),
   /** Runs started so far. */

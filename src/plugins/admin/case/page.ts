@@ -73,10 +73,7 @@ async function caseState(
       }),
     },
     work: toWork(entries, { now, currency, caseId: item.id }),
-    ask:
-      item.question && item.status === "awaiting"
-        ? toAskView(item, { now, agent: job?.agent_name ?? "" })
-        : undefined,
+    ask: item.question && item.status === "awaiting" ? toAskView(item, { now, job }) : undefined,
     item: {
       id: item.id,
       name: item.name,

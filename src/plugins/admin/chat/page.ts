@@ -16,7 +16,7 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
-import { pathTo, statusPiece } from "../views/pieces.ts";
+import { jobPiece, pathTo } from "../views/pieces.ts";
 import { SHOWN_ENTRIES } from "../views/waterfall.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
@@ -137,7 +137,7 @@ function chatResource(parts: AdminParts, job: StoredJob): Resource {
           newHref: newChatPath(job.agent_name),
           jobHref: pathTo("jobs", job.id),
           id: job.id,
-          status: statusPiece(job.status).toString(),
+          status: jobPiece(job).toString(),
           live: withQuery("/admin/api/live", { job: job.id }),
           api: `/admin/api/jobs/${encodeURIComponent(job.id)}/chat`,
           action: chatPath(job.id),
@@ -170,7 +170,7 @@ async function toTurn(parts: AdminParts, job: StoredJob, item: StoredCase, entri
   });
   const delivery = item.final_delivery as { message?: string; answer?: string } | null;
   const isAsking = item.status === "awaiting" && item.question;
-  const ask = isAsking ? toAskView(item, { now: parts.clock(), agent: job.agent_name }) : undefined;
+  const ask = isAsking ? toAskView(item, { now: parts.clock(), job }) : undefined;
   return {
     href: pathTo("cases", item.id),
     message: delivery?.message ?? (await messageOf(item, entries)),

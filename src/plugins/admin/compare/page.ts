@@ -5,6 +5,7 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { ComparisonSchema } from "../answers/entities.ts";
+import { countFailed } from "../lists/failed-cases.ts";
 import { toJobLine, toJobRow } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
@@ -12,7 +13,7 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
-import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { type ComparedCall, type ComparedPair, compareJobs } from "./compare-jobs.ts";
 
 /** Jobs of the same agent that are offered, the newest first. */
@@ -50,11 +51,14 @@ function compareResource(parts: AdminParts, left: StoredJob, right: StoredJob | 
   return {
     page: "compare",
     fragment: "compare",
-    json: async () => ({
-      left: toJobRow(left),
-      right: right ? toJobRow(right) : null,
-      calls: right ? await compareJobs(parts, [left, right]) : [],
-    }),
+    json: async () => {
+      const failed = await countFailed(parts, [left.id, ...(right ? [right.id] : [])]);
+      return {
+        left: toJobRow(left, failed),
+        right: right ? toJobRow(right, failed) : null,
+        calls: right ? await compareJobs(parts, [left, right]) : [],
+      };
+    },
     state: async () => ({
       job: { name: left.name, href: pathTo("jobs", left.id), path: pathTo("jobs", left.id, "compare") },
       pair: right && (await toPairView(parts, left, right)),
@@ -65,7 +69,11 @@ function compareResource(parts: AdminParts, left: StoredJob, right: StoredJob | 
 
 async function readOffered(parts: AdminParts, left: StoredJob) {
   const { items } = await parts.jobs.list({ where: { agent_name: left.agent_name }, limit: OFFERED + 1 });
-  const context = { now: parts.clock(), currency: parts.options.currency };
+  const failed = await countFailed(
+    parts,
+    items.map(({ id }) => id),
+  );
+  const context = { now: parts.clock(), currency: parts.options.currency, failed };
   return items
     .filter(({ id }) => id !== left.id)
     .slice(0, OFFERED)
@@ -113,7 +121,7 @@ function toFacts(left: StoredJob, right: StoredJob, now: Date, currency: string)
     return { label, left: one, right: other, differs: TELLING.has(label) && one !== other };
   };
   return [
-    of("Status", (job) => statusPiece(job.status).toString()),
+    of("Status", (job) => jobPiece(job).toString()),
     of("Agent", (job) => escapeHtml([job.agent_name, job.agent_version].filter(Boolean).join(" "))),
     of("Code", (job) => escapeHtml(job.code_fingerprint ?? "–")),
     of("Error", (job) => escapeHtml(job.error ?? "–")),

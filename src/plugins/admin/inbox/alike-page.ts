@@ -14,6 +14,7 @@ import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
 import { duePiece, pathTo } from "../views/pieces.ts";
 import { MOST_ALIKE, type OpenQuestion, readAlike } from "./alike.ts";
+import { isHeld } from "./ask-view.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const PATH = "/admin/cases/{id}/alike";
@@ -57,21 +58,24 @@ async function showForm(
   { alike, typed, problems, problem }: FormView,
 ): Promise<Response> {
   const now = parts.clock();
-  const { item, agent } = alike[0]!;
+  const [{ item, job }] = alike as [OpenQuestion, ...OpenQuestion[]];
   const picked = typed && new Set(typed.getAll("pick"));
   const state = {
     form: {
       title: `Answer ${countOf(alike.length, "question")} together`,
-      agent,
+      agent: job?.agent_name ?? "",
       action: pathTo("cases", item.id, "alike"),
       problem: problem ?? "",
       fields: renderFields(item.question?.fields ?? [], { id: "alike", typed, problems }).toString(),
       message: typed?.get("message") ?? "",
-      items: alike.map(({ item: one }) => {
+      items: alike.map((each) => {
+        const { item: one } = each;
         const value = `${one.id} ${one.question?.id ?? ""}`;
+        const differs = differencesOf(each, alike[0]!);
         return {
           value,
-          picked: picked?.has(value) ?? true,
+          picked: picked?.has(value) ?? differs.length === 0,
+          differs: differs.join(", "),
           name: one.name,
           href: pathTo("cases", one.id),
           question: one.question?.question ?? "",
@@ -85,6 +89,21 @@ async function showForm(
   return negotiate(event, "page") === "fragment"
     ? renderFragment(parts, event, template, answer)
     : renderPage(parts, event, template, answer);
+}
+
+/** In what a question differs from the one that the form is for: only those that do not are ticked at first. */
+function differencesOf({ item, job }: OpenQuestion, first: OpenQuestion): string[] {
+  const { question } = item;
+  const same = first.item.question;
+  return [
+    question?.question !== same?.question ? "asks something else" : "",
+    question?.note !== same?.note ? "other note" : "",
+    question?.assigned_to !== same?.assigned_to ? `for ${question?.assigned_to ?? "anybody"}` : "",
+    question?.approvers !== same?.approvers
+      ? `needs ${countOf(question?.approvers ?? 1, "person", "people")}`
+      : "",
+    isHeld(job) && !isHeld(first.job) ? "job held" : "",
+  ].filter(Boolean);
 }
 
 async function answerAll(
@@ -109,23 +128,31 @@ async function answerAll(
 
   const message = typed.get("message") || null;
   let answered = 0;
+  let approved = 0;
+  let held = 0;
   const problems = new Set<string>();
   for (const one of picked) {
     const [caseId = "", question_id = ""] = one.split(" ");
     try {
       const { job_id } = await parts.cases.summary(caseId);
       // One that asks something else by now is not answered.
-      await parts.runner().answer(job_id, caseId, { answer, message, question_id }, caller);
-      answered++;
+      const item = await parts.runner().answer(job_id, caseId, { answer, message, question_id }, caller);
+      if (item.question?.approvals) approved++;
+      else answered++;
+      if (isHeld(await parts.jobs.find(job_id))) held++;
     } catch (error) {
       if (!isServiceError(error) || error.status >= 500) throw error;
       problems.add(error.message);
     }
   }
-  const left = picked.length - answered;
+  const left = picked.length - answered - approved;
   const [why] = problems;
   const text = [
     `${countOf(answered, "question")} answered.`,
+    approved > 0 ? `${countOf(approved, "question needs", "questions need")} a further person.` : "",
+    held > 0
+      ? `${countOf(held, "answer waits", "answers wait")}: the jobs are held until somebody decides.`
+      : "",
     left > 0 ? `${countOf(left, "question")} not answered: ${why ?? ""}.` : "",
   ];
   return redirect("/admin/inbox", [

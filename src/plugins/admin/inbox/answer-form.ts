@@ -3,6 +3,7 @@ import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
 import { agreement } from "../../../core/models/question.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
@@ -13,10 +14,11 @@ import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
-import { toAskView } from "./ask-view.ts";
+import { isHeld, toAskView } from "./ask-view.ts";
 import { inboxState, readEvidence } from "./inbox-page.ts";
 import { readInbox } from "./read-inbox.ts";
 
+const WAITS = "The answer is stored. The job is held: it waits until somebody decides about the job.";
 /** Questions in the list beside a refused answer. */
 const LISTED = 50;
 
@@ -31,7 +33,6 @@ export async function answerByForm(
   const answer = readFields(form, item.question?.fields ?? []);
   const message = form.get("message") || null;
   const job = await parts.jobs.find(item.job_id);
-  const agent = job?.agent_name ?? "";
   const verdict = item.question ? await readCoreFields(item.question.fields).check(answer) : undefined;
   if (verdict?.ok === false) {
     if (wantsJson(event)) throw invalidAnswer(verdict.problems);
@@ -40,7 +41,7 @@ export async function answerByForm(
       error: invalidAnswer(verdict.problems),
       problems: verdict.problems,
       typed: form,
-      agent,
+      job,
     });
   }
   let answered: StoredCase;
@@ -52,21 +53,22 @@ export async function answerByForm(
     answered = await parts.runner().answer(item.job_id, id, request, caller);
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
-    return refused(parts, event, { item, error, problems: {}, typed: form, agent });
+    return refused(parts, event, { item, error, problems: {}, typed: form, job });
   }
   const isOpen = Boolean(answered.question?.approvals);
-  const done = isOpen ? `Recorded: ${agreement(answered.question!)}.` : "Answered. The agent continues.";
+  const taken = isHeld(job) ? WAITS : "Answered. The agent continues.";
+  const done = isOpen ? `Recorded: ${agreement(answered.question!)}.` : taken;
   if (negotiate(event, "page") === "fragment") {
     const { items, total } = await readInbox(parts, { limit: 1, skip: 0 });
     const ask = {
-      ...toAskView(item, { now: parts.clock(), agent, done }),
+      ...toAskView(item, { now: parts.clock(), job, done }),
       next: items[0] ? withQuery("/admin/inbox", { question: items[0].id }) : "",
       nextLabel: `Next of ${countOf(total, "open question")}`,
     };
     return renderFragment(parts, event, { template: "ask", state: { ask } });
   }
   return redirect("/admin/inbox", [
-    flashCookie(parts, event, "good", isOpen ? done : `Answered: ${item.name}`),
+    flashCookie(parts, event, "good", isOpen || isHeld(job) ? done : `Answered: ${item.name}`),
   ]);
 }
 
@@ -88,15 +90,15 @@ interface Refusal {
   /** Problems, by field name. */
   readonly problems: Readonly<Record<string, string>>;
   readonly typed: URLSearchParams;
-  readonly agent: string;
+  readonly job: StoredJob | undefined;
 }
 
 async function refused(parts: AdminParts, event: HttpEvent, refusal: Refusal): Promise<Response> {
-  const { item, error, problems, typed, agent } = refusal;
+  const { item, error, problems, typed, job } = refusal;
   const isFieldwise = Object.keys(problems).length > 0;
   const ask = toAskView(item, {
     now: parts.clock(),
-    agent,
+    job,
     evidence: await readEvidence(parts, item),
     form: { typed, problems },
     problem: isFieldwise ? undefined : [error.message, error.detail].filter(Boolean).join(". "),

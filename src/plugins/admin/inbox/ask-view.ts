@@ -1,5 +1,7 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import { isIn } from "../../../core/models/job-state.ts";
 import { agreement, type Question } from "../../../core/models/question.ts";
 import { type FormState, renderFields } from "../forms/fields.ts";
 import { readAnswer, renderMessage } from "../views/conversation.ts";
@@ -10,7 +12,8 @@ import { duePiece, leftPiece, pathTo, timePiece } from "../views/pieces.ts";
 
 export interface AskContext {
   readonly now: Date;
-  readonly agent: string;
+  /** The job that asks. */
+  readonly job: StoredJob | undefined;
   /** The typed values and their problems, after a refused answer. */
   readonly form?: Omit<FormState, "id">;
   readonly problem?: string;
@@ -21,7 +24,8 @@ export interface AskContext {
 }
 
 /** A question with its form. */
-export function toAskView(item: StoredCase, { now, agent, form, problem, done, evidence = [] }: AskContext) {
+export function toAskView(item: StoredCase, context: AskContext) {
+  const { now, job, form, problem, done, evidence = [] } = context;
   const { question } = item;
   const domId = toDomId(item.id);
   return {
@@ -29,7 +33,9 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done, e
     domId,
     caseName: item.name,
     caseHref: pathTo("cases", item.id),
-    agent,
+    agent: job?.agent_name ?? "",
+    isHeld: isHeld(job),
+    jobHref: pathTo("jobs", item.job_id),
     question: question?.question ?? item.name,
     questionId: question?.id ?? "",
     note: question?.note ?? "",
@@ -47,6 +53,11 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done, e
     problem: problem ?? "",
     done: done ?? "",
   };
+}
+
+/** Whether an answer waits, too, until somebody decides about the job. */
+export function isHeld(job: StoredJob | undefined): boolean {
+  return job !== undefined && isIn(job, "held");
 }
 
 /** What concerns the question itself. */

@@ -5,8 +5,8 @@ import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { duePiece, pathTo } from "../views/pieces.ts";
-import { kindOfQuestion, type OpenQuestion, withAgents } from "./alike.ts";
-import { toAskView } from "./ask-view.ts";
+import { kindOfQuestion, type OpenQuestion, withJobs } from "./alike.ts";
+import { isHeld, toAskView } from "./ask-view.ts";
 import { type InboxFilter, readInbox } from "./read-inbox.ts";
 
 /** Updates of a case that are shown beside its question. */
@@ -28,7 +28,7 @@ export async function inboxState(parts: AdminParts, page: InboxPage, ask?: strin
   const { limit, skip, question, name, ...filter } = page;
   const now = parts.clock();
   const { items, total } = await readInbox(parts, { ...filter, limit, skip });
-  const listed = await withAgents(parts, items);
+  const listed = await withJobs(parts, items);
   const selected = await findSelected(parts, listed, question);
   const path = (query: Partial<InboxPage>) =>
     withQuery("/admin/inbox", { ...filter, skip: skip || undefined, ...query });
@@ -41,13 +41,14 @@ export async function inboxState(parts: AdminParts, page: InboxPage, ask?: strin
     back: path({}),
     isOpened: question !== undefined,
     tabs: await assignees(parts, page),
-    rows: listed.map(({ item, agent }) => ({
+    rows: listed.map(({ item, job }) => ({
       id: item.id,
       href: path({ question: item.id }),
       isSelected: item.id === selected?.item.id,
       question: item.question?.question ?? item.name,
       name: item.name,
-      agent,
+      agent: job?.agent_name ?? "",
+      isHeld: isHeld(job),
       due: duePiece(item.question?.deadline, now).toString(),
       assigned: item.question?.assigned_to ?? "",
       agree: item.question?.approvers
@@ -98,7 +99,7 @@ async function findSelected(
 ): Promise<OpenQuestion | undefined> {
   if (caseId === undefined) return listed[0];
   const { items } = await parts.cases.list({ where: { id: caseId, status: "awaiting" }, limit: 1 });
-  return (await withAgents(parts, items))[0];
+  return (await withJobs(parts, items))[0];
 }
 
 async function renderAsk(
@@ -106,12 +107,12 @@ async function renderAsk(
   selected: OpenQuestion,
   listed: readonly OpenQuestion[],
 ): Promise<string> {
-  const { item, agent } = selected;
+  const { item, job } = selected;
   const kind = kindOfQuestion(selected);
   const alike = listed.some((one) => one.item.id !== item.id && kindOfQuestion(one) === kind);
   const evidence = await readEvidence(parts, item);
   const links = isAsking(item) ? await linksView(parts, item) : undefined;
-  const ask = { ...toAskView(item, { now: parts.clock(), agent, evidence }), alike };
+  const ask = { ...toAskView(item, { now: parts.clock(), job, evidence }), alike };
   return parts.renderer.render("fragments/ask", { ask, links });
 }
 

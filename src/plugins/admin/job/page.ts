@@ -8,6 +8,7 @@ import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
+import { countFailed } from "../lists/failed-cases.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
@@ -153,8 +154,9 @@ async function readChildren({ jobs }: AdminParts, job: StoredJob) {
 async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
-  const [cases, children, entries, forks, logged] = await Promise.all([
+  const [cases, failedCases, children, entries, forks, logged] = await Promise.all([
     readCases(parts, job),
+    countFailed(parts, [job.id]).then((counts) => counts[job.id] ?? 0),
     readChildren(parts, job),
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
     parts.jobs.list({ where: { forked_from: job.id }, limit: SHOWN_FORKS }),
@@ -183,7 +185,10 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
   const { job_instructions: _limits, ...shownContext } = context;
   const agent = parts.agents.of(job);
   const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
-  const verdict = toVerdict(job, { calls, caseNames: names, runs: runs.length, now, currency });
+  const verdict = toVerdict(job, {
+    ...{ calls, caseNames: names, runs: runs.length, now, currency },
+    failedCases,
+  });
   const { actions, main } = splitMain(jobActions(job, { hosted: agent !== undefined }));
   return {
     fall: {

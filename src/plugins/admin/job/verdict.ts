@@ -2,9 +2,10 @@ import { messageEvent } from "../../../core/agents/message-event.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { isIn } from "../../../core/models/job-state.ts";
+import { withQuery } from "../query.ts";
 import type { Call } from "../views/calls.ts";
 import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
-import { statusPiece } from "../views/pieces.ts";
+import { jobPiece } from "../views/pieces.ts";
 import { hasEnded, isLine } from "./step-view.ts";
 
 /** How a job ended, or what it does now: the first thing that its page says. */
@@ -17,6 +18,8 @@ export interface VerdictView {
   readonly traceback: string;
   /** Link to the step that failed or runs. */
   readonly stepHref: string;
+  /** Link to the cases that failed. */
+  readonly casesHref: string;
   readonly figures: readonly { readonly label: string; readonly value: string; readonly since: string }[];
 }
 
@@ -26,21 +29,24 @@ interface VerdictContext {
   readonly runs: number;
   readonly now: Date;
   readonly currency: string;
+  /** Cases of the job that failed. */
+  readonly failedCases: number;
 }
 
 /** The status of a job in words. */
 export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView {
-  const { calls, runs, now, currency } = context;
+  const { calls, runs, now, currency, failedCases } = context;
   const attempts = Math.max(1, ...calls.filter((call) => call.call === "step").map((call) => call.attempt));
   const call = keyCall(job, calls);
   const ended = isTerminal(job.status);
   return {
-    tone: toneOf(job),
-    status: statusPiece(job.status).toString(),
+    tone: job.status === "completed" && failedCases > 0 ? "warn" : toneOf(job),
+    status: jobPiece(job).toString(),
     title: titleOf(job, call, context),
     // A held job says above why.
     reason: job.held ? "" : (job.error ?? ""),
     traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",
+    casesHref: failedCases > 0 ? withQuery("/admin/cases", { job_id: job.id, status: "failed" }) : "",
     stepHref: call ? `?step=${encodeURIComponent(call.id)}` : "",
     figures: [
       {
@@ -70,12 +76,16 @@ function keyCall(job: StoredJob, calls: readonly Call[]): Call | undefined {
   return isTerminal(job.status) ? undefined : lines.findLast((call) => !hasEnded(call));
 }
 
-function titleOf(job: StoredJob, call: Call | undefined, { caseNames, now }: VerdictContext): string {
+function titleOf(job: StoredJob, call: Call | undefined, context: VerdictContext): string {
+  const { caseNames, now, failedCases } = context;
   const where = call ? placeOf(call, caseNames) : "";
   const reason = job.stop_reason ? REASONS[job.stop_reason] : undefined;
   switch (job.status) {
     case "completed":
-      return `Completed in ${formatDuration(elapsed(job.created_at, job.finished_at, now))}`;
+      return [
+        `Completed in ${formatDuration(elapsed(job.created_at, job.finished_at, now))}`,
+        failedCases > 0 ? `, ${formatCount(failedCases)} of ${countOf(job.case_count, "case")} failed` : "",
+      ].join("");
     case "failed":
       if (reason) return reason;
       return call ? `Failed in ${where}` : "Failed outside of a step";

@@ -28,6 +28,7 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
     ],
     toListQuery: toCasesListQuery,
     rowSchema: CaseRowSchema,
+    countFailed: async () => ({}),
     toRow: toCaseRow,
     toLine: toCaseLine,
   });

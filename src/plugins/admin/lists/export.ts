@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { AdminParts } from "../parts.ts";
+import { countFailed } from "./failed-cases.ts";
 import { JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
 import { toJobRow } from "./rows.ts";
 
@@ -10,6 +11,7 @@ const CHUNK = 200;
 const COLUMNS = [
   ...(["id", "name", "agent_name", "agent_version", "status", "stop_reason", "error", "failure"] as const),
   ...(["created_at", "updated_at", "finished_at", "run_count", "case_count", "total_cost"] as const),
+  "failed_cases",
 ] as const;
 
 /** Downloads exactly the jobs that a list shows on all its pages, in its order. */
@@ -41,14 +43,15 @@ export function exportRoute(parts: AdminParts): RouteDefinition {
   });
 }
 
-async function* rowsOf({ jobs }: AdminParts, ids: readonly string[]) {
+async function* rowsOf(parts: AdminParts, ids: readonly string[]) {
   for (let at = 0; at < ids.length; at += CHUNK) {
     const chunk = ids.slice(at, at + CHUNK);
-    const { items } = await jobs.list({ where: { id: chunk }, limit: CHUNK });
+    const { items } = await parts.jobs.list({ where: { id: chunk }, limit: CHUNK });
+    const failed = await countFailed(parts, chunk);
     const found = new Map(items.map((job) => [job.id, job]));
     for (const id of chunk) {
       const job = found.get(id);
-      if (job) yield toJobRow(job);
+      if (job) yield toJobRow(job, failed);
     }
   }
 }

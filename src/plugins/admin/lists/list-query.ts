@@ -2,10 +2,12 @@ import * as v from "valibot";
 import { cursorQuery } from "../../../core/http/cursor.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
-import { StopReasonSchema } from "../../../core/models/job.ts";
+import { type StopReason, StopReasonSchema } from "../../../core/models/job.ts";
+import { HELD_JOBS } from "../../../core/models/job-state.ts";
 import { EntityIdSchema, TimestampSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
+import type { ShownStatus } from "../views/pieces.ts";
 import { startOf, ZoneSchema } from "../zones.ts";
 
 export const DEFAULT_LIMIT = 50;
@@ -29,6 +31,8 @@ const amount = v.pipe(
 );
 const jobFilters = {
   ...common,
+  /** `awaiting` without the jobs that are held: these have a status of their own here. */
+  status: optionalText(v.picklist([...EntityStatusSchema.options, "held"])),
   /** Names a reason; see `failureOf`. */
   failure: optionalText(v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be the id of a reason"))),
   since: optionalText(moment),
@@ -96,7 +100,7 @@ export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery & { readon
     withoutEmpty(query);
   const { since, until, zone, min_cost, min_duration, min_runs } = ranges;
   const where = {
-    ...{ status, stop_reason, parent_id, failure },
+    ...{ ...statusIs(status, stop_reason), parent_id, failure },
     agent_name: agent_name === undefined ? undefined : { contains: agent_name },
     created_at: range(since && startOf(since, zone), until && startOf(until, zone)),
     total_cost: range(min_cost),
@@ -104,6 +108,12 @@ export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery & { readon
     run_count: range(min_runs),
   };
   return { where, search, sort: sort ?? DEFAULT_SORT, limit, skip };
+}
+
+/** The conditions of a status that the list shows: a held job has a reason, one that waits for answers has none. */
+export function statusIs(status: ShownStatus | undefined, stop_reason: StopReason | undefined) {
+  if (status === "held") return { ...HELD_JOBS, ...(stop_reason && { stop_reason }) };
+  return { status, stop_reason: status === "awaiting" ? (stop_reason ?? null) : stop_reason };
 }
 
 /** The store's query for a list of cases. */

@@ -7,6 +7,7 @@ import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import { type Resource, renderFragment } from "../respond.ts";
+import type { FailedCases } from "./failed-cases.ts";
 import { IdsQuerySchema, readIds } from "./ids-query.ts";
 import type { CasesQuery, JobsQuery } from "./list-query.ts";
 import { type ListSource, toListView, toTabsView } from "./list-view.ts";
@@ -24,11 +25,15 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
     list(query: ListQuery): Promise<Page<E>>;
     countBy(field: string, query: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
   };
+  /** Entities by the status that the list shows, where that is not the stored one alone. */
+  count?(query: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
   /** Filters besides the status, by query parameter. */
   readonly filters: readonly (keyof Q & string)[];
   toListQuery(query: Q): ListQuery & { readonly sort: string };
   readonly rowSchema: v.GenericSchema;
-  toRow(entity: E): unknown;
+  /** Counts what the rows show besides the entities. */
+  countFailed(entities: readonly E[]): Promise<FailedCases>;
+  toRow(entity: E, failed: FailedCases): unknown;
   toLine(entity: E, context: RowContext): EntityLine;
   selects?(query: Q): ListSource["selects"];
   readonly inputs?: ListSource["inputs"];
@@ -60,7 +65,8 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       responses: fragment("Table rows"),
       handler: async ({ query, event }) => {
         const { items } = await list.table.list({ where: { id: readIds(query) }, limit: 100 });
-        const rows = items.map((item) => list.toLine(item, context()));
+        const failed = await list.countFailed(items);
+        const rows = items.map((item) => list.toLine(item, { ...context(), failed }));
         return renderFragment(parts, event, { template: "entity-rows", state: { list: { rows } } });
       },
     }),
@@ -103,12 +109,15 @@ function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>,
     json: async () => {
       const { items, total, next } = await read();
       const cursors = { after: after || undefined, next };
-      return toPageOf(items.map(list.toRow), { total, limit, skip, cursors });
+      const failed = await list.countFailed(items);
+      const rows = items.map((item) => list.toRow(item, failed));
+      return toPageOf(rows, { total, limit, skip, cursors });
     },
     state: async () => {
       const now = parts.clock();
       const [{ items, total, next }, source] = await Promise.all([read(), readSource(list, given)]);
-      const rows = items.map((item) => list.toLine(item, { now, currency: parts.options.currency }));
+      const failed = await list.countFailed(items);
+      const rows = items.map((item) => list.toLine(item, { now, currency: parts.options.currency, failed }));
       const icons = parts.assets.urls.icons;
       return {
         title: list.title,
@@ -127,9 +136,9 @@ function textOf(value: unknown): string | undefined {
 
 /** What the list shows around its rows. */
 async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
-  const { where, search } = list.toListQuery(given);
   // A tab shows the count that a click on it would list: the other filters apply, the status does not.
-  const counts = await list.table.countBy("status", { where: { ...where, status: undefined }, search });
+  const { where, search } = list.toListQuery({ ...given, status: undefined });
+  const counts = await (list.count?.({ where, search }) ?? list.table.countBy("status", { where, search }));
   const query = withoutEmpty(given) as Record<string, unknown> &
     Pick<ListSource, "status" | "sort" | "after">;
   // A form sends the reader's zone with everything.

@@ -1,8 +1,7 @@
-import type { EntityStatus } from "../../../core/models/entity-status.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
-import { labelOf } from "../views/pieces.ts";
+import { labelOf, type ShownStatus } from "../views/pieces.ts";
 import { DEFAULT_LIMIT, DEFAULT_SORT } from "./list-query.ts";
 import type { EntityLine } from "./rows.ts";
 
@@ -14,7 +13,7 @@ export interface ListSource {
   /** Filters besides the status, by query parameter. */
   readonly filters: Filters;
   readonly filterLabels: Readonly<Record<string, string>>;
-  readonly status: EntityStatus | undefined;
+  readonly status: ShownStatus | undefined;
   readonly sort: string | undefined;
   readonly limit: number;
   /** How many entities are on the pages before. */
@@ -58,9 +57,10 @@ export interface Select {
   readonly options: readonly { readonly value: string; readonly label: string }[];
 }
 
-const TABS: readonly EntityStatus[] = [
+const TABS: readonly ShownStatus[] = [
   "in_progress",
   "awaiting",
+  "held",
   "stopped",
   "completed",
   "failed",
@@ -68,7 +68,7 @@ const TABS: readonly EntityStatus[] = [
   "cancelling",
 ];
 /** Tabs that are shown even if empty. */
-const STEADY: readonly EntityStatus[] = ["in_progress", "awaiting", "completed", "failed"];
+const STEADY: readonly ShownStatus[] = ["in_progress", "awaiting", "completed", "failed"];
 const SIZES = [25, 50, 100] as const;
 
 /** The part of a list that is updated while it is open: counts by status, and how many entities are new. */

@@ -2,16 +2,19 @@ import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { failureOf, firstLineOf } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { withQuery } from "../query.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
-import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import type { FailedCases } from "./failed-cases.ts";
 
 export interface RowContext {
   readonly now: Date;
   readonly currency: string;
+  readonly failed: FailedCases;
 }
 
 /** A job as job lists return it. */
-export function toJobRow(job: StoredJob) {
+export function toJobRow(job: StoredJob, failed: FailedCases) {
   const {
     id,
     name,
@@ -35,6 +38,7 @@ export function toJobRow(job: StoredJob) {
     updated_at,
     finished_at,
     case_count,
+    failed_cases: failed[id] ?? 0,
     total_cost,
     stop_reason,
     error,
@@ -63,16 +67,19 @@ export function toCaseRow(item: StoredCase) {
 }
 
 /** A job as a line of a table. */
-export function toJobLine(job: StoredJob, { now, currency }: RowContext) {
+export function toJobLine(job: StoredJob, { now, currency, failed }: RowContext) {
+  const failedCases = failed[job.id] ?? 0;
   return {
     isJob: true,
     id: job.id,
     name: job.name,
     href: pathTo("jobs", job.id),
-    status: statusPiece(job.status).toString(),
+    status: jobPiece(job).toString(),
     agent: job.agent_name,
     error: job.status === "failed" ? firstLineOf(job.error) : "",
     cases: formatCount(job.case_count),
+    failedCases: failedCases === 0 ? "" : `${formatCount(failedCases)} failed`,
+    failedHref: withQuery("/admin/cases", { job_id: job.id, status: "failed" }),
     cost: costOf(job.total_cost, currency),
     duration: durationOf(job, now),
     updated: timePiece(job.updated_at, now).toString(),
@@ -81,7 +88,7 @@ export function toJobLine(job: StoredJob, { now, currency }: RowContext) {
 }
 
 /** A case as a line of a table. */
-export function toCaseLine(item: StoredCase, { now, currency }: RowContext) {
+export function toCaseLine(item: StoredCase, { now, currency }: Omit<RowContext, "failed">) {
   return {
     isJob: false,
     id: item.id,

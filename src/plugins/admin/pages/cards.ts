@@ -1,7 +1,8 @@
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatBytes, formatCount, formatDuration } from "../views/format.ts";
-import { pathTo, statusPiece } from "../views/pieces.ts";
+import { statusPiece } from "../views/pieces.ts";
+import { readAttention } from "./attention.ts";
 
 interface Fact {
   readonly name: string;
@@ -35,10 +36,10 @@ export async function readCards(parts: AdminParts): Promise<{
 }> {
   const link = parts.control();
   const control = link ? await readControlView(link) : undefined;
-  const health = parts.store.health();
+  const stored = parts.store.health();
   const alerts: AlertView[] = [];
-  if (!health.writable) {
-    const text = `The store cannot write: ${health.error ?? "see the log"}.`;
+  if (!stored.writable) {
+    const text = `The store cannot write: ${stored.error ?? "see the log"}.`;
     alerts.push({ kind: "bad", text, href: "/admin/server", link: "Server page" });
   }
   if (control?.alert) {
@@ -63,15 +64,9 @@ export async function readCards(parts: AdminParts): Promise<{
         ]
       : []),
   ];
-  const view = toHealth(parts, alerts.length, cards);
-  // What is spent does not concern the health of the service.
-  for (const { agent, period, budget, spent } of await parts.budgets.list()) {
-    if (spent < budget * 0.8) continue;
-    const isOver = spent >= budget;
-    const text = `${agent} has used ${isOver ? "all" : `${Math.floor((spent / budget) * 100)} %`} of its budget of the ${period}.`;
-    alerts.push({ kind: isOver ? "bad" : "warn", text, href: pathTo("agents", agent), link: "Agent" });
-  }
-  return { alerts, health: view, cards: await pluginCards(parts) };
+  const attention = await readAttention(parts);
+  const health = toHealth(parts, { problems: alerts.length, decisions: attention.length }, cards);
+  return { alerts: [...alerts, ...attention], health, cards: await pluginCards(parts) };
 }
 
 /** The health of the service in one line; the cards are behind it, and open where something is wrong. */
@@ -83,14 +78,20 @@ export interface HealthView {
 
 function toHealth(
   { runner, service, state }: AdminParts,
-  problems: number,
+  { problems, decisions }: { readonly problems: number; readonly decisions: number },
   cards: readonly CardView[],
 ): HealthView {
   const { running, queued } = runner().load();
   const { pausedAgents, drainedUntil } = runner();
   const paused = pausedAgents.length;
   const text = [
-    state.closing ? "The service is closing" : problems === 0 ? "All is well" : countOf(problems, "problem"),
+    state.closing
+      ? "The service is closing"
+      : problems > 0
+        ? countOf(problems, "problem")
+        : decisions > 0
+          ? "The service is well"
+          : "All is well",
     `${formatCount(running)} of ${countOf(service.maxConcurrentJobs, "slot")} in use`,
     queued > 0 ? `${formatCount(queued)} queued` : "",
     drainedUntil === undefined ? "" : "new jobs wait for a deployment",

@@ -13,7 +13,7 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { renderChart } from "../views/chart.ts";
 import { elapsed, formatCost, formatCount, formatDuration, stampsIn, toLabel } from "../views/format.ts";
-import { duePiece, meterBar, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { duePiece, jobPiece, meterBar, pathTo, timePiece } from "../views/pieces.ts";
 import { readCards } from "./cards.ts";
 import { readRecent, toRecentLine } from "./recent.ts";
 import { readStats } from "./stats.ts";
@@ -21,6 +21,8 @@ import { RANGES, type RangeName, type Wellbeing } from "./well.ts";
 
 const DAY = 24 * 3_600_000;
 const SHOWN = 6;
+/** The days of the page of failures that hold each range. */
+const DAYS: Readonly<Record<RangeName, string>> = { "1h": "1", "24h": "1", "7d": "7", "30d": "30" };
 
 const QuerySchema = filterQuery({ range: optionalText(v.picklist(["1h", "24h", "7d", "30d"])) });
 
@@ -95,7 +97,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
     parts.wellness.read(range),
     jobs.list({ where: { status: ["in_progress", "cancelling"] }, sort: "-updated_at", limit: SHOWN }),
     readInbox(parts, { limit: SHOWN, skip: 0 }),
-    jobs.list({ where: failedSince(now), sort: "-finished_at", limit: SHOWN }),
+    jobs.list({ where: failedSince(now, RANGES[range].length), sort: "-finished_at", limit: SHOWN }),
     readRecent(parts),
     readCards(parts),
     parts.budgets.list(),
@@ -139,7 +141,12 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
       tone: waiting.total > 0 ? "alert" : "",
       items: waiting.items.map((item) => toWaiting(item, now)),
     },
-    failed: { total: formatCount(failed.total), items: failed.items.map((job) => toFailed(job, now)) },
+    failed: {
+      total: formatCount(failed.total),
+      items: failed.items.map((job) => toFailed(job, now)),
+      byReason: withQuery("/admin/failures", { days: DAYS[range] }),
+      all: withQuery("/admin/jobs", { status: "failed", sort: "-updated_at" }),
+    },
     recent: recent.items.map((item) => toRecentLine(item, now)),
     health: cards.health,
     cards: cards.cards,
@@ -218,7 +225,7 @@ async function readFigures({ jobs, cases, activity, clock }: AdminParts): Promis
   const [jobCounts, caseCounts, failed, completed, view] = await Promise.all([
     jobs.countBy("status"),
     cases.countBy("status"),
-    jobs.list({ where: failedSince(now), limit: 0 }),
+    jobs.list({ where: failedSince(now, DAY), limit: 0 }),
     jobs.list({ where: { status: "completed", finished_at: { gte: now.getTime() - DAY } }, limit: 0 }),
     activity.read(),
   ]);
@@ -238,8 +245,8 @@ async function readFigures({ jobs, cases, activity, clock }: AdminParts): Promis
 }
 
 /** By the time a job ended, not by when it was created. */
-function failedSince(now: Date) {
-  return { status: "failed", finished_at: { gte: now.getTime() - DAY } };
+function failedSince(now: Date, length: number) {
+  return { status: "failed", finished_at: { gte: now.getTime() - length } };
 }
 
 function toFigures(figures: Figures, currency: string) {
@@ -292,7 +299,7 @@ function toFigures(figures: Figures, currency: string) {
 
 function toRunning(job: StoredJob, now: Date) {
   const sub = `${job.agent_name} · ${formatDuration(elapsed(job.created_at, null, now))}`;
-  return { name: job.name, href: pathTo("jobs", job.id), sub, status: statusPiece(job.status).toString() };
+  return { name: job.name, href: pathTo("jobs", job.id), sub, status: jobPiece(job).toString() };
 }
 
 function toWaiting(item: StoredCase, now: Date) {

@@ -1,4 +1,5 @@
 import type { EntityStatus } from "../../../core/models/entity-status.ts";
+import { isIn, type StateFields } from "../../../core/models/job-state.ts";
 import { formatDuration, type TimeView, toLabel, toTimeView } from "./format.ts";
 import { Html, html } from "./html.ts";
 
@@ -6,6 +7,19 @@ import { Html, html } from "./html.ts";
 export function statusPiece(status: EntityStatus | string, label = labelOf(status)): Html {
   return html`<span class="st st-${status}">${label}</span>`;
 }
+
+/** What a job does, in a word: a held job is not one that waits for an answer. */
+export function jobPiece(job: StateFields): Html {
+  return statusPiece(shownStatus(job));
+}
+
+/** The status of a job as pages and their filters name it. */
+export function shownStatus(job: StateFields): ShownStatus {
+  return isIn(job, "held") ? "held" : job.status;
+}
+
+/** A status that lists of jobs can be filtered by. */
+export type ShownStatus = EntityStatus | "held";
 
 /** What a status is called on pages. */
 export function labelOf(status: string): string {

@@ -16,7 +16,7 @@
   // Live: one stream per page. It reports what changed; the page requests the parts that it shows.
   const url = document.body.dataset.live;
   const HIDDEN_FOR = 20_000;
-  // The service sends a beat each 15 s: without two of them, nothing arrives any more, whatever the connection says.
+  // The service sends a beat each 15 s: without two of them, nothing arrives, whatever the connection says.
   const SILENT = 35_000;
   const OPENING = 8000;
   const LONGEST = 5000;
@@ -465,6 +465,7 @@
 
   // Selection
   document.addEventListener("change", (event) => {
+    if (event.target.closest("#tick-all")) for (const box of $$("input[name=pick]")) box.checked = event.target.checked;
     if (event.target.id === "pick-all") for (const box of $$("input[name=id]")) box.checked = event.target.checked;
     counted();
   });
@@ -562,7 +563,7 @@
 
   function enhance(root) {
     tell(root);
-    for (const box of $$("#pick-all", root)) box.hidden = false;
+    for (const box of $$("#pick-all, #tick-all", root)) box.hidden = false;
   }
   document.addEventListener("htmx:load", (event) => enhance(event.detail.elt));
   enhance(document);

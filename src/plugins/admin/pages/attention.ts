@@ -1,0 +1,68 @@
+import { HELD_JOBS, holdOf } from "../../../core/models/job-state.ts";
+import type { BudgetUse } from "../../../core/models/spending.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { countOf, toLabel } from "../views/format.ts";
+import { pathTo } from "../views/pieces.ts";
+import type { AlertView } from "./cards.ts";
+
+/** Held jobs that are read to name agents and reasons; the others are counted. */
+const NAMED = 1000;
+
+/** What a person has to decide, the most urgent first: held jobs, overdue questions, paused agents, budgets. */
+export async function readAttention(parts: AdminParts): Promise<AlertView[]> {
+  const [held, overdue, budgets] = await Promise.all([
+    readHeld(parts),
+    readOverdue(parts),
+    parts.budgets.list(),
+  ]);
+  return [...held, ...overdue, ...readPaused(parts), ...budgets.flatMap(toBudgetAlert)];
+}
+
+/** Nothing runs of a held job, and an answer to it waits, too: one line for each agent and reason. */
+async function readHeld({ jobs }: AdminParts): Promise<AlertView[]> {
+  const { items, total } = await jobs.list({ where: HELD_JOBS, sort: "-created_at", limit: NAMED });
+  const groups = new Map<string, { agent: string; reason: string; count: number }>();
+  for (const job of items) {
+    const reason = holdOf(job)!;
+    const key = `${job.agent_name} ${reason}`;
+    const group = groups.get(key) ?? { agent: job.agent_name, reason, count: 0 };
+    groups.set(key, { ...group, count: group.count + 1 });
+  }
+  const lines = [...groups.values()].map(({ agent, reason, count }): AlertView => {
+    const is = count === 1 ? "is" : "are";
+    return {
+      kind: "warn",
+      text: `${countOf(count, "job")} of ${agent} ${is} held: ${toLabel(reason).toLowerCase()}. Nothing of them runs until somebody decides.`,
+      href: withQuery("/admin/jobs", { status: "held", stop_reason: reason, agent_name: agent }),
+      link: "Decide",
+    };
+  });
+  const rest = total - items.length;
+  if (rest <= 0) return lines;
+  const text = `${countOf(rest, "further job")} ${rest === 1 ? "is" : "are"} held.`;
+  return [...lines, { kind: "warn", text, href: "/admin/jobs?status=held", link: "Held jobs" }];
+}
+
+async function readOverdue({ cases, clock }: AdminParts): Promise<AlertView[]> {
+  const deadline = { gte: 0, lt: clock().getTime() };
+  const { total } = await cases.list({ where: { status: "awaiting", deadline }, limit: 0 });
+  if (total === 0) return [];
+  const text = `${countOf(total, "question")} ${total === 1 ? "is" : "are"} past the deadline.`;
+  return [{ kind: "warn", text, href: "/admin/inbox", link: "Inbox" }];
+}
+
+function readPaused({ runner }: AdminParts): AlertView[] {
+  return runner().pausedAgents.map((agent) => {
+    const text = `${agent} is paused: its new jobs wait in line.`;
+    return { kind: "warn", text, href: pathTo("agents", agent), link: "Agent" };
+  });
+}
+
+function toBudgetAlert({ agent, period, budget, spent }: BudgetUse): AlertView[] {
+  if (spent < budget * 0.8) return [];
+  const isOver = spent >= budget;
+  const used = isOver ? "all" : `${Math.floor((spent / budget) * 100)} %`;
+  const text = `${agent} has used ${used} of its budget of the ${period}.`;
+  return [{ kind: isOver ? "bad" : "warn", text, href: pathTo("agents", agent), link: "Agent" }];
+}
