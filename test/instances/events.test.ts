@@ -7,10 +7,13 @@ import {
   type Plugin,
 } from "agent-control-service/plugin";
 import { expect, it, onTestFinished } from "vitest";
+import { AuditLog } from "../../src/core/audit/audit-log.ts";
 import { createLogger } from "../../src/core/base/log.ts";
 import { Redactor } from "../../src/core/base/redactor.ts";
 import { endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
+import { Hooks } from "../../src/core/entities/hooks.ts";
 import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
+import { Ledger } from "../../src/core/entities/ledger.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { RUNNER, STORE } from "../../src/core/service/tokens.ts";
 import { failFirstCommits } from "../../src/core/store/contract/fail-first-commits.ts";
@@ -142,7 +145,9 @@ async function startSender(by: string, store: Store, receiver: Receiver, target 
   const redactor = new Redactor();
   const clock = () => new Date();
   const log = createLogger({ level: "error", format: "text", redactor, clock, write: () => {} });
-  const outbox = new Outbox({ store, clock, redactor, ids: new MessageIds(clock, () => by), log });
+  const ledger = new Ledger(store, new Hooks(() => {}), clock, redactor);
+  const audit = new AuditLog({ store, ledger, redactor, log });
+  const outbox = new Outbox({ store, clock, redactor, ids: new MessageIds(clock, () => by), audit, log });
   const options = resolveEventsOptions({ ...IMPATIENT, timeout: 0.2 });
   const dispatcher = new Dispatcher({
     ...{ outbox, options, redactor, clock, log, poll: 20 },

@@ -17,6 +17,9 @@ const GENESIS = { n: 0, hash: "" };
 export type AuditEvent = Pick<AuditEntry, "action"> &
   Partial<Pick<AuditEntry, "target" | "before" | "after" | "outcome">> & { readonly by: Actor };
 
+/** What a change writes with, in the unit of its line. */
+export type AuditUnit = Pick<Unit, "tx" | "now">;
+
 export interface AuditQuery {
   /** Only lines with a lower number. */
   readonly before?: number;
@@ -77,10 +80,20 @@ export class AuditLog {
   }
 
   /** Adds a line, together with what `also` stores; neither where that throws. */
-  record(event: AuditEvent, also?: (unit: Pick<Unit, "tx" | "now">) => Promise<void>): Promise<void> {
+  record(event: AuditEvent, also: (unit: AuditUnit) => Promise<void> = async () => {}): Promise<void> {
+    return this.change(also, () => event);
+  }
+
+  /** Stores a change together with the line about it; `lineOf` gives none for what changes nothing. */
+  change<T>(
+    change: (unit: AuditUnit) => Promise<T>,
+    lineOf: (changed: T) => AuditEvent | undefined,
+  ): Promise<T> {
     return this.#parts.ledger.write(async (unit) => {
-      await also?.({ tx: unit.tx, now: unit.now });
-      await this.write(unit, event);
+      const changed = await change({ tx: unit.tx, now: unit.now });
+      const event = lineOf(changed);
+      if (event) await this.write(unit, event);
+      return changed;
     });
   }
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Actor } from "../audit/caller.ts";
 import { optional } from "../models/scalars.ts";
 
 const MessageStateSchema = v.picklist(["waiting", "dead"]);
@@ -64,10 +65,10 @@ export interface ControlSystem {
     readonly items: OutboxMessage[];
     readonly total: number;
   }>;
-  /** Sends dead letters again under the same idempotency keys, in their old places; resolves with how many. */
-  retry(ids: readonly string[] | "all"): Promise<number>;
-  /** Removes dead letters permanently; resolves with how many. */
-  drop(ids: readonly string[] | "all"): Promise<number>;
+  /** Sends dead letters again under the same idempotency keys, in their old places; resolves with how many. The audit log names the caller. @default the service */
+  retry(ids: readonly string[] | "all", by?: Actor): Promise<number>;
+  /** Removes dead letters permanently; resolves with how many. The audit log names the caller. @default the service */
+  drop(ids: readonly string[] | "all", by?: Actor): Promise<number>;
   /** Registers server and agents again. */
   register(): Promise<void>;
 }

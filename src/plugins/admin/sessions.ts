@@ -6,7 +6,7 @@ import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import type { ServiceKeys } from "../../core/service/keys.ts";
-import type { Store } from "../../core/store/store.ts";
+import type { Store, Transaction } from "../../core/store/store.ts";
 import { readCookie } from "./cookies.ts";
 import { assertSameOrigin, isSafeMethod, type OwnAddress } from "./same-origin.ts";
 import type { AdminSession } from "./session-table.ts";
@@ -29,6 +29,14 @@ export interface SessionsParts {
   readonly state: Pick<ServiceState, "publicUrl">;
   readonly store: Store;
   readonly log: Logger;
+}
+
+/** A session that is not stored yet. */
+export interface NewSession {
+  readonly row: AdminSession;
+  readonly value: string;
+  readonly maxAge: number;
+  readonly signedIn: SignedIn;
 }
 
 /** What this instance knows of a session that it has seen. */
@@ -73,11 +81,11 @@ export class Sessions implements SessionVerifier {
     for (const row of await this.#rows()) if (!this.#isValid(row)) await this.#table.remove(row.id);
   }
 
-  /** Opens a session with the key that was shown, or by a link; the value is for the cookie. */
-  async create(
-    event: HttpEvent,
-    { name = "", key }: { readonly name?: string; readonly key?: string },
-  ): Promise<{ readonly value: string; readonly maxAge: number; readonly signedIn: SignedIn }> {
+  /**
+   * A session with the key that was shown, or by a link, which the caller stores; the value is for the
+   * cookie.
+   */
+  make(event: HttpEvent, { name = "", key }: { readonly name?: string; readonly key?: string }): NewSession {
     const value = randomBytes(32).toString("base64url");
     const maxAge = Math.round(this.#parts.hours * 3600);
     const now = this.#now();
@@ -91,8 +99,7 @@ export class Sessions implements SessionVerifier {
       seen: now,
       until: now + maxAge * 1000,
     };
-    await this.#table.insert(row);
-    return { value, maxAge, signedIn: toSignedIn(row) };
+    return { row, value, maxAge, signedIn: toSignedIn(row) };
   }
 
   async verify(event: HttpEvent): Promise<SignedIn | undefined> {
@@ -125,15 +132,17 @@ export class Sessions implements SessionVerifier {
     return this.#seen.get(idOf(event, this.#parts) ?? "")?.over.signal;
   }
 
-  /** Ends a session, wherever its cookie is; resolves with whether it was open. */
-  async end(id: string): Promise<boolean> {
-    const row = await this.#table.peek(id);
-    const wasOpen = row !== undefined && this.#isValid(row);
+  /** Removes a session inside a transaction; resolves with whether it was open. `ended` is to be called once it is stored. */
+  async remove(tx: Transaction, id: string): Promise<boolean> {
+    const row = await tx.get("AdminSession", id);
+    await tx.remove("AdminSession", id);
+    return row !== undefined && this.#isValid(row);
+  }
+
+  /** Ends what belongs to a session that was removed, on every instance. */
+  ended(id: string): void {
     this.#forget(id);
-    // Of several that end it, one has removed it.
-    const isRemoved = await this.#table.remove(id);
     this.#parts.store.hints.tell(HINT, [id]);
-    return isRemoved && wasOpen;
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { SignInLink, SignInLinks } from "../../core/service/tokens.ts";
-import type { Store } from "../../core/store/store.ts";
+import type { Store, Transaction } from "../../core/store/store.ts";
+import type { OneTimeLink } from "./session-table.ts";
 
 const MINUTES = 5;
 /** Maximum number of unused links. */
@@ -17,11 +18,21 @@ export class OneTimeLinks implements SignInLinks {
   }
 
   async create(base: string): Promise<SignInLink> {
+    const { row, ...link } = await this.make(base);
+    await this.#table.insert(row);
+    return link;
+  }
+
+  /** A link that the caller stores. */
+  async make(base: string): Promise<SignInLink & { readonly row: OneTimeLink }> {
     const token = randomBytes(24).toString("base64url");
     const expiresAt = new Date(this.#clock().getTime() + MINUTES * 60_000);
     await this.#makeRoom();
-    await this.#table.insert({ id: hash(token), until: expiresAt.getTime() });
-    return { url: `${base.replace(/\/+$/, "")}/admin/sign-in?token=${token}`, expiresAt };
+    return {
+      row: { id: hash(token), until: expiresAt.getTime() },
+      url: `${base.replace(/\/+$/, "")}/admin/sign-in?token=${token}`,
+      expiresAt,
+    };
   }
 
   /** Whether the token is valid, without using it up. */
@@ -30,10 +41,12 @@ export class OneTimeLinks implements SignInLinks {
     return link !== undefined && link.until > this.#clock().getTime();
   }
 
-  /** Whether the token is valid; it is valid only once: one request removes its row. */
-  async take(token: string): Promise<boolean> {
-    const isOpen = await this.isOpen(token);
-    return (await this.#table.remove(hash(token))) && isOpen;
+  /** Whether the token is valid, inside the transaction that removes it: it is valid only once. */
+  async take(tx: Transaction, token: string): Promise<boolean> {
+    const link = await tx.get("SignInLink", hash(token));
+    return (
+      link !== undefined && (await tx.remove("SignInLink", link.id)) && link.until > this.#clock().getTime()
+    );
   }
 
   /** Invalidates all unused links. */

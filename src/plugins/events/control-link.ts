@@ -1,3 +1,4 @@
+import { type Actor, SYSTEM } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type {
   ControlCounts,
@@ -180,14 +181,14 @@ export class ControlLink implements Events, ControlSystem {
     return { items: items.map(toMessage), total };
   }
 
-  async retry(ids: readonly string[] | "all"): Promise<number> {
-    const lanes = await this.#parts.outbox.revive(ids);
+  async retry(ids: readonly string[] | "all", by: Actor = SYSTEM): Promise<number> {
+    const lanes = await this.#parts.outbox.revive(ids, by);
     for (const lane of new Set(lanes)) this.#parts.dispatcher.wake(lane);
     return lanes.length;
   }
 
-  drop(ids: readonly string[] | "all"): Promise<number> {
-    return this.#parts.outbox.drop(ids);
+  drop(ids: readonly string[] | "all", by: Actor = SYSTEM): Promise<number> {
+    return this.#parts.outbox.drop(ids, by);
   }
 
   async register(): Promise<void> {

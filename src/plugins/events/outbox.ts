@@ -1,3 +1,5 @@
+import type { AuditEvent, AuditLog } from "../../core/audit/audit-log.ts";
+import type { Actor } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Redactor } from "../../core/base/redactor.ts";
 import type { MessageState } from "../../core/delivery/control-system.ts";
@@ -25,6 +27,7 @@ export interface OutboxParts {
   readonly redactor: Redactor;
   readonly clock: () => Date;
   readonly ids: MessageIds;
+  readonly audit: AuditLog;
   readonly log: Logger;
 }
 
@@ -143,15 +146,19 @@ export class Outbox {
   }
 
   /** Queues dead letters again; resolves with their lanes. */
-  async revive(ids: readonly string[] | "all"): Promise<string[]> {
-    const revived = await this.#eachDead(ids, async (tx, row) => {
+  async revive(ids: readonly string[] | "all", by: Actor): Promise<string[]> {
+    const revived = await this.#eachDead(ids, { by, action: "events.retry" }, async (tx, row) => {
       await tx.change("Outbox", row.id, (current) => ({ ...current, state: "waiting", attempts: 0 }));
     });
     return revived.map(({ target, stream }) => laneOf(target, stream));
   }
 
-  async drop(ids: readonly string[] | "all"): Promise<number> {
-    const dropped = await this.#eachDead(ids, async (tx, row) => void (await tx.remove("Outbox", row.id)));
+  async drop(ids: readonly string[] | "all", by: Actor): Promise<number> {
+    const dropped = await this.#eachDead(
+      ids,
+      { by, action: "events.drop" },
+      async (tx, row) => void (await tx.remove("Outbox", row.id)),
+    );
     return dropped.length;
   }
 
@@ -177,22 +184,27 @@ export class Outbox {
     return this.#parts.store.table("Outbox");
   }
 
+  /** In batches, each with its line in the audit log. */
   async #eachDead(
     ids: readonly string[] | "all",
+    line: Pick<AuditEvent, "by" | "action">,
     change: (tx: Transaction, row: OutboxRow) => Promise<void>,
   ): Promise<OutboxRow[]> {
     const changed: OutboxRow[] = [];
     const some = async (batch: readonly string[]): Promise<void> => {
-      const rows = await this.#parts.store.transaction(async (tx) => {
-        const dead: OutboxRow[] = [];
-        for (const id of batch) {
-          const row = await tx.get("Outbox", id);
-          if (row?.state !== "dead") continue;
-          await change(tx, row);
-          dead.push(row);
-        }
-        return dead;
-      });
+      const rows = await this.#parts.audit.change(
+        async ({ tx }) => {
+          const dead: OutboxRow[] = [];
+          for (const id of batch) {
+            const row = await tx.get("Outbox", id);
+            if (row?.state !== "dead") continue;
+            await change(tx, row);
+            dead.push(row);
+          }
+          return dead;
+        },
+        ({ length }) => (length > 0 ? { ...line, after: { events: length } } : undefined),
+      );
       changed.push(...rows);
     };
     if (ids !== "all") {

@@ -49,7 +49,7 @@ export function events(options: EventsOptions = {}, fetch: Fetch = globalThis.fe
       const link = await createLink(context, resolveEventsOptions(options), fetch);
       context.provide(EVENTS, () => link);
       context.provide(CONTROL_SYSTEM, () => link);
-      for (const route of eventRoutes(link, context.get(AUDIT))) context.get(ROUTER).add(route);
+      for (const route of eventRoutes(link)) context.get(ROUTER).add(route);
     },
   };
 }
@@ -64,7 +64,7 @@ async function createLink(
   const { account } = get(OPTIONS);
   const own = randomBytes(4).toString("hex");
   const ids = new MessageIds(clock, () => own);
-  const outbox = new Outbox({ store, clock, redactor, ids, log });
+  const outbox = new Outbox({ store, clock, redactor, ids, audit: get(AUDIT), log });
   const newest = await store.table("Outbox").list({ sort: "-time", limit: 1 });
   if (newest.items[0]) ids.follow(newest.items[0].id);
 

@@ -1,5 +1,4 @@
 import * as v from "valibot";
-import type { AuditLog } from "../../core/audit/audit-log.ts";
 import { type ControlSystem, OutboxMessageSchema } from "../../core/delivery/control-system.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
 import { optional } from "../../core/models/scalars.ts";
@@ -39,7 +38,7 @@ const whole = (least: number, most: number) =>
   );
 
 /** Operator access to the outbox. */
-export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefinition[] {
+export function eventRoutes(control: ControlSystem): RouteDefinition[] {
   return [
     defineRoute({
       method: "GET",
@@ -89,11 +88,7 @@ export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefin
       tag,
       body: WhichSchema,
       responses: { 200: { description: "How many", schema: v.object({ retried: v.number() }) } },
-      handler: async ({ body, caller }) => {
-        const retried = await control.retry(body.ids);
-        if (retried > 0) await audit.note({ by: caller, action: "events.retry", after: { events: retried } });
-        return { retried };
-      },
+      handler: async ({ body, caller }) => ({ retried: await control.retry(body.ids, caller) }),
     }),
     defineRoute({
       method: "POST",
@@ -103,11 +98,7 @@ export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefin
       tag,
       body: WhichSchema,
       responses: { 200: { description: "How many", schema: v.object({ dropped: v.number() }) } },
-      handler: async ({ body, caller }) => {
-        const dropped = await control.drop(body.ids);
-        if (dropped > 0) await audit.note({ by: caller, action: "events.drop", after: { events: dropped } });
-        return { dropped };
-      },
+      handler: async ({ body, caller }) => ({ dropped: await control.drop(body.ids, caller) }),
     }),
   ];
 }

@@ -4,7 +4,7 @@ import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { Logger } from "../../../core/base/log.ts";
 import type { Redactor } from "../../../core/base/redactor.ts";
 import type { Runner } from "../../../core/runs/runner.ts";
-import type { Store } from "../../../core/store/store.ts";
+import type { Store, Transaction } from "../../../core/store/store.ts";
 import type { BulkRow } from "./bulk-table.ts";
 
 /** An action on many entities: the selection is fixed at the preview, and executed as shown. */
@@ -83,16 +83,22 @@ export class BulkOperations {
     return this.#isGone(row) ? { ...row, ids, state: "aborted" } : { ...row, ids };
   }
 
-  /** Makes a preview this instance's to run: of several requests one gets it. The hash proves that it is the one shown. */
-  async claim(id: string, hash: string, by: Actor): Promise<BulkOperation> {
-    const alive = this.#now();
-    await this.#parts.store.transaction(async (tx) => {
-      const row = await tx.get("BulkOperation", id);
-      if (!row) throw notFound();
-      assertMayRun(row, hash, by);
-      await tx.change("BulkOperation", id, (current) => ({ ...current, state: "running", alive }));
-    });
-    return this.get(id);
+  /**
+   * Makes a preview this instance's to run, inside a transaction: of several requests one gets it. The hash proves that it
+   * is the one shown.
+   */
+  async claim(
+    tx: Transaction,
+    id: string,
+    { hash, by }: { readonly hash: string; readonly by: Actor },
+  ): Promise<BulkOperation> {
+    const row = await tx.get("BulkOperation", id);
+    const selection = await tx.get("BulkSelection", id);
+    if (!row || !selection) throw notFound();
+    assertMayRun(row, hash, by);
+    const claimed: BulkRow = { ...row, state: "running", alive: this.#now() };
+    await tx.change("BulkOperation", id, () => claimed);
+    return { ...claimed, ids: selection.ids };
   }
 
   /** Runs a claimed operation in the background. */
@@ -111,18 +117,24 @@ export class BulkOperations {
     this.#working.add(working);
   }
 
-  /** Aborts an operation after the entities that are currently being changed; `wasRunning` until then. */
-  async abort(id: string): Promise<{ readonly operation: BulkOperation; readonly wasRunning: boolean }> {
-    const before = await this.get(id);
-    const wasRunning = await this.#parts.store.transaction(async (tx) => {
-      const row = await tx.get("BulkOperation", id);
-      if (row?.state !== "running" && row?.state !== "preview") return false;
-      await tx.change("BulkOperation", id, (current) => ({ ...current, state: "aborted" }));
-      return row.state === "running";
-    });
+  /**
+   * Aborts an operation inside a transaction; resolves with how many entities were changed, where it was running. `halt` is
+   * to be called once it is stored.
+   */
+  async abort(tx: Transaction, id: string): Promise<number | undefined> {
+    const row = await tx.get("BulkOperation", id);
+    if (!row) throw notFound();
+    if (row.state !== "running" && row.state !== "preview") return undefined;
+    await tx.change("BulkOperation", id, (current) => ({ ...current, state: "aborted" }));
+    const live = this.#live.get(id);
+    if (live) return live.done;
+    return row.state === "running" && !this.#isGone(row) ? row.done : undefined;
+  }
+
+  /** Stops what this instance runs of an operation, after the entities that are currently being changed. */
+  halt(id: string): void {
     const live = this.#live.get(id);
     if (live) live.isOver = true;
-    return { operation: await this.get(id), wasRunning: wasRunning && before.state === "running" };
   }
 
   /** Ends what this instance runs, after the entities that are currently being changed. */

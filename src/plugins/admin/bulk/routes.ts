@@ -157,26 +157,27 @@ async function undoBulk(parts: AdminParts, id: string, by: Caller): Promise<Bulk
 
 /** The caller is recorded before the first entity is changed. */
 async function runBulk(parts: AdminParts, id: string, hash: string, by: Caller): Promise<BulkOperation> {
-  const operation = await parts.bulk.claim(id, hash, by);
-  const { kind, action, ids } = operation;
-  const after = { kind, action, count: ids.length };
-  try {
-    await parts.audit.record({ by, action: "bulk.run", target: { kind: "bulk", id }, after });
-  } catch (error) {
-    await parts.bulk.abort(id).catch(() => {});
-    throw error;
-  }
+  const operation = await parts.audit.change(
+    ({ tx }) => parts.bulk.claim(tx, id, { hash, by }),
+    ({ kind, action, ids }) => {
+      const after = { kind, action, count: ids.length };
+      return { by, action: "bulk.run", target: { kind: "bulk", id }, after };
+    },
+  );
   parts.bulk.start(operation);
   return operation;
 }
 
 async function abortBulk(parts: AdminParts, id: string, by: Caller): Promise<BulkOperation> {
-  const { operation, wasRunning } = await parts.bulk.abort(id);
-  if (wasRunning) {
-    const { done } = operation;
-    await parts.audit.note({ by, action: "bulk.abort", target: { kind: "bulk", id }, after: { done } });
-  }
-  return operation;
+  await parts.audit.change(
+    ({ tx }) => parts.bulk.abort(tx, id),
+    (done) =>
+      done === undefined
+        ? undefined
+        : { by, action: "bulk.abort", target: { kind: "bulk", id }, after: { done } },
+  );
+  parts.bulk.halt(id);
+  return parts.bulk.get(id);
 }
 
 function bulkResource(parts: AdminParts, id: string): Resource {

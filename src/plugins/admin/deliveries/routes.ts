@@ -61,14 +61,9 @@ async function changeDeliveries(parts: AdminParts, form: URLSearchParams, by: Ca
       detail: "Tick some events, or select all.",
     });
   }
-  if (optionIn(form, "action", ["retry", "drop"]) === "drop") {
-    const events = await control.drop(ids);
-    if (events > 0) await parts.audit.note({ by, action: "events.drop", after: { events } });
-    return `${countOf(events, "event")} dropped.`;
-  }
-  const events = await control.retry(ids);
-  if (events > 0) await parts.audit.note({ by, action: "events.retry", after: { events } });
-  return `${countOf(events, "event")} will be sent again.`;
+  if (optionIn(form, "action", ["retry", "drop"]) === "drop")
+    return `${countOf(await control.drop(ids, by), "event")} dropped.`;
+  return `${countOf(await control.retry(ids, by), "event")} will be sent again.`;
 }
 
 function deliveriesResource(parts: AdminParts, query: Query): Resource {

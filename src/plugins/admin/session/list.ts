@@ -138,7 +138,11 @@ function toItem({ id, name, by, address, since, seen, until }: AdminSession, cur
 
 /** Ends a session and records the caller; resolves with whether it was open. */
 export async function endSession({ sessions, audit }: AdminParts, id: string, by: Caller): Promise<boolean> {
-  const wasOpen = await sessions.end(id);
-  if (wasOpen) await audit.note({ by, action: "session.end", target: { kind: "session", id: shortId(id) } });
+  const line = { by, action: "session.end", target: { kind: "session", id: shortId(id) } } as const;
+  const wasOpen = await audit.change(
+    ({ tx }) => sessions.remove(tx, id),
+    (wasOpen) => (wasOpen ? line : undefined),
+  );
+  sessions.ended(id);
   return wasOpen;
 }

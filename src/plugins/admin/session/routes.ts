@@ -42,8 +42,10 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       status: 201,
       responses: { 201: { description: "The link, without the address of the service", schema: LinkSchema } },
       handler: async ({ caller }) => {
-        await parts.audit.record({ by: caller, action: "session.link" });
-        const { url, expiresAt } = await parts.links.create("");
+        const { row, url, expiresAt } = await parts.links.make("");
+        await parts.audit.record({ by: caller, action: "session.link" }, ({ tx }) =>
+          tx.insert("SignInLink", row),
+        );
         return { path: url, expires_at: expiresAt.toISOString() };
       },
     }),
@@ -76,8 +78,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ event }) => {
         assertOwnPage(parts, event);
         const token = (await readForm(event)).get("token") ?? "";
-        if (!(await parts.links.take(token))) return refuseLink(parts, event, token);
-        return beginSession(parts, event, { next: "/admin/" });
+        return beginSession(parts, event, { next: "/admin/", token });
       },
     }),
     defineRoute({
@@ -164,19 +165,36 @@ async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
   return beginSession(parts, event, { next, name: toName(form.get("name")), key });
 }
 
-/** Nobody is signed in without a record of it. Without a key, a link signs the person in. */
+interface Begun {
+  readonly next: string;
+  readonly name?: string;
+  readonly key?: string;
+  /** Of the link that signs the person in, where there is no key. */
+  readonly token?: string;
+}
+
+/** Nobody is signed in without a record of it, and no link is used up without a session. */
 async function beginSession(
   parts: AdminParts,
   event: HttpEvent,
-  { next, ...person }: { readonly next: string; readonly name?: string; readonly key?: string },
+  { next, token, ...person }: Begun,
 ): Promise<Response> {
-  const { value, maxAge, signedIn } = await parts.sessions.create(event, person);
-  await parts.audit.record({
+  const { row, value, maxAge, signedIn } = parts.sessions.make(event, person);
+  const line = {
     by: { kind: "session", ...signedIn, address: parts.clients.address(event) },
     action: "session.begin",
     target: { kind: "session", id: signedIn.session },
     after: { with: person.key === undefined ? "link" : "key" },
-  });
+  } as const;
+  const isBegun = await parts.audit.change(
+    async ({ tx }) => {
+      if (token !== undefined && !(await parts.links.take(tx, token))) return false;
+      await tx.insert("AdminSession", row);
+      return true;
+    },
+    (isBegun) => (isBegun ? line : undefined),
+  );
+  if (!isBegun) return refuseLink(parts, event, token ?? "");
   return redirect(next, [toCookie(event, parts, { name: SESSION_COOKIE, value, maxAge })]);
 }
 
