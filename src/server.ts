@@ -24,7 +24,7 @@ export function createServer(options: ServerOptions): Service {
     plugins: [docs(), events(), telemetry(), resolved.admin && admin()],
     openStore:
       resolved.store ??
-      (storage !== undefined ? storeIn({ ...resolved, storage }, standby) : storeFor(resolved.databaseUrl)),
+      (storage !== undefined ? storeIn({ ...resolved, storage }, standby) : storeFor(resolved)),
     standby,
   });
 }
@@ -56,7 +56,10 @@ function storeIn(
 }
 
 /** The store of those who have not passed one: in a database where there is its URL, else in the data folder. */
-function storeFor(url: string | undefined): StoreFactory {
+function storeFor({
+  databaseUrl: url,
+  databaseSchema: schema,
+}: Pick<ResolvedOptions, "databaseUrl" | "databaseSchema">): StoreFactory {
   if (url === undefined) return openJsonStore;
   return async (context) => {
     if (hasOpenStore(context.dataDir)) {
@@ -66,6 +69,6 @@ function storeFor(url: string | undefined): StoreFactory {
       );
     }
     const { openPostgresStore } = await import("./core/store/postgres/postgres-store.ts");
-    return openPostgresStore(context, { url });
+    return openPostgresStore(context, { url, ...(schema !== undefined && { schema }) });
   };
 }

@@ -24,6 +24,7 @@ it("the table has each option, and each variable that is read", () => {
     place: _ownToo,
     release: _ofDeploy,
     databaseUrl: _variable,
+    databaseSchema: _variableToo,
     leaseTimes: _ofTorture,
     ...options
   } = resolveOptions({ agents: [greeter] }, {});

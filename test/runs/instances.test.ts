@@ -459,6 +459,60 @@ test("a job goes to an instance that hosts its version, while one is alive", asy
   await same.runner.close(0);
 });
 
+test("older code leaves a job alone that newer code has started, until a person moves it", async () => {
+  const store = await emptyStore();
+  const [begun, held] = [gate(), gate()];
+  onTestFinished(held.open);
+  const of = (version: string, where: string, wait?: Promise<void>) =>
+    agentOf(
+      async ({ job }) => {
+        await job.step("work", () => {
+          begun.open();
+          return wait;
+        });
+        return where;
+      },
+      { version },
+    );
+  const newer = await join(store, of("2.0.0", "newer", held.opened), { shared: SHORT });
+  await newer.start();
+  await begun.opened;
+  const older = await join(store, of("1.10.0", "older"), { shared: SHORT });
+
+  newer.die();
+  await expect
+    .poll(async () => JSON.stringify(older.runner.describe(await older.jobs.get(JOB))))
+    .toContain("waits for version 2.0.0 of its agent, or a newer one");
+  await delay(200);
+  expect(await older.jobs.get(JOB)).toMatchObject({ agent_version: "2.0.0", status: "in_progress" });
+  await older.runner.move(JOB, "1.10.0");
+
+  expect(await ended(older)).toMatchObject({ result: "older", agent_version: "1.10.0" });
+});
+
+test("newer code continues a job of older code that nobody hosts any longer", async () => {
+  const store = await emptyStore();
+  const begun = gate();
+  const of = (version: string, wait?: Promise<void>) =>
+    agentOf(
+      async ({ job }) => {
+        await job.step("work", () => {
+          begun.open();
+          return wait;
+        });
+        return version;
+      },
+      { version },
+    );
+  const older = await join(store, of("9.0.0", new Promise(() => {})), { shared: SHORT });
+  await older.start();
+  await begun.opened;
+  const newer = await join(store, of("10.0.0"), { shared: SHORT });
+  older.die();
+
+  expect(await ended(newer)).toMatchObject({ result: "10.0.0" });
+});
+
 test("a job that is stopped, overridden or removed at another instance ends where it runs", async () => {
   const store = await emptyStore();
   const cleaned: string[] = [];

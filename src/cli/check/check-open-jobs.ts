@@ -7,7 +7,7 @@ import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";
 import { linesOf } from "../job/service-client.ts";
 import { withSecretFiles } from "../secret-files.ts";
-import { databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
+import { databaseSchemaOf, databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
 import { readCopy, readCopyOf } from "./folder-copy.ts";
 import { loadRegistry } from "./load-code.ts";
 import { whileRehearsing } from "./rehearsing.ts";
@@ -74,6 +74,6 @@ async function* readFolder({ data: dataDir }: Source, context: CliContext): Asyn
   const copy =
     url === undefined
       ? readCopy(readDataFolder({ dataDir }, context), readOpenJobs)
-      : readCopyOf(new DatabasePlace({ url }), readOpenJobs);
+      : readCopyOf(new DatabasePlace({ url, schema: databaseSchemaOf({}, context) }), readOpenJobs);
   for await (const job of copy) yield JSON.stringify(job);
 }

@@ -23,6 +23,14 @@ export function databaseUrlOf(
   return dataDir === undefined ? readVariable("SERVICE_DATABASE_URL", context) : undefined;
 }
 
+/** The schema of that database. */
+export function databaseSchemaOf(
+  { schema }: { readonly schema?: string | undefined },
+  context: Pick<CliContext, "env">,
+): string | undefined {
+  return schema ?? readVariable("SERVICE_DATABASE_SCHEMA", context);
+}
+
 /**
  * Where the data folder is, whether it exists or not. Refuses to take the default one where the data is in a database.
  */

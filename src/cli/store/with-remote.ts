@@ -4,13 +4,16 @@ import { BucketPlace } from "../../core/store/bucket/bucket-place.ts";
 import type { Place } from "../../core/store/move.ts";
 import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
-import { databaseUrlOf, FOLDER_FLAGS, readVariable } from "./data-folder.ts";
+import { databaseSchemaOf, databaseUrlOf, FOLDER_FLAGS, readVariable } from "./data-folder.ts";
 import { openNamedDriver } from "./named-storage.ts";
 
 /** The options of commands that work on a data folder, or on the database or storage that the variables of a service name. */
 export const STORE_FLAGS = {
   ...FOLDER_FLAGS,
-  schema: option.text("schema of the database (default: agent_control_service)", "name"),
+  schema: option.text(
+    "schema of the database (default: SERVICE_DATABASE_SCHEMA, or agent_control_service)",
+    "name",
+  ),
 };
 
 interface StoreFlags {
@@ -40,7 +43,7 @@ export async function withRemote<T>(
 /** Where the service of this environment keeps its data, unless that is a folder or the command names one. */
 export function remoteOf(flags: StoreFlags, context: CliContext): Place | undefined {
   const url = databaseUrlOf(flags, context);
-  if (url !== undefined) return new DatabasePlace({ url, schema: flags.schema });
+  if (url !== undefined) return new DatabasePlace({ url, schema: databaseSchemaOf(flags, context) });
   const storage = flags.dataDir === undefined ? readVariable("SERVICE_STORAGE_URL", context) : undefined;
   return storage === undefined ? undefined : storagePlace(storage, context);
 }

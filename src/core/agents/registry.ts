@@ -92,7 +92,7 @@ export class AgentRegistry {
 }
 
 /** By semver where both are such versions; else by their numbers and letters. */
-function compareVersions(a: string, b: string): number {
+export function compareVersions(a: string, b: string): number {
   if (valid(a) && valid(b)) return compareBuild(a, b);
   return a.localeCompare(b, "en", { numeric: true });
 }

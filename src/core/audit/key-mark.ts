@@ -9,16 +9,30 @@ import { SYSTEM } from "./caller.ts";
 /** The keys whose changes are recorded, and how. */
 const ACTIONS = { "api-key": "key.changed", "rsa-key": "rsa_key.changed" } as const;
 
+/** A key of which a store has a mark. */
+export type MarkedKey = keyof typeof ACTIONS;
+
+/** Whether a mark is of this key. */
+export async function isKeyOf(mark: KeyMark, key: string): Promise<boolean> {
+  return (await hashLike(mark, key)) === mark.hash;
+}
+
+/** What people name a mark by: another one for each time that a store gets a key. */
+export function nameOfMark({ hash }: KeyMark): string {
+  return createHash("sha256").update(hash).digest("hex").slice(0, 12);
+}
+
 /** Records that a key is another one than at the last start, and remembers it for the next; resolves with whether it is. */
 export async function noteKeyChange(
   { store, ledger, audit }: { readonly store: Store; readonly ledger: Ledger; readonly audit: AuditLog },
-  id: keyof typeof ACTIONS,
+  id: MarkedKey,
   key: string,
+  service: string,
 ): Promise<boolean> {
   const known = await store.table("KeyMark").get(id);
-  if (known && (await hashLike(known, key)) === known.hash) return false;
+  if (known && (await isKeyOf(known, key))) return false;
   const salt = randomBytes(16).toString("base64url");
-  const mark: KeyMark = { id, salt, hash: await hashOf(key, salt) };
+  const mark: KeyMark = { id, salt, hash: await hashOf(key, salt), service };
   await ledger.write(async (unit) => {
     const current = await unit.tx.get("KeyMark", mark.id);
     // Another instance, with the same key, has noted it in the meantime.

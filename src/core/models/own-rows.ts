@@ -28,11 +28,13 @@ export interface AuditHead {
   readonly last: { readonly n: number; readonly hash: string };
 }
 
-/** A fingerprint that shows at a start whether the API key has changed. The key cannot be derived from it. */
+/** A fingerprint that shows at a start whether a key has changed. The key cannot be derived from it. */
 export interface KeyMark {
   readonly id: string;
   readonly salt: string;
   readonly hash: string;
+  /** The service that had the key, for people. Marks of earlier versions have none. */
+  readonly service?: string | undefined;
 }
 
 /** Which job was created with an `Idempotency-Key`. */

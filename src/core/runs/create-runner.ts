@@ -158,6 +158,8 @@ async function giveEvent<Received extends { readonly waits: readonly EventWait[]
 /** Why a job has not started yet, for people. */
 function whyItWaits({ cluster, pauses, scheduler }: RequestParts, job: StoredJob): string | undefined {
   if (cluster.lacksAgent(job)) return "The job waits for its agent, which no living instance hosts";
+  if (cluster.lacksVersion(job))
+    return `The job waits for version ${job.agent_version} of its agent, or a newer one: the living instances host older ones. To have one of those run it, move the job to its version`;
   if (stateOf(job) !== "queued") return undefined;
   if (!job.run_count && pauses.drainedUntil !== undefined)
     return `The job waits for a deployment: jobs start again at ${pauses.drainedUntil}, or before`;

@@ -161,11 +161,16 @@ export interface ServerOptions {
   build?: string;
   /**
    * Opens another store than the embedded one. Variable `SERVICE_DATABASE_URL`, with the URL of a Postgres database,
-   * which needs the package `pg`.
+   * which needs the package `pg`; `SERVICE_DATABASE_SCHEMA` names the schema in it (`agent_control_service`).
    *
    * @default a store in the data folder
    */
   store?: StoreFactory;
+  /**
+   * The mark of a store that another service has used, or this one with another RSA key: this start makes it its own. The
+   * error that refuses such a store names it. Variable `SERVICE_ADOPT_STORE`.
+   */
+  adoptStore?: string;
   /**
    * Ships the store to a storage again and again, as backups: a `Storage` of unstorage or one of its drivers, or how
    * often and for how long too. Variables `SERVICE_BACKUP_URL`, such as `s3://bucket/prefix?region=eu-central-1`,
@@ -229,6 +234,7 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly storage: StorageLike | string | undefined;
   /** Where the database is that has the store, if it is not the option `store`. A secret. */
   readonly databaseUrl: string | undefined;
+  readonly databaseSchema: string | undefined;
   readonly backup: ResolvedBackup | undefined;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
@@ -295,6 +301,7 @@ export function resolveOptions(
     store: options.store,
     storage,
     databaseUrl: options.store === undefined ? readDatabaseUrl(env) : undefined,
+    databaseSchema: textOf(env, "SERVICE_DATABASE_SCHEMA"),
     backup: resolveBackup(options.backup, {
       url: textOf(env, "SERVICE_BACKUP_URL"),
       every: textOf(env, "SERVICE_BACKUP_EVERY"),

@@ -4,7 +4,6 @@ import { AgentSettings } from "../agents/agent-settings.ts";
 import { Parameters } from "../agents/parameters.ts";
 import { AgentRegistry } from "../agents/registry.ts";
 import { AuditLog } from "../audit/audit-log.ts";
-import { noteKeyChange } from "../audit/key-mark.ts";
 import { RejectedKeys } from "../audit/rejected-keys.ts";
 import { Container, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -45,6 +44,7 @@ import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin } from "./plugin.ts";
 import { type PluginReport, setUpPlugins } from "./set-up-plugins.ts";
+import { claimStore, noteKey } from "./store-owner.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
@@ -142,6 +142,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     scope.get(REDACTOR).add(keys.apiKey);
     scope.get(REDACTOR).add(keys.rsaPrivateKey);
     scope.value(KEYS, keys);
+    await claimStore(scope);
     backups = options.backup && (await openBackups(options.backup, scope));
     app = createApp(scope);
     reports = await setUpPlugins(ordered, {
@@ -421,11 +422,9 @@ function displayHost(host: string): string {
 }
 
 async function noteKeyChanges(scope: Container): Promise<void> {
-  const parts = { store: scope.get(STORE), ledger: scope.get(LEDGER), audit: scope.get(AUDIT) };
-  await noteKeyChange(parts, "api-key", scope.get(KEYS).apiKey);
   const log = scope.get(LOGGER);
-  // The public key is the same however the private one is written.
-  const isOther = await noteKeyChange(parts, "rsa-key", scope.get(PARAMETERS).publicKeyPem());
+  await noteKey(scope, "api-key");
+  const isOther = await noteKey(scope, "rsa-key");
   if (isOther) {
     log.warn(
       "the RSA key is another one than at the last start: parameters that are stored for agents cannot be read with it, and tokens of browsers, sign-ins and signatures of cards from before are not valid. Start with the former key, or store the parameters again",

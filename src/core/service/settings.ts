@@ -304,11 +304,19 @@ export const SETTINGS = {
     ],
   },
   store: {
-    env: ["SERVICE_DATABASE_URL"],
-    variables: "`SERVICE_DATABASE_URL`, of a Postgres database",
+    env: ["SERVICE_DATABASE_URL", "SERVICE_DATABASE_SCHEMA"],
+    variables: "`SERVICE_DATABASE_URL`, of a Postgres database, and `SERVICE_DATABASE_SCHEMA` in it",
     docs: [
       "the folder of JSON lines",
       "A store in [Postgres](store.md#postgres), or [another one](store.md#another-store)",
+    ],
+  },
+  adoptStore: {
+    env: ["SERVICE_ADOPT_STORE"],
+    schema: v.undefinedable(v.pipe(v.string(), v.nonEmpty("must not be empty"))),
+    docs: [
+      "none",
+      "The mark of a store that [another service has used](store.md#whose-a-store-is), which this one makes its own",
     ],
   },
   storage: {

@@ -39,6 +39,10 @@ export class Alone implements Cluster {
     return false;
   }
 
+  lacksVersion(): boolean {
+    return false;
+  }
+
   wasRunElsewhere(): boolean {
     return false;
   }

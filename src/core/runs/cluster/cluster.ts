@@ -27,10 +27,12 @@ export interface Cluster {
   readonly checkLease: () => void;
   /** Whether another instance owns a job, alive or not. */
   isElsewhere(job: Pick<StoredJob, "owner">): boolean;
-  /** Whether a job may run here: this instance hosts its version, or no living one does, so that any version will do. */
+  /** Whether a job may run here: this instance hosts its version, or no living one does and this one hosts a newer one. */
   mayRun(job: StoredJob): boolean;
   /** Whether a job waits for an instance that hosts its agent, as far as is known of the others. */
   lacksAgent(job: StoredJob): boolean;
+  /** Whether a job waits for an instance that hosts its version, or a newer one: those that live host older ones. */
+  lacksVersion(job: StoredJob): boolean;
   /** Whether another instance has started a job, and given it up, since its turn was asked for: who claims it records that. */
   wasRunElsewhere(asked: StoredJob, current: StoredJob): boolean;
   /** How many jobs wait for their first slot at all instances together; the caller adds one. */

@@ -46,7 +46,9 @@ export async function lookAround(parts: SharedParts, membership: Membership, rou
   await cluster.limits.sweep();
   if (scheduler.isPaused) return;
   const living = await membership.living();
-  cluster.hostedElsewhere = new Set(living.flatMap(({ id, agents }) => (id === membership.id ? [] : agents)));
+  const others = living.filter(({ id }) => id !== membership.id);
+  cluster.hostedElsewhere = new Set(others.flatMap(({ agents }) => agents));
+  cluster.livingElsewhere = new Set(others.map(({ id }) => id));
   waker.look();
   const left = membership.isFirstLook ? await findSuspendedToEnd(parts) : [];
   const { found, ...dead } = await findClaimable(parts, living);

@@ -1,4 +1,4 @@
-import type { AgentRegistry } from "../../agents/registry.ts";
+import { type AgentRegistry, compareVersions } from "../../agents/registry.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Hooks } from "../../entities/hooks.ts";
 import { type Jobs, noteDoing, takeJob } from "../../entities/jobs.ts";
@@ -25,6 +25,8 @@ export class SharedCluster implements Cluster {
   readonly watched: WatchedJobs;
   /** Agents of other living instances, as `slug@version`. */
   hostedElsewhere: ReadonlySet<string> = new Set();
+  /** Ids of other living instances. */
+  livingElsewhere: ReadonlySet<string> = new Set();
   readonly #membership: Membership;
   readonly #agents: AgentRegistry;
   readonly #jobs: Jobs;
@@ -65,15 +67,25 @@ export class SharedCluster implements Cluster {
   }
 
   mayRun({ agent_name, agent_version }: StoredJob): boolean {
-    if (agent_version == null || !this.hostedElsewhere.has(`${agent_name}@${agent_version}`)) return true;
-    const hosted = this.#agents.versions(agent_name);
-    return hosted.some(({ definition }) => definition.version === agent_version);
+    if (agent_version == null) return true;
+    const hosted = this.#agents.versions(agent_name).map(({ definition }) => definition.version);
+    if (hosted.includes(agent_version)) return true;
+    if (this.hostedElsewhere.has(`${agent_name}@${agent_version}`)) return false;
+    // Newer code may know what older code has recorded. Older code cannot, and may do less than the job was started for.
+    return hosted[0] === undefined || compareVersions(hosted[0], agent_version) > 0;
   }
 
   lacksAgent(job: StoredJob): boolean {
     const { owner, agent_name } = job;
     if (owner || isIn(job, "ended", "parked", "suspended") || this.#agents.find(agent_name)) return false;
     return ![...this.hostedElsewhere].some((one) => one.startsWith(`${agent_name}@`));
+  }
+
+  lacksVersion(job: StoredJob): boolean {
+    const { owner, agent_name, agent_version } = job;
+    if (owner && (owner === this.owner || this.livingElsewhere.has(owner))) return false;
+    if (isIn(job, "ended", "parked", "suspended") || this.mayRun(job)) return false;
+    return !this.hostedElsewhere.has(`${agent_name}@${agent_version}`);
   }
 
   wasRunElsewhere(asked: StoredJob, { owner, run_count, created_at }: StoredJob): boolean {

@@ -1,0 +1,72 @@
+import { isKeyOf, type MarkedKey, nameOfMark, noteKeyChange } from "../audit/key-mark.ts";
+import { OptionsError } from "../base/check-options.ts";
+import type { Container } from "../base/container.ts";
+import { isStorageError } from "../runs/queue/when-writable.ts";
+import { LEDGER } from "./inner-tokens.ts";
+import { AGENTS, AUDIT, KEYS, LOGGER, OPTIONS, PARAMETERS, STORE } from "./tokens.ts";
+
+/** Agents that a service is named by. */
+const NAMED = 3;
+
+/**
+ * Refuses a store that another service has used: its jobs would run with other code, and its clients would see them. A
+ * store gets the marks of the keys at its first start. A service is known by its RSA key, or in a store that nobody
+ * shares also by its API key: a key can be changed there by a start with the new one.
+ */
+export async function claimStore(scope: Container): Promise<void> {
+  const store = scope.get(STORE);
+  const marks = store.table("KeyMark");
+  if ((await marks.get("rsa-key")) === undefined) {
+    try {
+      // Before anything runs: of two services that start here for the first time, one is refused.
+      for (const id of ["api-key", "rsa-key"] as const)
+        if ((await marks.get(id)) === undefined) await noteKey(scope, id);
+    } catch (error) {
+      if (!isStorageError(error)) throw error;
+      scope.get(LOGGER).warn("whose the store is could not be stored", { error });
+    }
+  }
+  const mark = await marks.get("rsa-key");
+  if (mark === undefined || (await isKeyOf(mark, keyOf(scope, "rsa-key")))) return;
+  const api = await marks.get("api-key");
+  const { apiKey, previousApiKey } = scope.get(KEYS);
+  const isOwn = async (key: string | undefined) =>
+    api !== undefined && key !== undefined && (await isKeyOf(api, key));
+  const hasApiKey = (await isOwn(apiKey)) || (await isOwn(previousApiKey));
+  if (!store.isShared && hasApiKey) return;
+  const name = nameOfMark(mark);
+  if (scope.get(OPTIONS).adoptStore === name) {
+    scope.get(LOGGER).warn("the store of another service is adopted", { mark: name, service: mark.service });
+    // From now on the other one is refused.
+    await noteKey(scope, "api-key");
+    await noteKey(scope, "rsa-key");
+    return;
+  }
+  const whose = hasApiKey ? "this service with another RSA key" : "another service";
+  const known = mark.service === undefined ? "" : ` (${mark.service})`;
+  throw new OptionsError(
+    `The store is that of ${whose}${known}, with the mark ${name}: it is not used. If this instance has a wrong key, start it with SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY of the others. If the URL, bucket or folder is that of another service, use one of its own; in one database, SERVICE_DATABASE_SCHEMA. To change the RSA key, or to use the copy of a store here, stop all services that use this store and set SERVICE_ADOPT_STORE=${name}: jobs whose parameters this key cannot read are held`,
+  );
+}
+
+/** Notes a key in the store, and whether it is another one than at the last start. */
+export function noteKey(scope: Container, id: MarkedKey): Promise<boolean> {
+  const parts = { store: scope.get(STORE), ledger: scope.get(LEDGER), audit: scope.get(AUDIT) };
+  return noteKeyChange(parts, id, keyOf(scope, id), describeService(scope));
+}
+
+function keyOf(scope: Container, id: MarkedKey): string {
+  // The public key is the same however the private one is written.
+  return id === "api-key" ? scope.get(KEYS).apiKey : scope.get(PARAMETERS).publicKeyPem();
+}
+
+function describeService(scope: Container): string {
+  const names = scope
+    .get(AGENTS)
+    .list()
+    .map(({ definition }) => definition.name);
+  const more = names.length > NAMED ? ` and ${names.length - NAMED} more` : "";
+  const workspace = scope.get(OPTIONS).account?.workspace_id;
+  const of = workspace === undefined ? "" : `, workspace ${workspace}`;
+  return `${names.length === 1 ? "agent" : "agents"} ${names.slice(0, NAMED).join(", ")}${more}${of}`;
+}
