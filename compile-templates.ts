@@ -11,7 +11,7 @@ export interface Plugin {
   transform(this: { addWatchFile(path: string): void }, code: string, id: string): string | undefined;
 }
 
-/** For rolldown and vite: puts the compiled templates of `src/templates/NAME` where a module says `compiledTemplates("NAME")`. */
+/** For rolldown and vite: puts the compiled templates of `src/templates/NAME` where a module calls `compiledTemplates` with that name. */
 export function compiledTemplates(): Plugin {
   return {
     name: "compiled-templates",

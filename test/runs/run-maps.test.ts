@@ -7,7 +7,7 @@ import { testServer } from "agent-control-service/testing";
 import { expect, onTestFinished, test } from "vitest";
 import { type StartTimer, startTimer } from "../../src/core/base/timer.ts";
 import { IsolatedRun } from "../../src/core/runs/isolation/isolated-run.ts";
-import type { Deed, FromAgent } from "../../src/core/runs/isolation/messages.ts";
+import type { Effect, FromAgent } from "../../src/core/runs/isolation/messages.ts";
 import { RemoteHandler } from "../../src/core/runs/isolation/remote-handler.ts";
 import { Run } from "../../src/core/runs/replay/run.ts";
 
@@ -47,7 +47,10 @@ interface Private {
   readonly privateProperties?: readonly Runtime.PropertyDescriptor[];
 }
 
-const PARTS = ["Activity", "Deliveries", "Questions", "RunClock", "RunPhase", "Suspension", "Limits"];
+const PARTS = [
+  ...["Activity", "ReplayGate", "PendingCalls", "Questions", "RunClock", "RunLife", "RunLedger"],
+  ...["Suspension", "Limits", "Patience"],
+];
 
 const MODULE = `
 export const worker = {
@@ -148,11 +151,11 @@ test("what the process of an isolated agent keeps at the end of a run does not g
       });
     const take = (message: FromAgent): void => {
       if (message.type === "ran") settle(message.id, message.value);
-      if (message.type !== "deeds") return;
-      for (const deed of message.deeds as readonly Deed[]) {
-        if (deed.type === "ended") finish();
-        if (deed.type === "call")
-          handler.take({ type: "run", id: deed.id, attempt: 1, idempotencyKey: "key" });
+      if (message.type !== "effects") return;
+      for (const effect of message.effects as readonly Effect[]) {
+        if (effect.type === "ended") finish();
+        if (effect.type === "call")
+          handler.take({ type: "run", id: effect.id, attempt: 1, idempotencyKey: "key" });
       }
     };
     const handler = new RemoteHandler(agent, (message) => setImmediate(take, message), 1);

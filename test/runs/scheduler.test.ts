@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { startTimer } from "../../src/core/base/timer.ts";
-import { type Applicant, type Place, Scheduler } from "../../src/core/runs/queue/scheduler.ts";
+import { type QueuedJob, Scheduler, type Slot } from "../../src/core/runs/queue/scheduler.ts";
 import { type Waiting, WaitingLine } from "../../src/core/runs/queue/waiting-line.ts";
 import { SimRandom } from "../store/sim-random.ts";
 
 /** A waiting job of the model, and what it may have. */
-interface Modeled extends Applicant {
+interface Modeled extends QueuedJob {
   readonly order: number;
   state: "waiting" | "running" | "resting" | "returning";
   since: number;
@@ -93,11 +93,11 @@ test(`${PROGRAMS} random programs give slots as the rules say, with and without 
     const model = new Model(limits);
     const scheduler = new Scheduler({
       startTimer,
-      places: limits.places,
-      placesOf: (agent) => limits.agents[agent]!,
+      slots: limits.places,
+      slotsOf: (agent) => limits.agents[agent]!,
       keyLimitOf: () => ({ limit: limits.key, isKept: limits.isKept }),
     });
-    const places = new Map<string, Place>();
+    const places = new Map<string, Slot>();
     const running = new Set<string>();
     const settle = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -140,7 +140,7 @@ test(`${PROGRAMS} random programs give slots as the rules say, with and without 
             .retake()
             .then(() => running.add(job.jobId));
         } else {
-          if (action === "cancel") scheduler.callOff(job.jobId);
+          if (action === "cancel") scheduler.remove(job.jobId);
           else {
             scheduler.ended(job);
             places.get(job.jobId)!.leave();
@@ -230,11 +230,11 @@ test("many keys, workspaces and agents cost the logarithm of their number", () =
 test("what waits for a key is counted by the key, and what cannot run yet is not counted for others", async () => {
   const scheduler = new Scheduler({
     startTimer,
-    places: 1,
-    placesOf: () => 9,
+    slots: 1,
+    slotsOf: () => 9,
     keyLimitOf: () => ({ limit: 1, isKept: true }),
   });
-  const job = (jobId: string, key: string | null, workspace = "w"): Applicant => ({
+  const job = (jobId: string, key: string | null, workspace = "w"): QueuedJob => ({
     jobId,
     agent: "a",
     workspace,

@@ -22,7 +22,7 @@ export function splitHistory(stored: WithHistory): { item: StoredCase; history?:
 export async function removeCase(unit: Unit, stored: StoredCase, by?: string): Promise<void> {
   await unit.tx.remove("Case", stored.id);
   await unit.tx.clear("CaseUpdate", stored.id);
-  await unit.tell({ kind: "case:deleted", case: splitHistory(stored).item, by });
+  await unit.emit({ kind: "case:deleted", case: splitHistory(stored).item, by });
 }
 
 /** Removes permanently inside a unit all deleted cases of a job; resolves with how many were deleted with it. */

@@ -199,7 +199,7 @@ export async function openCase(
     case_count: current.case_count + 1,
     total_cost: totalCost ?? current.total_cost,
   }));
-  await unit.tell({ kind: "case:opened", case: item });
+  await unit.emit({ kind: "case:opened", case: item });
   return item;
 }
 
@@ -222,7 +222,7 @@ export async function insertCopy(
 export async function notifyOfCopies(unit: Unit, jobId: string): Promise<void> {
   for (const id of await unit.tx.ids("Case", "job_id", jobId)) {
     const item = await unit.tx.get("Case", id);
-    if (item) await unit.tell({ kind: "case:opened", case: item });
+    if (item) await unit.emit({ kind: "case:opened", case: item });
   }
 }
 
@@ -433,7 +433,7 @@ async function changeCase(
   const { item: previous, history = [] } = before!;
   const update = told.update?.();
   for (const one of update ? [...history, update] : history) await unit.tx.append("CaseUpdate", id, one);
-  await unit.tell({ kind: "case:changed", case: item, previous, update, by: told.by });
+  await unit.emit({ kind: "case:changed", case: item, previous, update, by: told.by });
   return item;
 }
 

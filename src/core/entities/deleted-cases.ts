@@ -21,7 +21,7 @@ export async function putCaseAside(unit: Unit, id: string, by?: string): Promise
     await unit.record(item.job_id, { type: "mark", mark: "note", message: `case "${id}" deleted`, by });
     await changeJob(unit, item.job_id, null, (job) => ({ ...job, case_count: job.case_count - 1 }));
   }
-  await unit.tell({ kind: "case:deleted", case: splitHistory(item).item, by });
+  await unit.emit({ kind: "case:deleted", case: splitHistory(item).item, by });
 }
 
 /** Restores inside a unit a case that was deleted alone. */
@@ -36,7 +36,7 @@ export async function restoreCase(unit: Unit, id: string, by?: string): Promise<
   await unit.tx.insert("Case", item);
   await unit.record(item.job_id, { type: "mark", mark: "note", case_id: id, message: "case restored", by });
   await changeJob(unit, item.job_id, null, (job) => ({ ...job, case_count: job.case_count + 1 }));
-  await unit.tell({ kind: "case:restored", case: splitHistory(item).item, by });
+  await unit.emit({ kind: "case:restored", case: splitHistory(item).item, by });
   return item;
 }
 

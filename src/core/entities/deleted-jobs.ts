@@ -23,14 +23,14 @@ export async function putAside(unit: Unit, id: string, by?: string): Promise<num
     if (!item) continue;
     await unit.tx.remove("Case", caseId);
     await unit.tx.insert("DeletedCase", item);
-    await unit.tell({ kind: "case:deleted", case: splitHistory(item).item, by });
+    await unit.emit({ kind: "case:deleted", case: splitHistory(item).item, by });
   }
   await unit.record(id, { type: "mark", mark: "note", message: "deleted", by });
   await unit.tx.remove("Job", id);
   await unit.tx.insert("DeletedJob", { ...job, deleted_at: unit.now, deleted_by: by ?? null });
   // A job of version 0.1.0 has no row: without one, its key would start a second job.
   if (job.idempotency_key !== null) await takeKey(unit.tx, job.idempotency_key, id);
-  await unit.tell({ kind: "job:deleted", job, by });
+  await unit.emit({ kind: "job:deleted", job, by });
   await leaveRelatives(unit, job);
   return caseIds.length;
 }
@@ -52,7 +52,7 @@ export async function restoreJob(unit: Unit, id: string, by?: string): Promise<S
   await unit.tx.remove("DeletedJob", id);
   await unit.tx.insert("Job", job);
   await unit.record(id, { type: "mark", mark: "note", message: "restored", by });
-  await unit.tell({ kind: "job:restored", job, by });
+  await unit.emit({ kind: "job:restored", job, by });
   return job;
 }
 
@@ -68,7 +68,7 @@ export async function eraseJob(
   await freeKey(unit.tx, job);
   await forgetRequests(unit, id);
   await unit.tx.clear("Run", id);
-  await unit.tell({ kind: "job:erased", job, by });
+  await unit.emit({ kind: "job:erased", job, by });
   return { job, cases };
 }
 

@@ -224,7 +224,7 @@ export async function createJob(
   const line = await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
   // Only a deleted job has left lines.
   if (line > 1) await refuseDeleted(unit.tx, job.id);
-  const told = unit.tell({ kind: "job:created", job });
+  const told = unit.emit({ kind: "job:created", job });
   if (told) await told;
   if (begin) await noteChange(unit, job, begun);
   return { job: begun, created: true };
@@ -277,8 +277,8 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   await freeKey(unit.tx, job);
   await forgetRequests(unit, id);
   await unit.tx.clear("Run", id);
-  await unit.tell({ kind: "job:deleted", job, by });
-  await unit.tell({ kind: "job:erased", job, by });
+  await unit.emit({ kind: "job:deleted", job, by });
+  await unit.emit({ kind: "job:erased", job, by });
   await leaveRelatives(unit, job);
   return removed;
 }
@@ -531,11 +531,11 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
     } as const;
     await unit.record(id, entry);
   }
-  const told = unit.tell({ kind: "job:changed", job, previous, by });
+  const told = unit.emit({ kind: "job:changed", job, previous, by });
   if (told) await told;
   if (isTerminal(job.status) && !isTerminal(previous.status)) {
     await removeWaits(unit, id);
-    const finished = unit.tell({ kind: "job:finished", job, previous, by });
+    const finished = unit.emit({ kind: "job:finished", job, previous, by });
     if (finished) await finished;
     // Its parent may wait for that.
     if (job.parent) await wakeParents(unit, job.parent.job_id);

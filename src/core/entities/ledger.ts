@@ -20,7 +20,7 @@ export interface Unit {
   /** The same time for everything in this unit, ISO 8601. */
   readonly now: string;
   /** Lets participants add writes, which is to be waited for, and notifies observers once it is stored. */
-  tell(change: Change): MaybePromise<void>;
+  emit(change: Change): MaybePromise<void>;
   /** Adds a line to a job's run log. */
   record(jobId: string, entry: RunEntryInput): Promise<number>;
   /**
@@ -139,7 +139,7 @@ class OpenUnit implements Unit {
     return this.#tx;
   }
 
-  tell(told: Change): MaybePromise<void> {
+  emit(told: Change): MaybePromise<void> {
     const change = this.#scrub.change(told);
     const announce = () => void this.#announcements.push({ name: change.kind, payload: change });
     const asked = this.#ask(change, 0);

@@ -21,7 +21,7 @@ import { overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./
 import { answerQuestion } from "./questions/answer.ts";
 import { assignQuestion } from "./questions/assign.ts";
 import { receiveMessage } from "./questions/receive-message.ts";
-import { toApplicant } from "./queue/scheduler.ts";
+import { toQueuedJob } from "./queue/scheduler.ts";
 import { Starts } from "./queue/start.ts";
 import { RunRecord } from "./replay/run-record.ts";
 import type { Runner } from "./runner.ts";
@@ -114,7 +114,7 @@ export function createRunner(given: RunnerParts): Runner {
       return checked.ok ? {} : checked.problems;
     },
     position: (jobId) => cluster.position(jobId),
-    runningSteps: (jobId) => runs.find(jobId)?.activity.runningSteps() ?? [],
+    runningSteps: (jobId) => runs.find(jobId)?.activity?.runningSteps() ?? [],
     load: () => ({ running: scheduler.running, queued: scheduler.queued }),
 
     get instance() {
@@ -151,7 +151,7 @@ async function giveEvent<Received extends { readonly waits: readonly EventWait[]
     return received;
   });
   runs.received(received.waits);
-  cluster.tell(received.waits.map(({ job_id }) => job_id));
+  cluster.hint(received.waits.map(({ job_id }) => job_id));
   return received;
 }
 
@@ -168,7 +168,7 @@ function whyItWaits({ cluster, pauses, scheduler }: RequestParts, job: StoredJob
   const ahead = scheduler.aheadAtKey(job.id);
   if (ahead !== undefined)
     return `The job waits for its concurrency key, which other jobs have: ${ahead} before it`;
-  const next = scheduler.nextStart(toApplicant(job));
+  const next = scheduler.nextStart(toQueuedJob(job));
   if (next === undefined) return undefined;
   return `The job waits for the rate limit of its agent: the next one starts at ${new Date(next).toISOString()}`;
 }

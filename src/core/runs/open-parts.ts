@@ -12,7 +12,7 @@ import { Suspects } from "./cluster/suspects.ts";
 import { Pauses } from "./operate/pauses.ts";
 import { stopChild } from "./operate/steer.ts";
 import { ActiveRuns } from "./queue/active-runs.ts";
-import { Scheduler, toApplicant } from "./queue/scheduler.ts";
+import { Scheduler, toQueuedJob } from "./queue/scheduler.ts";
 import { Turns } from "./queue/turns.ts";
 import { Waker } from "./queue/waker.ts";
 import type { RequestParts, RunnerParts } from "./runner-parts.ts";
@@ -43,7 +43,7 @@ export function openParts(given: RunnerParts): { readonly parts: RequestParts; r
 
 function openScheduler({ agents, maxConcurrentJobs, store, isPaused, clock, startTimer }: RunnerParts) {
   return new Scheduler({
-    places: maxConcurrentJobs,
+    slots: maxConcurrentJobs,
     isPaused,
     keyLimitOf: (slug) => {
       const { limit, scope } = agents.find(slug)?.definition.concurrency ?? {};
@@ -57,14 +57,14 @@ function openScheduler({ agents, maxConcurrentJobs, store, isPaused, clock, star
     clock,
     startTimer,
     isShared: store.isShared,
-    placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
+    slotsOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
   });
 }
 
 function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): RequestParts {
   const { agents, hooks, underWay } = given;
   const ended = ({ job }: { job: StoredJob }) => {
-    scheduler.ended(toApplicant(job));
+    scheduler.ended(toQueuedJob(job));
     cluster.limits.ended(job);
   };
   hooks.on("job:finished", ended);

@@ -99,7 +99,7 @@ export function refusePulled({ id, pulled_from }: StoredJob): void {
 
 /** Refuses a job of an agent that would have to wait while too many do. */
 export async function refuseWhenFull(parts: RequestParts, slug: string): Promise<void> {
-  if (!parts.scheduler.hasPlace({ jobId: "", agent: slug, workspace: "" })) await refuseMore(parts);
+  if (!parts.scheduler.hasFreeSlot({ jobId: "", agent: slug, workspace: "" })) await refuseMore(parts);
 }
 
 /** Refuses a job that would have to wait while too many do. */

@@ -7,7 +7,7 @@ import { holdOf } from "../../models/job-state.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
 import type { AgentProcesses } from "../isolation/agent-processes.ts";
 import type { HandlerParts } from "../replay/handler-context.ts";
-import type { Rehearsed } from "../replay/run.ts";
+import type { Rehearsed } from "../replay/rehearsal.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import { rehearse } from "./rehearse.ts";
 

@@ -8,7 +8,7 @@ import type { Scheduler } from "../queue/scheduler.ts";
 import type { Turns } from "../queue/turns.ts";
 import type { HandlerParts } from "../replay/handler-context.ts";
 import { readsOf } from "../replay/reads-of.ts";
-import type { Rehearsed } from "../replay/run.ts";
+import type { Rehearsed } from "../replay/rehearsal.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import { rehearse } from "./rehearse.ts";
 

@@ -5,12 +5,13 @@ import { startTimer } from "../../base/timer.ts";
 import type { Ledger } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { type AgentProcess, ProcessEndedError } from "../isolation/agent-process.ts";
-import type { Place } from "../queue/scheduler.ts";
+import type { Slot } from "../queue/scheduler.ts";
 import { callHandler, type HandlerCall } from "../replay/call-handler.ts";
 import type { ChildrenOfJob } from "../replay/child-handle.ts";
 import type { EventsOfJob } from "../replay/event-wait.ts";
 import type { HandlerParts } from "../replay/handler-context.ts";
-import { type Rehearsed, Run } from "../replay/run.ts";
+import type { Rehearsed } from "../replay/rehearsal.ts";
+import { Run } from "../replay/run.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import type { RunRecord } from "../replay/run-record.ts";
 
@@ -31,8 +32,8 @@ export interface Rehearsal extends Pick<HandlerCall, "values" | "readJob" | "rea
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
 
-/** A run that is not one of the jobs that have a place. */
-const NO_PLACE = { isHeld: true, release() {}, retake: async () => {}, leave() {} } as unknown as Place;
+/** A run that is not one of the jobs that have a slot. */
+const NO_SLOT = { isHeld: true, release() {}, retake: async () => {}, leave() {} } as unknown as Slot;
 
 /** Nothing is stored. */
 const NO_LEDGER = {
@@ -92,8 +93,7 @@ function rehearseOnce(
     code: { version: agent.definition.version, fingerprint: agent.code },
     patience: PATIENCE,
     redact,
-    record,
-    place: NO_PLACE,
+    slot: NO_SLOT,
     ledger: NO_LEDGER,
     log: silent,
     clock: () => new Date(),
@@ -104,6 +104,7 @@ function rehearseOnce(
     run.end({ to: "cancelled", reason: "interrupted", message: "It is tried again" });
   };
   return run.rehearse(
+    record,
     () => callHandler({ ...parts, log: silent }, { ...rehearsal, run, process, relaunch, ...NO_CALLS }),
     longest,
     process && (() => process.answers()),

@@ -55,7 +55,7 @@ export class Alone implements Cluster {
     return this.#scheduler.position(jobId);
   }
 
-  tell(): void {}
+  hint(): void {}
 
   offer(): void {}
 

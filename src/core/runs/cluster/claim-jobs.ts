@@ -242,8 +242,8 @@ async function plan(parts: ClaimParts, job: StoredJob): Promise<Plan> {
       ...(crash && !loss.isKnown && { doing: crash.doing }),
       ...claimant.markOf(job, loss),
     });
-  if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
-  if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, tell: interrupted });
+  if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", note: interrupted });
+  if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, note: interrupted });
   const goOn = (kind: TurnKind): Plan => {
     const before = async () => {
       if (kind === "start") await claimant.beforeRestart(job.id);
@@ -297,14 +297,14 @@ function stopOrphan(
 async function hold(
   { jobs, log }: ClaimParts,
   { id }: StoredJob,
-  { count, doing, tell }: Crash & { readonly tell: (unit: Unit) => Promise<unknown> },
+  { count, doing, note }: Crash & { readonly note: (unit: Unit) => Promise<unknown> },
 ): Promise<Plan> {
   const error = `The process ended ${count} times in a row while this job was under way, without progress in between. The last time, it was at ${doing}. The job is held so that other jobs can continue. Fix what ends the process, then retry the job, or stop it.`;
   log.error("a job is held: the process ended each time that it ran", { job_id: id, doing });
   const total_cost = (await RunRecord.of(jobs, id)).cost;
   return {
     store: async (unit) => {
-      await tell(unit);
+      await note(unit);
       await holdJob(unit, id, { reason: "crash_loop", error, total_cost });
     },
   };
@@ -340,8 +340,8 @@ function earlierOf(one: string, other: string): string {
 function endDamaged(parts: ClaimParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
   const message = `Data of this job was lost and the store was repaired at ${at}: ${what.join("; ")}. Check what it did before you retry it`;
   parts.log.error("a job that lost data is not resumed", { job_id: job.id, what });
-  const tell = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });
-  return fail(parts, job, { message, reason: "damaged", tell });
+  const note = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });
+  return fail(parts, job, { message, reason: "damaged", note });
 }
 
 async function fail(
@@ -350,13 +350,13 @@ async function fail(
   {
     message,
     reason,
-    tell,
-  }: { message: string; reason: "interrupted" | "damaged"; tell: (unit: Unit) => Promise<unknown> },
+    note,
+  }: { message: string; reason: "interrupted" | "damaged"; note: (unit: Unit) => Promise<unknown> },
 ): Promise<Plan> {
   const total_cost = (await RunRecord.of(jobs, id)).cost;
   return {
     store: async (unit) => {
-      await tell(unit);
+      await note(unit);
       await endCases(unit, await caseIdsOf(unit.tx, id), { to: "failed", error: message, name: reason });
       await endJob(unit, id, () => ({
         to: "failed",

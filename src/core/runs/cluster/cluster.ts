@@ -40,7 +40,7 @@ export interface Cluster {
   /** The position of a queued job among those of all instances. */
   position(jobId: string): MaybePromise<QueuePosition | undefined>;
   /** Asks the owners of these jobs to read what is stored of them. */
-  tell(jobIds: readonly string[]): void;
+  hint(jobIds: readonly string[]): void;
   /** Tells the others that there is something to claim. */
   offer(jobIds: readonly string[]): void;
   /** Gives up the jobs of runs that have ended here without ending them, for any instance to claim. */

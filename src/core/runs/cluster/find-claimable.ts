@@ -2,7 +2,7 @@ import type { StoredJob } from "../../models/job.ts";
 import { ACTIVE_JOBS, UNFINISHED } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import type { Condition } from "../../store/store.ts";
-import { toApplicant } from "../queue/scheduler.ts";
+import { toQueuedJob } from "../queue/scheduler.ts";
 import type { RequestParts } from "../runner-parts.ts";
 
 type Where = Readonly<Record<string, Condition | undefined>>;
@@ -15,7 +15,7 @@ interface Claimable {
 
 /**
  * Jobs of agents of this instance that nobody living owns: those that are to end, and of the others no more than there
- * are places, from each workspace in turn, oldest first; those that may have ended their instance come last.
+ * are slots, from each workspace in turn, oldest first; those that may have ended their instance come last.
  */
 export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<Claimable> {
   const { agents, cluster, jobs, runs, scheduler, store, suspects } = parts;
@@ -32,8 +32,8 @@ export async function findClaimable(parts: RequestParts, living: readonly Instan
   const isHere = ({ id }: StoredJob) => runs.isRunning(id) || scheduler.position(id) !== undefined;
   const isDue = (job: StoredJob) => {
     if (isHere(job) || suspects.isLeft(job) || !cluster.mayRun(job)) return false;
-    const applicant = toApplicant(job);
-    return job.owner ? scheduler.hasRoom(applicant) : scheduler.hasPlace(applicant);
+    const queued = toQueuedJob(job);
+    return job.owner ? scheduler.hasRoom(queued) : scheduler.hasFreeSlot(queued);
   };
   const open = { agent_name: hosted, ...ACTIVE_JOBS };
   const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);

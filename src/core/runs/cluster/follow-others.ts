@@ -3,7 +3,8 @@ import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Store } from "../../store/store.ts";
 import type { ActiveRuns } from "../queue/active-runs.ts";
-import { type Run, SUPERSEDED } from "../replay/run.ts";
+import type { Run } from "../replay/run.ts";
+import { SUPERSEDED } from "../replay/run-errors.ts";
 
 interface OthersWritesParts {
   readonly jobs: Jobs;
@@ -16,7 +17,9 @@ interface OthersWritesParts {
 
 /** Has the runs of this instance follow what other instances have stored of their jobs; of all jobs, or of these. */
 export async function followOthers(parts: OthersWritesParts, among?: ReadonlySet<string>): Promise<void> {
-  const here = parts.runs.list().filter((run) => !run.isOver && (!among || among.has(run.jobId)));
+  const isAsked = ({ jobId }: Run) => !among || among.has(jobId);
+  // One that is starting reads what is stored.
+  const here = parts.runs.list().filter((run) => !run.isOver && !run.isStarting && isAsked(run));
   if (here.length === 0) return;
   const where = { id: here.map(({ jobId }) => jobId) };
   const { items } = await parts.jobs.list({ where, limit: here.length });

@@ -4,7 +4,7 @@ import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { UNFINISHED } from "../../models/job-state.ts";
 import type { Position } from "../../store/store.ts";
-import { type Scheduler, toApplicant } from "../queue/scheduler.ts";
+import { type Scheduler, toQueuedJob } from "../queue/scheduler.ts";
 import type { Limits, RunLimits } from "./cluster.ts";
 
 /** Jobs that are read together. */
@@ -57,7 +57,7 @@ export class LocalLimits implements RunLimits {
       let after: Position | undefined;
       do {
         const { items, next } = await jobs.list({ where, sort: "created_at", limit: PAGE, after });
-        for (const job of items) if (job.run_count > 0) scheduler.hold(toApplicant(job));
+        for (const job of items) if (job.run_count > 0) scheduler.hold(toQueuedJob(job));
         after = next;
       } while (after);
     }
@@ -80,7 +80,7 @@ export class LocalLimits implements RunLimits {
       const inOrder = starts
         .filter(({ at }) => at > since)
         .sort((one, other) => (one.at < other.at ? -1 : 1));
-      for (const { at, job } of inOrder) scheduler.startedBefore(toApplicant(job), Date.parse(at));
+      for (const { at, job } of inOrder) scheduler.startedBefore(toQueuedJob(job), Date.parse(at));
     }
   }
 

@@ -16,12 +16,12 @@ import { findSuspendedToEnd } from "./suspended-to-end.ts";
 export function shareJobs(parts: SharedParts, membership: Membership): () => void {
   const { cluster, hooks, scheduler, store, suspects, log } = parts;
   suspects.onIdle = () => membership.look();
-  const tell = (before: StoredJob): void => {
-    if (cluster.isElsewhere(before)) cluster.tell([before.id]);
+  const hint = (before: StoredJob): void => {
+    if (cluster.isElsewhere(before)) cluster.hint([before.id]);
   };
   const ends = [
-    hooks.on("job:changed", ({ previous }) => tell(previous)),
-    hooks.on("job:deleted", ({ job }) => tell(job)),
+    hooks.on("job:changed", ({ previous }) => hint(previous)),
+    hooks.on("job:deleted", ({ job }) => hint(job)),
     store.hints.on((hint) => {
       if (scheduler.isClosed) return;
       if (hint === "all" || hint.topic === "claim") membership.look();

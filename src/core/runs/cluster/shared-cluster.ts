@@ -120,7 +120,7 @@ export class SharedCluster implements Cluster {
     return { position: Math.min((ahead!.stopped ?? 0) + 1, queued), queued };
   }
 
-  tell(jobIds: readonly string[]): void {
+  hint(jobIds: readonly string[]): void {
     if (jobIds.length > 0) this.#store.hints.tell("run", jobIds);
   }
 
@@ -149,7 +149,7 @@ export class SharedCluster implements Cluster {
   answersOf(find: () => Run): () => Promise<void> {
     return async () => {
       const run = find();
-      const after = this.#linesSeen.get(run) ?? run.parts.record.lines;
+      const after = this.#linesSeen.get(run) ?? run.record.lines;
       for (const { seq, entry } of await this.#jobs.log(run.jobId, { after })) {
         if (entry.type === "answer") run.questions.answered(entry, seq);
         this.#linesSeen.set(run, seq);
@@ -184,7 +184,7 @@ class WatchedInStore implements WatchedJobs {
     return (what) => {
       if (what === undefined || what === last || !this.#jobs.has(id)) return undefined;
       last = what;
-      return find().write((unit) => noteDoing(unit, id, { run, what }));
+      return find().ledger.write((unit) => noteDoing(unit, id, { run, what }));
     };
   }
 }

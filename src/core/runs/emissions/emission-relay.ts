@@ -43,7 +43,7 @@ interface RelayParts {
 interface Followed {
   /** Known to those who send: chunks for an earlier one do not count. */
   readonly session: string;
-  readonly tells: Set<() => void>;
+  readonly listeners: Set<() => void>;
   readonly attempts: Map<string, { readonly step: EmittingStep; readonly relayed: RelayedAttempt }>;
   /** The last attempt that has ended, by step. */
   readonly ends: Map<string, number>;
@@ -95,27 +95,27 @@ export class EmissionRelay {
   }
 
   /**
-   * Asks other instances for what a job's steps emit, until the result is called. Calls `tell` when the first of it has
+   * Asks other instances for what a job's steps emit, until the result is called. Calls `notify` when the first of it has
    * come; what came is that of attempts at this instance, for readers of `Emissions`.
    */
-  follow(jobId: string, tell: () => void): () => void {
+  follow(jobId: string, notify: () => void): () => void {
     let job = this.#followed.get(jobId);
     if (!job) {
       job = {
-        ...{ session: randomUUID(), tells: new Set(), attempts: new Map(), ends: new Map() },
+        ...{ session: randomUUID(), listeners: new Set(), attempts: new Map(), ends: new Map() },
         ...{ owner: undefined, isHeard: false },
       };
       this.#followed.set(jobId, job);
       this.#ask([jobId]);
     }
-    const { tells } = job;
+    const { listeners } = job;
     // The same function may follow twice.
-    const own = () => tell();
-    tells.add(own);
+    const own = () => notify();
+    listeners.add(own);
     this.#repeat ??= setInterval(() => this.#ask([...this.#followed.keys()]), REPEAT).unref();
     return () => {
-      tells.delete(own);
-      if (tells.size > 0 || this.#followed.get(jobId)?.tells !== tells) return;
+      listeners.delete(own);
+      if (listeners.size > 0 || this.#followed.get(jobId)?.listeners !== listeners) return;
       this.#drop(job);
       this.#followed.delete(jobId);
       if (this.#followed.size > 0) return;
@@ -182,13 +182,13 @@ export class EmissionRelay {
     known?.reader.close();
     this.#tidy();
     if (this.#followers.size >= MOST_JOBS) return;
-    const tell = () => {
+    const notify = () => {
       follower.isDue = true;
       this.#schedule();
     };
     const follower: Follower = {
       ...{ to, jobId, session, next: new Map(), asked: performance.now(), isDue: true },
-      reader: this.#parts.emissions.follow(jobId, tell, { own: true }),
+      reader: this.#parts.emissions.follow(jobId, notify, { own: true }),
     };
     this.#followers.set(key, follower);
     this.#schedule();
@@ -278,7 +278,7 @@ export class EmissionRelay {
     const isFirst = !job.isHeard;
     job.isHeard = true;
     known.relayed.receive(at, chunks);
-    if (isFirst) for (const tell of [...job.tells]) tell();
+    if (isFirst) for (const notify of [...job.listeners]) notify();
   }
 }
 

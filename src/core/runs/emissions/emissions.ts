@@ -99,7 +99,7 @@ export class Emissions {
       grown: (bytes) => {
         this.#size += bytes;
         if (this.#size > MOST) this.#shed();
-        for (const reader of readers) reader.tell();
+        for (const reader of readers) reader.notify();
       },
       over: () => {
         live.delete(attempt);
@@ -119,12 +119,12 @@ export class Emissions {
   }
 
   /**
-   * Calls `tell` when there is something new of a job. The first `take` gives what its live attempts have emitted so far;
+   * Calls `notify` when there is something new of a job. The first `take` gives what its live attempts have emitted so far;
    * with `own` only those at this instance.
    */
-  follow(jobId: string, tell: () => void, { own = false } = {}): EmissionReader {
+  follow(jobId: string, notify: () => void, { own = false } = {}): EmissionReader {
     const { live, readers } = this.#jobOf(jobId);
-    const reader = new Reader(tell, own, (attempt) => {
+    const reader = new Reader(notify, own, (attempt) => {
       if (--attempt.readers > 0) return;
       this.#over.delete(attempt);
       this.#forget(attempt);
@@ -285,14 +285,14 @@ class Attempt implements RelayedAttempt {
 }
 
 class Reader {
-  readonly tell: () => void;
+  readonly notify: () => void;
   readonly #isOwn: boolean;
   readonly #read: (attempt: Attempt) => void;
   /** The number of the next chunk that it gets, by attempt. */
   readonly #next = new Map<Attempt, number>();
 
-  constructor(tell: () => void, isOwn: boolean, read: (attempt: Attempt) => void) {
-    this.tell = tell;
+  constructor(notify: () => void, isOwn: boolean, read: (attempt: Attempt) => void) {
+    this.notify = notify;
     this.#isOwn = isOwn;
     this.#read = read;
   }

@@ -90,7 +90,7 @@ export class AgentProcess {
       this.#isOver = true;
       clearInterval(this.#watch);
       this.onEnd(how);
-      this.#tellAsking();
+      this.#answerAsking();
     });
     // It must not keep the service's process from ending.
     this.#child.unref();
@@ -121,7 +121,7 @@ export class AgentProcess {
     return new Promise((resolve) => {
       this.#ping();
       this.#asking.push({ pings: this.#pings, resolve });
-      if (this.#isOver) this.#tellAsking();
+      if (this.#isOver) this.#answerAsking();
     });
   }
 
@@ -130,7 +130,7 @@ export class AgentProcess {
     this.send({ type: "ping" });
   }
 
-  #tellAsking(): void {
+  #answerAsking(): void {
     const isDue = ({ pings }: { readonly pings: number }) => this.#isOver || pings <= this.#pongs;
     const due = this.#asking.filter(isDue);
     this.#asking = this.#asking.filter((one) => !isDue(one));
@@ -140,7 +140,7 @@ export class AgentProcess {
   #answered(rss: number): void {
     this.#answeredAt = performance.now();
     this.#pongs++;
-    this.#tellAsking();
+    this.#answerAsking();
     this.#limit(rss);
   }
 

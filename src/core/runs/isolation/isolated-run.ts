@@ -2,16 +2,16 @@ import { asInput, type CheckedFields, type Fields, readFields } from "../../agen
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import type { AskOptions, CaseHandle, ChildHandle, StepInfo, StepOptions } from "../../agents/run-context.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
-import type { StepUnderWay } from "../replay/activity.ts";
 import { mayBeLeft } from "../replay/call.ts";
 import type { RunCase } from "../replay/case-handle.ts";
 import type { HandlerContext } from "../replay/handler-context.ts";
 import type { RunJob } from "../replay/job-handle.ts";
 import { UnrecordableError } from "../replay/retries.ts";
 import type { Run } from "../replay/run.ts";
+import type { StepUnderWay } from "../replay/step-under-way.ts";
 import { type AgentProcess, ProcessEndedError } from "./agent-process.ts";
 import type { AgentProcesses } from "./agent-processes.ts";
-import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
+import type { Effect, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
 export interface IsolatedRunParts {
@@ -39,6 +39,14 @@ interface Waiter {
   readonly emit?: StepInfo["emit"] | undefined;
   resolve(value: unknown): void;
   reject(error: unknown): void;
+}
+
+/** Where the handler makes a call. */
+interface CallPlace {
+  readonly caseId: string | undefined;
+  readonly isInStep: boolean;
+  /** Whether the function of a step has started there. */
+  readonly isBegun: boolean | undefined;
 }
 
 /** Milliseconds that a process is kept whose job only waits. */
@@ -108,13 +116,13 @@ export class IsolatedRun {
       this.#send({ type: "abort", error: toWire(run.signal.reason) });
       if (this.#isParked) this.#settle!.reject(run.signal.reason);
     });
-    run.deliveries.begin();
+    run.gate.begin();
     const { seq, mayBegin } = this.#beginPart();
     const job = { id: handle.id, context: handle.context };
-    const { turn } = run.deliveries;
+    const turn = run.gate.turns.number;
     this.#send({
       ...{ type: "start", of: this.#of, seq, turn, job, fields, parameters: context.parameters },
-      changes: [...run.parts.record.changes],
+      changes: [...run.record.changes],
       ...{ isBehindRecord: this.#isBehind(), mayBegin },
     });
     return ended;
@@ -157,8 +165,8 @@ export class IsolatedRun {
       return;
     }
     switch (message.type) {
-      case "deeds":
-        this.#takeDeeds(message);
+      case "effects":
+        this.#takeEffects(message);
         return;
       case "ran":
         this.#takeRan(message);
@@ -179,17 +187,17 @@ export class IsolatedRun {
     }
   }
 
-  #takeDeeds({ did, seen = 0, cause = 0, deeds }: Told<"deeds">): void {
-    const { deliveries } = this.#parts.run;
+  #takeEffects({ did, seen = 0, cause = 0, effects }: Told<"effects">): void {
+    const { gate } = this.#parts.run;
     const doAll = (): void => {
-      for (const deed of deeds) if (!this.#isMisled) this.#do(deed);
+      for (const effect of effects) if (!this.#isMisled) this.#do(effect);
     };
-    if (did !== undefined) this.#endGrant(did, deeds);
+    if (did !== undefined) this.#endGrant(did, effects);
     // The turn does not end: nothing more is given to the handler.
     if (this.#isMisled) return;
     const endPart = did === undefined ? undefined : this.#turns.get(did);
     if (endPart) doAll();
-    else if (deeds.length > 0) deliveries.outside(doAll, { cause, line: this.#lines.get(seen) ?? 0 });
+    else if (effects.length > 0) gate.turns.outside(doAll, { cause, line: this.#lines.get(seen) ?? 0 });
     if (did === undefined || this.#isMisled) return;
     this.#turns.delete(did);
     this.#lines.delete(did - 1);
@@ -203,7 +211,7 @@ export class IsolatedRun {
     if (this.#isOver) return;
     const { run, process, processes } = this.#parts;
     this.#parking = setTimeout(() => {
-      const isBusy = run.parts.place.isHeld || this.#running.size > 0 || this.#turns.size > 0;
+      const isBusy = run.parts.slot.isHeld || this.#running.size > 0 || this.#turns.size > 0;
       if (isBusy || this.#answers.size > 0 || this.#checks.size > 0) {
         this.#parkLater();
         return;
@@ -221,33 +229,33 @@ export class IsolatedRun {
     this.#parts.relaunch();
   }
 
-  #do(deed: Deed): void {
+  #do(effect: Effect): void {
     const { context } = this.#parts;
-    switch (deed.type) {
+    switch (effect.type) {
       case "log": {
-        const [message, fields] = deed.args as [string, Record<string, unknown>];
-        context.log[deed.level](message, fields);
+        const [message, fields] = effect.args as [string, Record<string, unknown>];
+        context.log[effect.level](message, fields);
         return;
       }
       case "telemetry":
-        context.telemetry(deed.data as Parameters<typeof context.telemetry>[0]);
+        context.telemetry(effect.data as Parameters<typeof context.telemetry>[0]);
         return;
       case "changed":
-        this.#changed(deed);
+        this.#changed(effect);
         return;
       case "ended":
         this.#isOver = true;
-        if (deed.error) this.#settle!.reject(fromWire(deed.error));
-        else this.#settle!.resolve(deed.value);
+        if (effect.error) this.#settle!.reject(fromWire(effect.error));
+        else this.#settle!.resolve(effect.value);
         return;
       case "call":
-        this.#call(deed);
+        this.#call(effect);
         return;
     }
   }
 
   /** Answers as in the service's own process; a handler that was given another answer resumes in a new one. */
-  #changed({ name, is }: Extract<Deed, { type: "changed" }>): void {
+  #changed({ name, is }: Extract<Effect, { type: "changed" }>): void {
     const { run, handle, process, processes, relaunch } = this.#parts;
     if (run.parts.redact(name) !== name) {
       const message = "job.changed was called with a name that has a secret in it";
@@ -261,7 +269,7 @@ export class IsolatedRun {
       return;
     }
     // The right answer is recorded first: the new process is given it.
-    void run.write(async () => {}).then(relaunch, relaunch);
+    void run.ledger.write(async () => {}).then(relaunch, relaunch);
     // Steps that are under way end before that. One may wait for what the misled handler does.
     setTimeout(() => {
       if (!run.isOver) processes.end(process, "was given a wrong answer of job.changed");
@@ -270,44 +278,38 @@ export class IsolatedRun {
 
   /** Whether the handler has made all recorded calls; it stays so. */
   #isBehind(): boolean {
-    this.#isBehindRecord ||= this.#parts.run.deliveries.isBehindRecord;
+    this.#isBehindRecord ||= this.#parts.run.gate.isBehindRecord;
     return this.#isBehindRecord;
   }
 
-  #call({ id, caseId, inside, isBegun, call }: Extract<Deed, { type: "call" }>): void {
+  #call({ id, caseId, inside, isBegun, call }: Extract<Effect, { type: "call" }>): void {
     const { run } = this.#parts;
     if (isBegun && call.op === "step") this.#ahead.set(id, mayBeLeft(this.#runsThere(id, call.name)));
     const outer = inside === undefined ? undefined : this.#steps.get(inside);
     const make = (): Promise<unknown> => {
       try {
-        return this.#make(id, call, { caseId, isInStep: inside !== undefined });
+        return this.#make(id, call, { caseId, isInStep: inside !== undefined, isBegun });
       } catch (error) {
         return Promise.reject(error);
       }
     };
-    const begin = isBegun ? () => run.begunElsewhere(make) : make;
-    const ended =
-      outer && this.#running.has(inside!) ? run.activity.inside(outer, begin, undefined) : begin();
+    const ended = outer && this.#running.has(inside!) ? run.activity.inside(outer, make, undefined) : make();
     ended.then(
-      (value) => this.#tell(id, call, { value }),
-      (error: unknown) => this.#tell(id, call, { error: toWire(error) }),
+      (value) => this.#sendEnd(id, call, { value }),
+      (error: unknown) => this.#sendEnd(id, call, { error: toWire(error) }),
     );
   }
 
-  #make(
-    id: number,
-    call: RemoteCall,
-    { caseId, isInStep }: { readonly caseId: string | undefined; readonly isInStep: boolean },
-  ): Promise<unknown> {
+  #make(id: number, call: RemoteCall, { caseId, isInStep, isBegun }: CallPlace): Promise<unknown> {
     const { handle } = this.#parts;
-    const item = caseId === undefined ? undefined : this.#cases.get(caseId);
+    const item = caseId === undefined ? undefined : (this.#cases.get(caseId) as RunCase | undefined);
     switch (call.op) {
       case "step": {
         const fn = (info: StepInfo) => this.#runStep(id, call, info);
         const options = { ...call.options } as StepOptions;
         // What the process has answered when the step failed there.
         if (call.options.retryIf) Object.assign(options, { retryIf: () => this.#mayRetry.get(id) ?? true });
-        return (item ?? handle).step(call.name, fn, options);
+        return (item ?? handle).stepOf({ name: call.name, fn, options, isBegun });
       }
       case "openCase":
         return handle.openCase(call.input).then((opened) => {
@@ -336,7 +338,7 @@ export class IsolatedRun {
       case "readJob":
         return handle.readIn(isInStep);
       case "readCase":
-        return (item as RunCase).readIn(isInStep);
+        return item!.readIn(isInStep);
       case "update":
         return item!.update(call.update, call.options);
       case "ask":
@@ -368,19 +370,20 @@ export class IsolatedRun {
   }
 
   /** Sends the handler the result of a call; the turn lasts until it has reported what it did then. */
-  #tell(id: number, call: RemoteCall, end: { value?: unknown; error?: ReturnType<typeof toWire> }): void {
+  #sendEnd(id: number, call: RemoteCall, end: { value?: unknown; error?: ReturnType<typeof toWire> }): void {
     if (this.#isParked) {
       // The run may end in the meantime.
       if (!this.#parts.run.isInterrupted) this.#unpark();
       return;
     }
-    const { deliveries } = this.#parts.run;
+    const { gate } = this.#parts.run;
     this.#last = `after ${call.op}${call.op === "step" ? ` "${call.name}"` : ""}`;
     this.#steps.delete(id);
     this.#mayRetry.delete(id);
-    const turn = deliveries.isInTurn ? deliveries.turn : undefined;
+    const { isInTurn, number, line } = gate.turns;
+    const turn = isInTurn ? number : undefined;
     const { seq, mayBegin } = turn === undefined ? { seq: ++this.#seq, mayBegin: false } : this.#beginPart();
-    this.#lines.set(seq, deliveries.line);
+    this.#lines.set(seq, line);
     // It is not sent back to where it came from.
     const isOwn = this.#ran.delete(id) && !end.error;
     const result = isOwn ? { isOwn } : end;
@@ -393,16 +396,16 @@ export class IsolatedRun {
     // What an earlier part of the turn does is not known yet.
     const mayBegin = this.#turns.size === 0 && this.#isBehind() && run.letsStepsBegin;
     if (mayBegin) this.#grants.set(seq, run.activity.keepBusy());
-    this.#turns.set(seq, run.deliveries.holdTurn());
+    this.#turns.set(seq, run.gate.turns.hold());
     return { seq, mayBegin };
   }
 
   /** What the handler did in a turn is known: steps that have started there start here, before anything else happens. */
-  #endGrant(seq: number, deeds: readonly Deed[]): void {
+  #endGrant(seq: number, effects: readonly Effect[]): void {
     const end = this.#grants.get(seq);
     if (!end) return;
     this.#grants.delete(seq);
-    if (!deeds.some((deed) => deed.type === "call" && deed.isBegun)) {
+    if (!effects.some((effect) => effect.type === "call" && effect.isBegun)) {
       end();
       return;
     }

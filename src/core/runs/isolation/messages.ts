@@ -46,7 +46,7 @@ export type RemoteCall =
   | { readonly op: "fail"; readonly error: WireError | string; readonly delivery?: Record<string, unknown> };
 
 /** What a handler did, in order. */
-export type Deed =
+export type Effect =
   | {
       readonly type: "call";
       readonly id: number;
@@ -133,12 +133,12 @@ export type FromAgent =
 export type Reported =
   /** What the handler did after `did`; without it, after waiting for something of its own. */
   | {
-      readonly type: "deeds";
+      readonly type: "effects";
       readonly did?: number;
       /** The last settled call that it knew of, and the last turn that this follows from. */
       readonly seen?: number;
       readonly cause?: number;
-      readonly deeds: readonly Deed[];
+      readonly effects: readonly Effect[];
     }
   | {
       readonly type: "ran";

@@ -31,7 +31,7 @@ import { causes } from "../replay/causes.ts";
 import { readStartFields } from "../replay/child-handle.ts";
 import { readWait } from "../replay/event-wait.ts";
 import { assertChangeName } from "../replay/job-handle.ts";
-import type { Deed, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
+import type { Effect, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
 type Message<T extends ToAgent["type"]> = Extract<ToAgent, { type: T }>;
@@ -97,8 +97,8 @@ export class RemoteHandler {
   /** Calls that were made outside of any turn and have not ended. */
   #outsideOpen = 0;
   /** What was done in the current turn, or without one. */
-  #deeds: Deed[] | undefined;
-  #outside: { readonly deeds: Deed[]; readonly cause: number } | undefined;
+  #effects: Effect[] | undefined;
+  #outside: { readonly effects: Effect[]; readonly cause: number } | undefined;
 
   /** For one of the runs of its process. */
   constructor(agent: AgentDefinition, send: (message: FromAgent) => void, of: number) {
@@ -139,7 +139,7 @@ export class RemoteHandler {
   ): Promise<T> {
     const id = ++this.#calls;
     prepare?.(id);
-    const isOutside = this.#deeds === undefined;
+    const isOutside = this.#effects === undefined;
     if (isOutside) this.#outsideOpen++;
     const ended = new Promise<unknown>((resolve, reject) => {
       this.#pending.set(id, { resolve, reject, convert, isOutside });
@@ -238,23 +238,23 @@ export class RemoteHandler {
   }
 
   /** What the handler did is reported when it waits for something. */
-  #did(deed: Deed): void {
-    if (this.#deeds) {
+  #did(effect: Effect): void {
+    if (this.#effects) {
       // What follows from it is not known here.
-      this.#mayBegin &&= deed.type === "log" || deed.type === "telemetry" || isBegun(deed);
-      this.#deeds.push(deed);
+      this.#mayBegin &&= effect.type === "log" || effect.type === "telemetry" || isBegun(effect);
+      this.#effects.push(effect);
       return;
     }
     if (this.#outside) {
-      this.#outside.deeds.push(deed);
+      this.#outside.effects.push(effect);
       return;
     }
-    const outside = { deeds: [deed], cause: causes.current };
+    const outside = { effects: [effect], cause: causes.current };
     this.#outside = outside;
     const seen = this.#seen;
     queueMicrotask(() => {
       this.#outside = undefined;
-      this.#send({ type: "deeds", seen, cause: outside.cause, deeds: outside.deeds });
+      this.#send({ type: "effects", seen, cause: outside.cause, effects: outside.effects });
     });
   }
 
@@ -270,19 +270,19 @@ export class RemoteHandler {
     this.#seen = message.seq;
     this.#isBehindRecord ||= message.isBehindRecord;
     const { turn } = message;
-    const deeds: Deed[] = [];
-    if (turn !== undefined) this.#deeds = deeds;
+    const effects: Effect[] = [];
+    if (turn !== undefined) this.#effects = effects;
     this.#mayBegin = message.mayBegin;
     if (turn === undefined) begin();
     else causes.during(turn, begin);
     if (turn !== undefined && message.type === "start") causes.enter(turn);
     // Microtasks run until there are none; only then comes the next tick.
     await new Promise<void>((resolve) => void SETTLED.then(() => process.nextTick(resolve)));
-    this.#deeds = undefined;
+    this.#effects = undefined;
     this.#mayBegin = false;
     const ahead = this.#ahead;
     if (ahead.length > 0) this.#ahead = [];
-    this.#send({ type: "deeds", did: message.seq, deeds });
+    this.#send({ type: "effects", did: message.seq, effects });
     // Should the process end with one of them, the service knows of it.
     for (const id of ahead) void this.#runStep(id);
   }
@@ -407,8 +407,8 @@ export class RemoteHandler {
   }
 }
 
-function isBegun(deed: Deed): boolean {
-  return deed.type === "call" && deed.isBegun === true;
+function isBegun(effect: Effect): boolean {
+  return effect.type === "call" && effect.isBegun === true;
 }
 
 /** Functions that cannot see what they are called with. */

@@ -6,7 +6,7 @@ import { findKeptRequest, isRepeated } from "../../entities/keyed-requests.ts";
 import { removeWaits } from "../../entities/received-events.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { holdOf, isIn } from "../../models/job-state.ts";
-import type { Rehearsed } from "../replay/run.ts";
+import type { Rehearsed } from "../replay/rehearsal.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import {
   type Asked,

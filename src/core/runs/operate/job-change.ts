@@ -49,7 +49,7 @@ export async function changeWithRun<T>(
       const isKnown = record && job.status === before.status && job.run_count === before.run_count;
       if (!run && needsRecord && !isKnown) return undefined;
       const known = record ?? new RunRecord();
-      return { value: await work(unit, { job, run, record: known, spent: run?.limits.spent ?? known.cost }) };
+      return { value: await work(unit, { job, run, record: known, spent: run?.spent ?? known.cost }) };
     };
     const changed = await runs.exclusively(jobId, () => write(change));
     if (changed) return changed.value;

@@ -42,7 +42,7 @@ export async function stopJob(
     return stopping;
   };
   const { job, run, isSuspended } = await changeWithRun(parts, jobId, store, { write });
-  scheduler.callOff(jobId);
+  scheduler.remove(jobId);
   run?.end(end, () => callJobStop(parts, job, agents.of(job)));
   // The run may have left its job, to resume in a new process, in the moment in which the stop was stored.
   const isLeft =
@@ -158,7 +158,7 @@ export async function overrideStatus(
   const { job, effect, run, isElsewhere } = set;
   if (effect === "is stopped") {
     const agent = agents.of(job);
-    scheduler.callOff(jobId);
+    scheduler.remove(jobId);
     if (run) run.end(STOPPED, () => callJobStop(parts, job, agent));
     else if (!isElsewhere) void endCancelled(parts, job, agent);
   }
@@ -229,7 +229,7 @@ export async function takeFrom<T>(
   try {
     const { value, take } = await changeWithRun(parts, jobId, work, order);
     if (take) {
-      parts.scheduler.callOff(jobId);
+      parts.scheduler.remove(jobId);
       fenced?.lift(order.end);
     }
     return value;

@@ -18,7 +18,7 @@ export async function whileAsked<T>(
   try {
     const job = runs.find(jobId) ? undefined : await jobs.find(jobId);
     if (job?.suspended && agents.of(job) && !scheduler.isPaused && !scheduler.isClosed) {
-      const asked = waker.wakeJob(jobId).then(() => runs.find(jobId)?.untilAsked(caseId));
+      const asked = waker.wakeJob(jobId).then(() => runs.find(jobId)?.questions.untilAsked(caseId));
       await Promise.race([asked, delay(PATIENCE, undefined, { ref: false })]);
     }
     return await work();

@@ -18,16 +18,17 @@ import type { UnderWay } from "../cluster/under-way.ts";
 import type { Emissions } from "../emissions/emissions.ts";
 import type { IsolatedRun } from "../isolation/isolated-run.ts";
 import { JobEnds } from "../operate/job-ends.ts";
-import type { StepUnderWay } from "../replay/activity.ts";
 import { callHandler, type HandlerCall } from "../replay/call-handler.ts";
 import { type ChildrenParts, childrenOf } from "../replay/children.ts";
 import type { EventsOfJob } from "../replay/event-wait.ts";
 import type { HandlerParts } from "../replay/handler-context.ts";
 import { readsOf } from "../replay/reads-of.ts";
-import { Run, type RunParts, SUPERSEDED } from "../replay/run.ts";
-import type { RunEnd } from "../replay/run-errors.ts";
+import { Run } from "../replay/run.ts";
+import { type RunEnd, SUPERSEDED } from "../replay/run-errors.ts";
+import type { RunParts } from "../replay/run-parts.ts";
 import { RunRecord } from "../replay/run-record.ts";
-import type { Place, Scheduler } from "./scheduler.ts";
+import type { StepUnderWay } from "../replay/step-under-way.ts";
+import type { Scheduler, Slot } from "./scheduler.ts";
 import type { TurnKind } from "./turn-kind.ts";
 
 export interface ActiveRunsParts extends HandlerParts {
@@ -64,8 +65,8 @@ export interface ActiveRunsParts extends HandlerParts {
 /** What a run begins with. */
 export interface Beginning {
   readonly agent: HostedAgent;
-  /** @default nothing is recorded */
-  readonly record?: RunRecord | undefined;
+  /** Reads what is recorded of the job. @default nothing is recorded */
+  readonly readRecord?: (() => Promise<RunRecord>) | undefined;
   /** The job's parameters, where they are open already. */
   readonly values?: Record<string, string> | undefined;
   /** What is known of the time that the job was suspended. */
@@ -88,8 +89,6 @@ export class ActiveRuns {
   readonly #parts: ActiveRunsParts;
   readonly #runs = new PassingMap<string, Run>();
   readonly #mutex = new KeyedMutex();
-  /** Answers to jobs whose runs are being started: these may have read the log just before. */
-  readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();
   /** Waits for events, by their ids. */
   readonly #waits = new Signals();
   readonly #events: EventsOfJob;
@@ -110,13 +109,12 @@ export class ActiveRuns {
     this.#children = { ...parts, ends: this.ends, queue: (job) => void parts.queue(job, "start") };
     liveCosts.of = (id) => {
       const run = this.#runs.get(id);
-      return run && !run.isOver ? run.limits.spent : undefined;
+      return run?.isOver === false ? run.spent : undefined;
     };
     liveCosts.all = () => {
-      const spent = new Map<string, number>();
-      for (const [id, run] of this.#runs)
-        if (!run.isOver && run.limits.spent > 0) spent.set(id, run.limits.spent);
-      return spent;
+      const costs = new Map<string, number>();
+      for (const [id, { isOver, spent = 0 }] of this.#runs) if (!isOver && spent > 0) costs.set(id, spent);
+      return costs;
     };
   }
 
@@ -126,7 +124,7 @@ export class ActiveRuns {
 
   /** Whether a job is run here, and its end is not even about to be stored. */
   isRunning(jobId: string): boolean {
-    return this.#runs.get(jobId)?.isEndAhead ?? false;
+    return this.#runs.get(jobId)?.isSealed === false;
   }
 
   list(): Run[] {
@@ -146,19 +144,8 @@ export class ActiveRuns {
     return this.#mutex.run(jobId, work);
   }
 
-  /** The same for the work that starts one. */
-  async starting<T>(jobId: string, work: () => Promise<T>): Promise<T> {
-    this.#early.set(jobId, []);
-    try {
-      return await work();
-    } finally {
-      this.#early.delete(jobId);
-    }
-  }
-
   /** An answer is stored just now. */
   answered(jobId: string, entry: AnswerEntry, seq: number): void {
-    this.#early.get(jobId)?.push({ entry, seq });
     this.#runs.get(jobId)?.questions.answered(entry, seq);
   }
 
@@ -178,10 +165,9 @@ export class ActiveRuns {
     await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
     clearTimeout(timer);
     for (const run of runs) run.abandon(CLOSING);
-    const left = runs.map(({ jobId, parts: { epoch }, limits }) => ({
-      jobId,
-      epoch,
-      total_cost: limits.spent,
+    const left = runs.map(({ jobId, parts: { epoch }, spent }) => ({
+      ...{ jobId, epoch },
+      ...(spent !== undefined && { total_cost: spent }),
     }));
     await this.#parts.cluster.release(left);
     this.ends.close();
@@ -199,23 +185,41 @@ export class ActiveRuns {
     };
   }
 
-  /** Runs a started job in its slot. */
-  launch(
-    job: StoredJob,
-    place: Place,
-    { agent, record = new RunRecord(), values, suspended, wokenAt }: Beginning,
-  ): void {
-    const { cluster } = this.#parts;
+  /**
+   * Runs a started job in its slot. The run is known from now on, although its record may have to be read first: what
+   * comes meanwhile is not missed.
+   */
+  async launch(job: StoredJob, slot: Slot, beginning: Beginning): Promise<void> {
+    const { cluster, scheduler } = this.#parts;
     cluster.checkLease();
     // While its beginning was being stored, the service began to close, or counted as dead: others may have the job.
-    if (this.#parts.scheduler.isClosed || cluster.isElsewhere(job)) {
-      place.release();
+    if (scheduler.isClosed || cluster.isElsewhere(job)) {
+      slot.release();
       void cluster.release([{ jobId: job.id, epoch: job.run_count, total_cost: job.total_cost }]);
       return;
     }
-    const { ledger, clock, startTimer, redactor, emissions, stopGrace, apiUrl } = this.#parts;
-    const { timeout } = agent.definition.methods.job_start;
-    const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
+    const run = this.#toRun(job, slot, beginning);
+    this.#runs.set(job.id, run);
+    slot.share(cluster.limits.partOf(job));
+    const { readRecord } = beginning;
+    try {
+      const record = readRecord ? await readRecord() : new RunRecord();
+      cluster.checkLease();
+      // The service closes, or counted as dead.
+      if (run.isOver) {
+        this.#forget(run);
+        slot.leave();
+      } else this.#execute(run, job, { ...beginning, record });
+    } catch (error) {
+      this.#forget(run);
+      throw error;
+    }
+  }
+
+  #toRun(job: StoredJob, slot: Slot, { agent, suspended, wokenAt }: Beginning): Run {
+    const { cluster, ledger, clock, startTimer, redactor, emissions, stopGrace, apiUrl } = this.#parts;
+    const { isolate, methods, version } = agent.definition;
+    const { timeout } = methods.job_start;
     const run: Run = new Run({
       jobId: job.id,
       agent: agent.slug,
@@ -224,32 +228,36 @@ export class ActiveRuns {
       account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },
       worked: suspended?.worked,
       wokenAt,
-      suspension: this.#suspensionOf(agent),
+      suspension: this.#suspensionOf(agent, () => run),
       stopGrace: stopGrace * 1000,
       timeout: timeout === undefined ? undefined : timeout * 1000,
       insides: INSIDES,
       isStrict: this.#parts.strictSteps,
-      // Steps of an isolated agent are followed in its process.
-      mayRead: !agent.definition.isolate && (agent.mayRead || record.hasReads),
+      isIsolated: Boolean(isolate),
+      mayRead: agent.mayRead,
       onRead: () => {
         agent.mayRead = true;
       },
-      code: { version: agent.definition.version, fingerprint: agent.code },
+      code: { version, fingerprint: agent.code },
       redact: (text) => redactor.text(text),
       emissions,
-      record,
-      place,
+      slot,
       checkLease: cluster.checkLease,
       readAnswers: cluster.answersOf(() => run),
       doing: cluster.watched.doingOf(job, () => run),
       ledger,
-      log,
+      log: this.#parts.log.with({ agent: agent.slug, job_id: job.id }),
       clock,
       startTimer,
     });
-    this.#runs.set(job.id, run);
-    place.share(cluster.limits.partOf(job));
-    for (const { entry, seq } of this.#early.get(job.id) ?? []) run.questions.answered(entry, seq);
+    return run;
+  }
+
+  #execute(
+    run: Run,
+    job: StoredJob,
+    { agent, values, record }: Beginning & { readonly record: RunRecord },
+  ): void {
     let isolated: IsolatedRun | undefined;
     const call: HandlerCall = {
       ...{ run, job, agent, values, ...readsOf(this.#parts, job.id) },
@@ -261,20 +269,19 @@ export class ActiveRuns {
       },
     };
     run
-      .execute(() => callHandler(this.#parts, call))
+      .execute(record, () => callHandler(this.#parts, call))
       .catch((error: unknown) => {
-        log.error("the end of a run could not be stored", { error });
+        run.parts.log.error("the end of a run could not be stored", { error });
       })
       .finally(() => {
         isolated?.end();
-        if (this.#runs.get(job.id) !== run) return;
-        this.#forget(job.id);
+        this.#forget(run);
       });
   }
 
-  #forget(jobId: string): void {
-    this.#runs.delete(jobId);
-    this.#parts.cluster.watched.forget(jobId);
+  /** A run is over, or has left memory; its job may have another one. */
+  #forget(run: Run): void {
+    if (this.#runs.deleteIf(run.jobId, run)) this.#parts.cluster.watched.forget(run.jobId);
   }
 
   /** Resumes a job in a new process, once the tries that its process has cut short are recorded as failed. */
@@ -285,15 +292,14 @@ export class ActiveRuns {
     await this.#parts.queue(job, "resume");
   }
 
-  /** How runs of an agent leave memory. */
-  #suspensionOf({ definition }: HostedAgent): RunParts["suspension"] {
+  /** How a run of an agent leaves memory. */
+  #suspensionOf({ definition }: HostedAgent, find: () => Run): RunParts["suspension"] {
     const after = suspendAfterOf(definition, this.#parts.suspendAfter);
     if (after === undefined) return undefined;
-    const suspend = async (run: Run) => {
-      const { jobId } = run;
-      await this.exclusively(jobId, async () => {
-        if (this.#kept.has(jobId)) return;
-        await run.suspend(() => this.#forget(jobId));
+    const suspend = async () => {
+      const run = find();
+      await this.exclusively(run.jobId, async () => {
+        if (!this.#kept.has(run.jobId)) await run.suspension?.leave(() => this.#forget(run));
       });
     };
     return { after, suspend };

@@ -102,19 +102,19 @@ export class Budgets {
   async #look(): Promise<void> {
     for (const use of await this.list()) {
       const share = SHARES.findLast((one) => use.spent >= use.budget * one);
-      if (share !== undefined) await this.#tell(use, share);
+      if (share !== undefined) await this.#announce(use, share);
     }
   }
 
   /** Once for each share, whichever instance does it: the row is stored with the notice. */
-  async #tell(use: BudgetUse, share: number): Promise<void> {
+  async #announce(use: BudgetUse, share: number): Promise<void> {
     const { store, ledger, log } = this.#parts;
     const id = `${use.agent}/${use.since}/${share}`;
     if (await store.table("BudgetNotice").get(id)) return;
     const isNew = await ledger.write(async (unit) => {
       if (await unit.tx.get("BudgetNotice", id)) return false;
       await unit.tx.insert("BudgetNotice", { id, at: unit.now });
-      await unit.tell({ kind: "budget:reached", ...use, share });
+      await unit.emit({ kind: "budget:reached", ...use, share });
       return true;
     });
     if (isNew) log.warn(`an agent has used ${share * 100} % of its budget`, { ...use });

@@ -5,8 +5,8 @@ import type { QueuePosition } from "../runner.ts";
 import { type Rate, StartRates } from "./start-rates.ts";
 import { type Gate, type Waiting, WaitingLine } from "./waiting-line.ts";
 
-/** Who asks for a place. */
-export interface Applicant {
+/** Who asks for a slot. */
+export interface QueuedJob {
   readonly jobId: string;
   /** The agent's slug. */
   readonly agent: string;
@@ -22,14 +22,14 @@ export interface Applicant {
 }
 
 /** Who a job is to the scheduler. */
-export function toApplicant({
+export function toQueuedJob({
   id,
   agent_name,
   job_context,
   concurrency_key,
   rate_key,
   run_count,
-}: Pick<StoredJob, "id" | "agent_name" | "job_context"> & Partial<StoredJob>): Applicant {
+}: Pick<StoredJob, "id" | "agent_name" | "job_context"> & Partial<StoredJob>): QueuedJob {
   return {
     jobId: id,
     agent: agent_name,
@@ -48,10 +48,10 @@ export interface KeyLimit {
 }
 
 /** Is notified who gets a slot, and who releases it. */
-export interface PlaceWatch {
-  began(applicant: Applicant): void;
+export interface SlotWatch {
+  began(job: QueuedJob): void;
   /** `isOver` where its run has ended. */
-  rested(applicant: Applicant, isOver: boolean): void;
+  rested(job: QueuedJob, isOver: boolean): void;
 }
 
 /** Ends the name under which first starts of an agent with a rate limit wait: others of that agent do not wait for it. */
@@ -59,8 +59,8 @@ const RATED = "\0start";
 /** The same of an agent without one: where the agent is paused, only they wait. */
 const FIRST = "\0first";
 
-interface Queued extends Waiting {
-  readonly applicant: Applicant;
+interface Entry extends Waiting {
+  readonly job: QueuedJob;
   readonly grant: (granted: boolean) => void;
 }
 
@@ -85,21 +85,21 @@ class Key implements Gate {
 
 interface Share {
   running: number;
-  /** When the workspace last got a place, in order of grants. */
+  /** When the workspace last got a slot, in order of grants. */
   served: number;
 }
 
 /**
- * Gives out the places that jobs run in: so many per service and per agent. Those that wait are served in the order
+ * Gives out the slots that jobs run in: so many per service and per agent. Those that wait are served in the order
  * in which they came, in turn for each workspace, so that no one's backlog holds up the others.
  */
 export class Scheduler {
-  readonly #places: number;
-  readonly #placesOf: (agent: string) => number;
+  readonly #slots: number;
+  readonly #slotsOf: (agent: string) => number;
   readonly #keyLimitOf: (agent: string) => KeyLimit | undefined;
   readonly #rates: StartRates;
   /** Is notified from when it is set. */
-  watch: PlaceWatch | undefined;
+  watch: SlotWatch | undefined;
   readonly #isShared: boolean;
   /** Agents of which as many jobs run as may, at all instances together. */
   readonly #blocked = new Set<string>();
@@ -110,23 +110,23 @@ export class Scheduler {
   readonly #shares = new Map<string, Share>();
   readonly #perAgent = new Map<string, number>();
   readonly #keys = new Map<string, Key>();
-  readonly #waiting = new WaitingLine<Queued>((workspace) => this.#shareOf(workspace));
+  readonly #waiting = new WaitingLine<Entry>((workspace) => this.#shareOf(workspace));
   /** Jobs that ran before, waited for something, and can continue. */
-  readonly #returning = new WaitingLine<Queued>(() => EVERYBODY);
+  readonly #returning = new WaitingLine<Entry>(() => EVERYBODY);
   #running = 0;
   #counter = 0;
   #isClosed = false;
-  /** Seconds that a place was last held, evened out. */
+  /** Seconds that a slot was last held, evened out. */
   #turnTime = 1;
 
-  /** Settles when places are given out; there from the beginning where they are. */
+  /** Settles when slots are given out; there from the beginning where they are. */
   readonly #resumed: Promise<void>;
   #resume: () => void = () => {};
   #isPaused: boolean;
 
   constructor(options: {
-    places: number;
-    placesOf: (agent: string) => number;
+    slots: number;
+    slotsOf: (agent: string) => number;
     keyLimitOf?: (agent: string) => KeyLimit | undefined;
     rateOf?: (agent: string) => Rate | undefined;
     clock?: () => Date;
@@ -135,8 +135,8 @@ export class Scheduler {
     /** Whether limits hold for several instances: what jobs keep of them is not known here. @default false */
     isShared?: boolean;
   }) {
-    this.#places = options.places;
-    this.#placesOf = options.placesOf;
+    this.#slots = options.slots;
+    this.#slotsOf = options.slotsOf;
     this.#keyLimitOf = options.keyLimitOf ?? (() => undefined);
     this.#rates = new StartRates(options);
     this.#isShared = options.isShared ?? false;
@@ -147,12 +147,12 @@ export class Scheduler {
     if (!this.#isPaused) this.#resume();
   }
 
-  /** Whether no place is given out until `resume` is called. */
+  /** Whether no slot is given out until `resume` is called. */
   get isPaused(): boolean {
     return this.#isPaused;
   }
 
-  /** Gives places out, those that wait first. */
+  /** Gives slots out, those that wait first. */
   resume(): void {
     this.#isPaused = false;
     this.#resume();
@@ -170,7 +170,7 @@ export class Scheduler {
     return this.#pausedAgents.has(slug);
   }
 
-  /** Waits until places are given out. */
+  /** Waits until slots are given out. */
   whenResumed(): Promise<void> {
     return this.#resumed;
   }
@@ -182,7 +182,7 @@ export class Scheduler {
   /** How many more jobs could run now, beside those that wait. */
   get free(): number {
     if (this.#isClosed || this.#isPaused) return 0;
-    return Math.max(0, this.#places - this.#running - this.#waiting.size - this.#returning.size);
+    return Math.max(0, this.#slots - this.#running - this.#waiting.size - this.#returning.size);
   }
 
   /** Jobs of a workspace that run now. */
@@ -194,10 +194,10 @@ export class Scheduler {
     return this.#waiting.size;
   }
 
-  /** Whether a place is free for a job, whatever other instances have of its limits: it may have a part of these itself. */
-  hasRoom({ agent }: Applicant): boolean {
-    const isFree = !this.#isClosed && !this.#isPaused && this.#running < this.#places;
-    return isFree && (this.#perAgent.get(agent) ?? 0) < this.#placesOf(agent);
+  /** Whether a slot is free for a job, whatever other instances have of its limits: it may have a part of these itself. */
+  hasRoom({ agent }: QueuedJob): boolean {
+    const isFree = !this.#isClosed && !this.#isPaused && this.#running < this.#slots;
+    return isFree && (this.#perAgent.get(agent) ?? 0) < this.#slotsOf(agent);
   }
 
   /** Whether no more slots will be assigned. */
@@ -205,32 +205,32 @@ export class Scheduler {
     return this.#isClosed;
   }
 
-  /** Whether a place is free for a job, and its concurrency key is. */
-  hasPlace(applicant: Applicant): boolean {
-    const isFree = !this.#isClosed && !this.#isPaused && this.#fits(this.#nameInLine(applicant));
-    return isFree && this.#gateOf(applicant)?.isOpen !== false;
+  /** Whether a slot is free for a job, and its concurrency key is. */
+  hasFreeSlot(job: QueuedJob): boolean {
+    const isFree = !this.#isClosed && !this.#isPaused && this.#fits(this.#nameInLine(job));
+    return isFree && this.#gateOf(job)?.isOpen !== false;
   }
 
-  /** Waits for a place for a job that ran before: it comes before those that have not. */
-  async takeAgain(applicant: Applicant, order = this.#counter++): Promise<Place> {
-    await this.retake(applicant, order);
-    return new Place(this, applicant, order);
+  /** Waits for a slot for a job that ran before: it comes before those that have not. */
+  async takeAgain(job: QueuedJob, order = this.#counter++): Promise<Slot> {
+    await this.retake(job, order);
+    return new Slot(this, job, order);
   }
 
-  /** A place, where one is free. */
-  tryTake(applicant: Applicant): Place | undefined {
-    if (!this.hasPlace(applicant)) return undefined;
-    this.#occupy(applicant, this.#rateOf(applicant));
-    return new Place(this, applicant, this.#counter++);
+  /** A slot, where one is free. */
+  tryTake(job: QueuedJob): Slot | undefined {
+    if (!this.hasFreeSlot(job)) return undefined;
+    this.#occupy(job, this.#rateOf(job));
+    return new Slot(this, job, this.#counter++);
   }
 
   /**
-   * Waits for a slot; resolves without one if the applicant was withdrawn. One that comes back after it was refused gives
+   * Waits for a slot; resolves without one if the job was withdrawn. One that comes back after it was refused gives
    * the order that it had.
    */
-  async take(applicant: Applicant, order = this.#counter++): Promise<Place | undefined> {
-    const isGranted = await this.#queue(this.#waiting, applicant, order);
-    return isGranted ? new Place(this, applicant, order) : undefined;
+  async take(job: QueuedJob, order = this.#counter++): Promise<Slot | undefined> {
+    const isGranted = await this.#queue(this.#waiting, job, order);
+    return isGranted ? new Slot(this, job, order) : undefined;
   }
 
   /** Jobs of all instances together have all of a limit, or no longer do. */
@@ -242,13 +242,13 @@ export class Scheduler {
       if (isBlocked) this.#blocked.add(agent);
       else this.#blocked.delete(agent);
     } else {
-      const applicant = { jobId: "", agent, key, workspace: "" };
-      const gate = this.#keyOf(applicant);
+      const job = { jobId: "", agent, key, workspace: "" };
+      const gate = this.#keyOf(job);
       if (!gate) return;
       const wasOpen = gate.isOpen;
       gate.isBlocked = isBlocked;
       if (gate.isOpen !== wasOpen) this.#gateChanged(gate);
-      this.#forget(applicant);
+      this.#forget(job);
     }
     if (!isBlocked) this.#serve();
   }
@@ -260,42 +260,42 @@ export class Scheduler {
   }
 
   /** Removes a waiting job from the queue. */
-  callOff(jobId: string): void {
+  remove(jobId: string): void {
     const one = this.#waiting.remove(jobId);
     if (!one) return;
-    this.#forget(one.applicant);
+    this.#forget(one.job);
     one.grant(false);
   }
 
   /** Gives a job that was started before its concurrency key, where jobs keep theirs: whatever the limit is now. */
-  hold(applicant: Applicant): void {
-    if (!this.#keyLimitOf(applicant.agent)?.isKept) return;
-    this.#changeHold(applicant, (hold) => {
+  hold(job: QueuedJob): void {
+    if (!this.#keyLimitOf(job.agent)?.isKept) return;
+    this.#changeHold(job, (hold) => {
       hold.isKept = true;
     });
   }
 
   /** A job of an agent started at this time, in an earlier process: its rate limit counts that. Called in order of time. */
-  startedBefore({ agent, rateKey }: Applicant, at: number): void {
+  startedBefore({ agent, rateKey }: QueuedJob, at: number): void {
     const rate = this.#rates.nameOf(agent, rateKey);
     if (rate !== undefined) this.#rates.started(rate, at);
   }
 
   /** When the rate limit lets the next job start that counts as this one, in milliseconds since 1970; `undefined` if it does now. */
-  nextStart(applicant: Applicant): number | undefined {
-    const rate = this.#rateOf(applicant);
+  nextStart(job: QueuedJob): number | undefined {
+    const rate = this.#rateOf(job);
     return rate === undefined ? undefined : this.#rates.nextAt(rate);
   }
 
   /** A job has ended: another one may have its concurrency key, once it has left its slot. */
-  ended(applicant: Applicant): void {
-    this.#changeHold(applicant, (hold) => {
+  ended(job: QueuedJob): void {
+    this.#changeHold(job, (hold) => {
       hold.isKept = false;
     });
     this.#serve();
   }
 
-  /** Gives no more places; those that wait stay in the store for the next start. */
+  /** Gives no more slots; those that wait stay in the store for the next start. */
   close(): void {
     this.#isClosed = true;
     this.#rates.close();
@@ -312,61 +312,61 @@ export class Scheduler {
     return this.#waiting.aheadAtGate(jobId);
   }
 
-  /** Seconds until a place in the queue should be free, for one who found it full. */
+  /** Seconds until a slot in the queue should be free, for one who found it full. */
   retryAfter(): number {
-    return Math.min(Math.max(Math.ceil(this.#turnTime / this.#places), 1), 60);
+    return Math.min(Math.max(Math.ceil(this.#turnTime / this.#slots), 1), 60);
   }
 
-  /** @internal The place was not used: its applicant did not start. Where others have all of a limit, `refuse` tells. */
-  withdraw(applicant: Applicant, refuse: () => void): void {
-    const rate = this.#rateOf(applicant);
+  /** @internal The slot was not used: its job did not start. Where others have all of a limit, `refuse` says so. */
+  withdraw(job: QueuedJob, refuse: () => void): void {
+    const rate = this.#rateOf(job);
     if (rate !== undefined) this.#rates.takeBack(rate);
-    // Before the place is free for the next one.
+    // Before the slot is free for the next one.
     refuse();
-    this.release(applicant, this.#turnTime);
+    this.release(job, this.#turnTime);
   }
 
   /** @internal */
-  release(applicant: Applicant, seconds: number, isOver = false): void {
-    this.watch?.rested(applicant, isOver);
+  release(job: QueuedJob, seconds: number, isOver = false): void {
+    this.watch?.rested(job, isOver);
     this.#turnTime += (seconds - this.#turnTime) / 8;
     this.#running--;
-    this.#perAgent.set(applicant.agent, this.#perAgent.get(applicant.agent)! - 1);
-    this.#shareOf(applicant.workspace).running--;
-    this.#waiting.shareChanged(applicant.workspace);
-    this.#changeHold(applicant, (hold) => {
+    this.#perAgent.set(job.agent, this.#perAgent.get(job.agent)! - 1);
+    this.#shareOf(job.workspace).running--;
+    this.#waiting.shareChanged(job.workspace);
+    this.#changeHold(job, (hold) => {
       hold.slots--;
     });
-    this.#forget(applicant);
+    this.#forget(job);
     this.#serve();
   }
 
   /** @internal */
-  retake(applicant: Applicant, order = this.#counter++): Promise<boolean> {
-    return this.#queue(this.#returning, applicant, order);
+  retake(job: QueuedJob, order = this.#counter++): Promise<boolean> {
+    return this.#queue(this.#returning, job, order);
   }
 
-  #queue(line: WaitingLine<Queued>, applicant: Applicant, order: number): Promise<boolean> {
-    const { jobId } = applicant;
+  #queue(line: WaitingLine<Entry>, job: QueuedJob, order: number): Promise<boolean> {
+    const { jobId } = job;
     const isBack = line === this.#returning;
-    const workspace = isBack ? "" : applicant.workspace;
-    const agent = isBack ? applicant.agent : this.#nameInLine(applicant);
+    const workspace = isBack ? "" : job.workspace;
+    const agent = isBack ? job.agent : this.#nameInLine(job);
     return new Promise((grant) => {
-      const gate = this.#gateOf(applicant);
-      line.add({ jobId, agent, workspace, gate, applicant, grant, order });
+      const gate = this.#gateOf(job);
+      line.add({ jobId, agent, workspace, gate, job, grant, order });
       this.#serve();
     });
   }
 
   /** By what name its start is counted; `undefined` if it is not. */
-  #rateOf({ agent, rateKey, isFirst }: Applicant): string | undefined {
+  #rateOf({ agent, rateKey, isFirst }: QueuedJob): string | undefined {
     return isFirst === true ? this.#rates.nameOf(agent, rateKey) : undefined;
   }
 
-  #nameInLine(applicant: Applicant): string {
-    const rate = this.#rateOf(applicant);
+  #nameInLine(job: QueuedJob): string {
+    const rate = this.#rateOf(job);
     if (rate !== undefined) return `${rate}${RATED}`;
-    return applicant.isFirst === true ? `${applicant.agent}${FIRST}` : applicant.agent;
+    return job.isFirst === true ? `${job.agent}${FIRST}` : job.agent;
   }
 
   /** Whether there is a slot for those who wait under a name. */
@@ -386,21 +386,21 @@ export class Scheduler {
 
   #hasSlot(agent: string): boolean {
     if (this.#blocked.has(agent)) return false;
-    return this.#running < this.#places && (this.#perAgent.get(agent) ?? 0) < this.#placesOf(agent);
+    return this.#running < this.#slots && (this.#perAgent.get(agent) ?? 0) < this.#slotsOf(agent);
   }
 
-  #occupy(applicant: Applicant, rate: string | undefined): void {
-    const { agent, workspace } = applicant;
+  #occupy(job: QueuedJob, rate: string | undefined): void {
+    const { agent, workspace } = job;
     if (rate !== undefined) this.#rates.started(rate);
-    this.watch?.began(applicant);
+    this.watch?.began(job);
     this.#running++;
     this.#perAgent.set(agent, (this.#perAgent.get(agent) ?? 0) + 1);
     const share = this.#shareOf(workspace);
     share.running++;
     share.served = ++this.#counter;
     this.#waiting.shareChanged(workspace);
-    const isKept = !this.#isShared && (this.#keyLimitOf(applicant.agent)?.isKept ?? false);
-    this.#changeHold(applicant, (hold) => {
+    const isKept = !this.#isShared && (this.#keyLimitOf(job.agent)?.isKept ?? false);
+    this.#changeHold(job, (hold) => {
       hold.slots++;
       hold.isKept ||= isKept;
     });
@@ -408,39 +408,39 @@ export class Scheduler {
 
   #serve(): void {
     const fits = (name: string): boolean => this.#fits(name);
-    while (!this.#isClosed && !this.#isPaused && this.#running < this.#places) {
+    while (!this.#isClosed && !this.#isPaused && this.#running < this.#slots) {
       const next = this.#returning.next(fits) ?? this.#waiting.next(fits);
       if (!next) return;
-      this.#occupy(next.applicant, next.agent.endsWith(RATED) ? this.#rateOf(next.applicant) : undefined);
+      this.#occupy(next.job, next.agent.endsWith(RATED) ? this.#rateOf(next.job) : undefined);
       next.grant(true);
     }
   }
 
   /** Where a job has to wait besides: at its concurrency key, unless it has that. */
-  #gateOf(applicant: Applicant): Key | undefined {
-    const key = this.#keyOf(applicant);
-    if (key?.holders.has(applicant.jobId)) return undefined;
-    const { isFirst, isRefused } = applicant;
-    const keeps = this.#isShared && isFirst === false && this.#keyLimitOf(applicant.agent)?.isKept;
+  #gateOf(job: QueuedJob): Key | undefined {
+    const key = this.#keyOf(job);
+    if (key?.holders.has(job.jobId)) return undefined;
+    const { isFirst, isRefused } = job;
+    const keeps = this.#isShared && isFirst === false && this.#keyLimitOf(job.agent)?.isKept;
     return keeps && !isRefused ? undefined : key;
   }
 
-  #keyOf({ agent, key }: Applicant): Key | undefined {
+  #keyOf({ agent, key }: QueuedJob): Key | undefined {
     if (key == null || !this.#keyLimitOf(agent)) return undefined;
     const id = `${agent} ${key}`;
     return getOrMake(this.#keys, id, () => new Key(id, () => this.#keyLimitOf(agent)));
   }
 
   /** Changes what a job has of its concurrency key. */
-  #changeHold(applicant: Applicant, change: (hold: { slots: number; isKept: boolean }) => void): void {
-    const key = this.#keyOf(applicant);
+  #changeHold(job: QueuedJob, change: (hold: { slots: number; isKept: boolean }) => void): void {
+    const key = this.#keyOf(job);
     if (!key) return;
     const wasOpen = key.isOpen;
-    const hold = getOrMake(key.holders, applicant.jobId, () => ({ slots: 0, isKept: false }));
+    const hold = getOrMake(key.holders, job.jobId, () => ({ slots: 0, isKept: false }));
     change(hold);
-    if (hold.slots <= 0 && !hold.isKept) key.holders.delete(applicant.jobId);
+    if (hold.slots <= 0 && !hold.isKept) key.holders.delete(job.jobId);
     if (key.isOpen !== wasOpen) this.#gateChanged(key);
-    this.#forget(applicant);
+    this.#forget(job);
   }
 
   #gateChanged(key: Key): void {
@@ -453,11 +453,11 @@ export class Scheduler {
   }
 
   /** Keeps nothing of workspaces and keys that nobody uses. */
-  #forget(applicant: Applicant): void {
-    const { workspace } = applicant;
+  #forget(job: QueuedJob): void {
+    const { workspace } = job;
     if (this.#shares.get(workspace)?.running === 0 && !this.#waiting.hasWaitingOf(workspace))
       this.#shares.delete(workspace);
-    const key = this.#keyOf(applicant);
+    const key = this.#keyOf(job);
     if (!key || key.holders.size > 0 || key.isBlocked) return;
     if (!this.#waiting.hasWaitingAt(key) && !this.#returning.hasWaitingAt(key)) this.#keys.delete(key.id);
   }
@@ -466,19 +466,19 @@ export class Scheduler {
 /** Those that return are served in order of arrival, whatever workspace they are of. */
 const EVERYBODY: Share = { running: 0, served: 0 };
 
-/** What a run has, besides its place, only while it works: its part of limits that hold for all instances. */
+/** What a run has, besides its slot, only while it works: its part of limits that hold for all instances. */
 export interface SharedPart {
   rest(): Promise<void>;
-  /** Takes it again; where others have all of it, the result tells the scheduler, and it is asked for again later. */
+  /** Takes the part again; where other runs have all of it, the result notifies the scheduler, and it is asked for again later. */
   retake(): Promise<(() => void) | undefined>;
 }
 
-/** A place that one job runs in; given up while the job only waits. */
-export class Place {
-  /** When its applicant came. */
+/** A slot that one job runs in; given up while the job only waits. */
+export class Slot {
+  /** When its job came. */
   readonly order: number;
   readonly #scheduler: Scheduler;
-  readonly #applicant: Applicant;
+  readonly #job: QueuedJob;
   #isHeld = true;
   #isLeft = false;
   #since = performance.now();
@@ -487,21 +487,21 @@ export class Place {
   /** Settles once the part is given back. */
   #rested: Promise<void> | undefined;
 
-  constructor(scheduler: Scheduler, applicant: Applicant, order: number) {
+  constructor(scheduler: Scheduler, job: QueuedJob, order: number) {
     this.#scheduler = scheduler;
-    this.#applicant = applicant;
+    this.#job = job;
     this.order = order;
   }
 
-  /** From now on the run has this together with its place. */
+  /** From now on the run has this together with its slot. */
   share(part: SharedPart | undefined): void {
     this.#part = part;
   }
 
-  /** It was not used. Where others have all of a limit, `refuse` tells the scheduler. */
+  /** The slot was not used. Where other jobs have all of a limit, `refuse` notifies the scheduler. */
   withdraw(refuse: () => void = () => {}): void {
     this.#isHeld = false;
-    this.#scheduler.withdraw(this.#applicant, refuse);
+    this.#scheduler.withdraw(this.#job, refuse);
   }
 
   get isHeld(): boolean {
@@ -511,17 +511,17 @@ export class Place {
   release(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
-    this.#scheduler.release(this.#applicant, (performance.now() - this.#since) / 1000, this.#isLeft);
+    this.#scheduler.release(this.#job, (performance.now() - this.#since) / 1000, this.#isLeft);
     this.#rested = this.#part?.rest();
   }
 
-  /** Releases it permanently: if it was waited for again, the next one gets it. */
+  /** Releases the slot permanently: if it was waited for again, the next job gets it. */
   leave(): void {
     this.#isLeft = true;
     this.release();
   }
 
-  /** Waits for a place again, where it was given up. */
+  /** Waits for a slot again, where it was given up. */
   retake(): Promise<void> {
     if (this.#isHeld) return Promise.resolve();
     this.#retaking ??= this.#comeBack().then(() => {
@@ -535,14 +535,14 @@ export class Place {
 
   async #comeBack(): Promise<void> {
     // It has a key that it keeps, though it may have been refused that key before its turn came.
-    const applicant = { ...this.#applicant, isFirst: false, isRefused: false };
+    const job = { ...this.#job, isFirst: false, isRefused: false };
     let order: number | undefined;
     for (;;) {
-      order = (await this.#scheduler.takeAgain(applicant, order)).order;
+      order = (await this.#scheduler.takeAgain(job, order)).order;
       await this.#rested;
       const refuse = this.#isLeft ? undefined : await this.#part?.retake();
       if (!refuse) return;
-      this.#scheduler.withdraw(applicant, refuse);
+      this.#scheduler.withdraw(job, refuse);
     }
   }
 }

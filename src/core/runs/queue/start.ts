@@ -11,7 +11,7 @@ import { forkJob } from "../fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "../replay/handler-context.ts";
 import type { ForkRequest, StartRequest } from "../runner.ts";
 import { type RequestParts, refuseMore, refuseWhenClosing } from "../runner-parts.ts";
-import { type Place, toApplicant } from "./scheduler.ts";
+import { type Slot, toQueuedJob } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
 /** Of a job that the service itself starts. */
@@ -69,22 +69,22 @@ export class Starts {
       defaults: { workspace, now: clock() },
     });
     const input: NewJob = { ...(made instanceof Promise ? await made : made), ...fields };
-    let place: Place | undefined;
+    let slot: Slot | undefined;
     try {
       refuseUndeclared(agent, sent);
       checkRequired(agent, values);
       if (agent.definition.budget?.refuse) await this.#parts.budgets?.refuse(agent.slug);
-      place = this.#parts.scheduler.tryTake(toApplicant(input));
-      if (!place) await refuseMore(this.#parts);
+      slot = this.#parts.scheduler.tryTake(toQueuedJob(input));
+      if (!slot) await refuseMore(this.#parts);
     } catch (refusal) {
       // A repeated request is answered also where a new one is refused.
       const before = await jobs.find(input.id);
       if (before) return sameRequest(before, input);
       throw refusal;
     }
-    if (place)
+    if (slot)
       return this.#parts.runs.exclusively(input.id, () =>
-        this.#startIn(place, agent, { input, values, request, also }),
+        this.#startIn(slot, agent, { input, values, request, also }),
       );
     const { job, created } = await ledger.write((unit) => storeJob(unit, { input, request, also }));
     if (created) void this.#parts.turns.queue(job, "start");
@@ -93,7 +93,7 @@ export class Starts {
 
   /** Stores a job together with the beginning of its run, and runs it. */
   async #startIn(
-    place: Place,
+    slot: Slot,
     agent: HostedAgent,
     { values, ...asked }: Asked & { values: Record<string, string> },
   ): Promise<StoredJob> {
@@ -101,7 +101,7 @@ export class Starts {
     const { input } = asked;
     try {
       const { job, created, begun } = await turns.begin(
-        place,
+        slot,
         input,
         async (unit, allow) => {
           let refusal: Refusal | undefined;
@@ -123,7 +123,7 @@ export class Starts {
       if (created && !begun) void turns.queue(job, "start");
       return job;
     } catch (error) {
-      place.release();
+      slot.release();
       throw error;
     }
   }

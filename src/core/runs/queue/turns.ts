@@ -10,7 +10,7 @@ import type { RunEntry } from "../../models/run-entry.ts";
 import type { Cluster, Limited, Refusal } from "../cluster/cluster.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import type { ActiveRuns, Beginning } from "./active-runs.ts";
-import { type Applicant, type Place, type Scheduler, toApplicant } from "./scheduler.ts";
+import { type QueuedJob, type Scheduler, type Slot, toQueuedJob } from "./scheduler.ts";
 import type { TurnKind } from "./turn-kind.ts";
 import { whenWritable } from "./when-writable.ts";
 
@@ -59,9 +59,9 @@ export class Turns {
     const { agents, cluster, log, runs, scheduler } = this.#parts;
     const isHosted = agents.find(job.agent_name) !== undefined;
     const isForOthers = !isHosted || !cluster.mayRun(job);
-    if (!job.owner && (isForOthers || !scheduler.hasPlace(toApplicant(job)))) cluster.offer([job.id]);
+    if (!job.owner && (isForOthers || !scheduler.hasFreeSlot(toQueuedJob(job)))) cluster.offer([job.id]);
     if (!isHosted) return Promise.resolve(runs.find(job.id) !== undefined);
-    const take = (applicant: Applicant, order?: number) => scheduler.take(applicant, order);
+    const take = (queued: QueuedJob, order?: number) => scheduler.take(queued, order);
     return this.#takeTurns(job, { kind, entries }, take).catch((error: unknown) => {
       log.error("a job could not be started; it will resume at the next start", { job_id: job.id, error });
       return false;
@@ -72,7 +72,7 @@ export class Turns {
   async queueSuspended(job: StoredJob, wokenAt: number | undefined): Promise<boolean> {
     const { agents, cluster, scheduler } = this.#parts;
     if (!agents.of(job) || !cluster.mayRun(job)) return false;
-    const take = (applicant: Applicant, order?: number) => scheduler.takeAgain(applicant, order);
+    const take = (queued: QueuedJob, order?: number) => scheduler.takeAgain(queued, order);
     return this.#takeTurns(job, { kind: "resume", wokenAt }, take);
   }
 
@@ -101,41 +101,39 @@ export class Turns {
    * in the unit that counts it in its limits; `allow` is absent where it has none. The caller releases the slot where this
    * rejects.
    */
-  begin<T extends Entered>(
-    place: Place,
+  async begin<T extends Entered>(
+    slot: Slot,
     job: Limited,
     enter: (unit: Unit, allow: Allow | undefined) => Promise<T>,
-    open: (begun: StoredJob) => MaybePromise<Beginning>,
+    open: (begun: StoredJob) => Beginning,
   ): Promise<T> {
     const { cluster, ledger, runs } = this.#parts;
-    return runs.starting(job.id, async () => {
-      const limits = await cluster.limits.of(job);
-      const isLimited = limits.all.length > 0;
-      const entered = await ledger.write((unit) => {
-        const allow: Allow = (run_count) => cluster.limits.take(unit, { id: job.id, run_count }, limits);
-        return enter(unit, isLimited ? allow : undefined);
-      });
-      const { begun, refusal } = entered;
-      if (begun) runs.launch(begun, place, await open(begun));
-      else place.withdraw(refusal && (() => cluster.limits.refused(refusal)));
-      return entered;
+    const limits = await cluster.limits.of(job);
+    const isLimited = limits.all.length > 0;
+    const entered = await ledger.write((unit) => {
+      const allow: Allow = (run_count) => cluster.limits.take(unit, { id: job.id, run_count }, limits);
+      return enter(unit, isLimited ? allow : undefined);
     });
+    const { begun, refusal } = entered;
+    if (begun) await runs.launch(begun, slot, open(begun));
+    else slot.withdraw(refusal && (() => cluster.limits.refused(refusal)));
+    return entered;
   }
 
   /** Waits for a slot until the job could use one, as others may have all of a limit; resolves with whether it runs. */
   #takeTurns(
     job: StoredJob,
     turn: Turn,
-    take: (applicant: Applicant, order?: number) => Promise<Place | undefined>,
+    take: (queued: QueuedJob, order?: number) => Promise<Slot | undefined>,
   ): Promise<boolean> {
     const untilUsed = async (): Promise<boolean> => {
-      let applicant = toApplicant(job);
-      let place = await take(applicant);
-      while (place) {
-        const refusal = await this.#useTurn(job, turn, place);
+      let queued = toQueuedJob(job);
+      let slot = await take(queued);
+      while (slot) {
+        const refusal = await this.#useTurn(job, turn, slot);
         if (!refusal) break;
-        applicant = { ...applicant, isRefused: refusal.limit.kind === "key" };
-        place = await take(applicant, place.order);
+        queued = { ...queued, isRefused: refusal.limit.kind === "key" };
+        slot = await take(queued, slot.order);
       }
       return this.#parts.runs.find(job.id) !== undefined;
     };
@@ -143,12 +141,12 @@ export class Turns {
   }
 
   /** Resolves with the limit that refused it, if any. */
-  async #useTurn(job: StoredJob, turn: Turn, place: Place): Promise<Refusal | undefined> {
+  async #useTurn(job: StoredJob, turn: Turn, slot: Slot): Promise<Refusal | undefined> {
     const { log, runs, scheduler } = this.#parts;
     try {
       // The job keeps its slot meanwhile.
       return await whenWritable(
-        () => runs.exclusively(job.id, () => this.#takeTurn(job, turn, place)),
+        () => runs.exclusively(job.id, () => this.#takeTurn(job, turn, slot)),
         (error) => {
           if (scheduler.isClosed) throw error;
           const problem = { job_id: job.id, error: error.message };
@@ -156,7 +154,7 @@ export class Turns {
         },
       );
     } catch (error) {
-      place.release();
+      slot.release();
       throw error;
     }
   }
@@ -164,7 +162,7 @@ export class Turns {
   async #takeTurn(
     job: StoredJob,
     { kind, entries, wokenAt }: Turn,
-    place: Place,
+    slot: Slot,
   ): Promise<Refusal | undefined> {
     const { agents, cluster, jobs, runs } = this.#parts;
     let agent: HostedAgent | undefined;
@@ -181,12 +179,12 @@ export class Turns {
       const refusal = await allow?.(current.run_count + 1);
       return refusal ? { refusal } : { begun: await this.#enter(unit, current, kind, agent) };
     };
-    const { begun, refusal } = await this.begin(place, job, enter, async (begun) => {
+    const { begun, refusal } = await this.begin(slot, job, enter, (begun) => {
       // Another job may have been given the id since its log was read.
       const known = begun.created_at === job.created_at ? entries : undefined;
       const isNew = begun.run_count === 1 && !begun.forked_from;
-      const record = isNew ? undefined : await RunRecord.of(jobs, job.id, known);
-      return { agent: agent!, record, suspended, wokenAt };
+      const readRecord = isNew ? undefined : () => RunRecord.of(jobs, job.id, known);
+      return { agent: agent!, readRecord, suspended, wokenAt };
     });
     if (isStale && !begun) cluster.offer([job.id]);
     return refusal;

@@ -26,7 +26,7 @@ export interface Waiting {
 }
 
 /** Those of one workspace that wait for one agent and one gate, in order of arrival. */
-interface Lane<W> extends HeapEntry {
+interface Queue<W> extends HeapEntry {
   readonly bin: Bin<W>;
   readonly gate: Gate | undefined;
   /** Those before index `gone` no longer wait: a long list is not moved up for each. */
@@ -34,28 +34,28 @@ interface Lane<W> extends HeapEntry {
   gone: number;
 }
 
-/** The lanes of one workspace and agent. */
+/** The queues of one workspace and agent. */
 interface Bin<W> extends HeapEntry {
   readonly workspace: string;
   readonly agent: string;
   readonly share: Share;
-  readonly lanes: Map<Gate | undefined, Lane<W>>;
+  readonly queues: Map<Gate | undefined, Queue<W>>;
   /** Those whose gate is open: the one whose first came earliest is first. */
-  readonly open: Heap<Lane<W>>;
+  readonly open: Heap<Queue<W>>;
 }
 
 /**
  * Those that wait, so that the next one is found however many wait for something that they cannot have: the workspace
  * with the fewest running jobs comes first, then the one that was served longest ago, then who came first. One grant
- * costs the logarithm of the number of lanes, and an agent each.
+ * costs the logarithm of the number of queues, and an agent each.
  */
 export class WaitingLine<W extends Waiting> {
   readonly #shareOf: (workspace: string) => Share;
   /** By workspace, then by agent. */
   readonly #bins = new Map<string, Map<string, Bin<W>>>();
-  /** By agent: its bins that have an open lane. */
+  /** By agent: its bins that have an open queue. */
   readonly #open = new Map<string, Heap<Bin<W>>>();
-  readonly #byGate = new Map<Gate, Set<Lane<W>>>();
+  readonly #byGate = new Map<Gate, Set<Queue<W>>>();
   /** A job may wait twice: it was asked to run again. */
   readonly #byJob = new Map<string, W[]>();
   #size = 0;
@@ -71,13 +71,13 @@ export class WaitingLine<W extends Waiting> {
   add(one: W): void {
     const bins = getOrMake(this.#bins, one.workspace, () => new Map<string, Bin<W>>());
     const bin = getOrMake(bins, one.agent, () => this.#makeBin(one));
-    const lane = getOrMake(bin.lanes, one.gate, () => this.#makeLane(bin, one.gate));
+    const queue = getOrMake(bin.queues, one.gate, () => this.#makeQueue(bin, one.gate));
     // One that was let in and had to come back has the order that it had.
-    const at = countUntil(lane, one.order);
-    lane.waiting.splice(lane.gone + at, 0, one);
+    const at = countUntil(queue, one.order);
+    queue.waiting.splice(queue.gone + at, 0, one);
     getOrMake(this.#byJob, one.jobId, () => []).push(one);
     this.#size++;
-    if (at === 0) this.#laneChanged(lane);
+    if (at === 0) this.#queueChanged(queue);
   }
 
   /** Takes out the next one of those whose agent `fits`. */
@@ -103,7 +103,7 @@ export class WaitingLine<W extends Waiting> {
 
   /** A gate has opened, or is closed. */
   gateChanged(gate: Gate): void {
-    for (const lane of this.#byGate.get(gate) ?? []) this.#laneChanged(lane);
+    for (const queue of this.#byGate.get(gate) ?? []) this.#queueChanged(queue);
   }
 
   /** Whether anyone waits behind a gate. */
@@ -124,7 +124,7 @@ export class WaitingLine<W extends Waiting> {
     for (const [workspace, bins] of this.#bins) {
       if (workspace === one.workspace) continue;
       let waiting = 0;
-      for (const lane of lanesOf(bins)) if (isPassable(lane, one)) waiting += lengthOf(lane);
+      for (const queue of queuesOf(bins)) if (isPassable(queue, one)) waiting += lengthOf(queue);
       // In turn: as many of theirs as of ours, and one more of those who came before.
       ahead += Math.min(waiting, own + (this.#countBefore(workspace, one) > own ? 1 : 0));
     }
@@ -136,54 +136,54 @@ export class WaitingLine<W extends Waiting> {
     const one = this.#byJob.get(jobId)?.[0];
     if (!one?.gate || one.gate.isOpen) return undefined;
     let ahead = 0;
-    for (const lane of this.#byGate.get(one.gate)!) ahead += countUntil(lane, one.order);
+    for (const queue of this.#byGate.get(one.gate)!) ahead += countUntil(queue, one.order);
     return ahead;
   }
 
   #countBefore(workspace: string, one: W): number {
     let count = 0;
-    for (const lane of lanesOf(this.#bins.get(workspace)!))
-      if (isPassable(lane, one)) count += countUntil(lane, one.order);
+    for (const queue of queuesOf(this.#bins.get(workspace)!))
+      if (isPassable(queue, one)) count += countUntil(queue, one.order);
     return count;
   }
 
   #take(one: W): W {
     const bin = this.#bins.get(one.workspace)!.get(one.agent)!;
-    const lane = bin.lanes.get(one.gate)!;
-    const at = countUntil(lane, one.order);
-    if (at === 0) lane.gone++;
-    else lane.waiting.splice(lane.gone + at, 1);
-    if (lane.gone > 100 && 2 * lane.gone > lane.waiting.length) {
-      lane.waiting = lane.waiting.slice(lane.gone);
-      lane.gone = 0;
+    const queue = bin.queues.get(one.gate)!;
+    const at = countUntil(queue, one.order);
+    if (at === 0) queue.gone++;
+    else queue.waiting.splice(queue.gone + at, 1);
+    if (queue.gone > 100 && 2 * queue.gone > queue.waiting.length) {
+      queue.waiting = queue.waiting.slice(queue.gone);
+      queue.gone = 0;
     }
     this.#size--;
     const same = this.#byJob.get(one.jobId)!;
     if (same.length === 1) this.#byJob.delete(one.jobId);
     else same.splice(same.indexOf(one), 1);
-    if (at === 0) this.#laneChanged(lane);
-    if (lengthOf(lane) === 0) this.#drop(lane);
+    if (at === 0) this.#queueChanged(queue);
+    if (lengthOf(queue) === 0) this.#drop(queue);
     return one;
   }
 
-  #drop(lane: Lane<W>): void {
-    const { bin, gate } = lane;
-    bin.lanes.delete(gate);
+  #drop(queue: Queue<W>): void {
+    const { bin, gate } = queue;
+    bin.queues.delete(gate);
     if (gate) {
-      const lanes = this.#byGate.get(gate)!;
-      lanes.delete(lane);
-      if (lanes.size === 0) this.#byGate.delete(gate);
+      const queues = this.#byGate.get(gate)!;
+      queues.delete(queue);
+      if (queues.size === 0) this.#byGate.delete(gate);
     }
-    if (bin.lanes.size > 0) return;
+    if (bin.queues.size > 0) return;
     const bins = this.#bins.get(bin.workspace)!;
     bins.delete(bin.agent);
     if (bins.size === 0) this.#bins.delete(bin.workspace);
   }
 
-  #laneChanged(lane: Lane<W>): void {
-    const { bin, gate } = lane;
-    if (lengthOf(lane) > 0 && gate?.isOpen !== false) bin.open.put(lane);
-    else bin.open.remove(lane);
+  #queueChanged(queue: Queue<W>): void {
+    const { bin, gate } = queue;
+    if (lengthOf(queue) > 0 && gate?.isOpen !== false) bin.open.put(queue);
+    else bin.open.remove(queue);
     this.#binChanged(bin);
   }
 
@@ -195,14 +195,14 @@ export class WaitingLine<W extends Waiting> {
   }
 
   #makeBin({ workspace, agent }: W): Bin<W> {
-    const open = new Heap<Lane<W>>((a, b) => headOf(a)!.order < headOf(b)!.order);
-    return { at: -1, workspace, agent, share: this.#shareOf(workspace), lanes: new Map(), open };
+    const open = new Heap<Queue<W>>((a, b) => headOf(a)!.order < headOf(b)!.order);
+    return { at: -1, workspace, agent, share: this.#shareOf(workspace), queues: new Map(), open };
   }
 
-  #makeLane(bin: Bin<W>, gate: Gate | undefined): Lane<W> {
-    const lane: Lane<W> = { at: -1, bin, gate, waiting: [], gone: 0 };
-    if (gate) getOrMake(this.#byGate, gate, () => new Set()).add(lane);
-    return lane;
+  #makeQueue(bin: Bin<W>, gate: Gate | undefined): Queue<W> {
+    const queue: Queue<W> = { at: -1, bin, gate, waiting: [], gone: 0 };
+    if (gate) getOrMake(this.#byGate, gate, () => new Set()).add(queue);
+    return queue;
   }
 }
 
@@ -215,24 +215,24 @@ function firstOf<W extends Waiting>({ open }: Bin<W>): number {
   return headOf(open.first!)!.order;
 }
 
-function* lanesOf<W>(bins: ReadonlyMap<string, Bin<W>>): Iterable<Lane<W>> {
-  for (const { lanes } of bins.values()) yield* lanes.values();
+function* queuesOf<W>(bins: ReadonlyMap<string, Bin<W>>): Iterable<Queue<W>> {
+  for (const { queues } of bins.values()) yield* queues.values();
 }
 
-function isPassable<W>({ gate }: Lane<W>, one: Waiting): boolean {
+function isPassable<W>({ gate }: Queue<W>, one: Waiting): boolean {
   return gate === one.gate || gate?.isOpen !== false;
 }
 
-function headOf<W>({ waiting, gone }: Lane<W>): W | undefined {
+function headOf<W>({ waiting, gone }: Queue<W>): W | undefined {
   return waiting[gone];
 }
 
-function lengthOf<W>({ waiting, gone }: Lane<W>): number {
+function lengthOf<W>({ waiting, gone }: Queue<W>): number {
   return waiting.length - gone;
 }
 
 /** How many came before an order of arrival. */
-function countUntil<W extends Waiting>({ waiting, gone }: Lane<W>, order: number): number {
+function countUntil<W extends Waiting>({ waiting, gone }: Queue<W>, order: number): number {
   let [from, to] = [gone, waiting.length];
   while (from < to) {
     const middle = (from + to) >> 1;

@@ -1,62 +1,44 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
-import type { Reported } from "../../agents/step-report.ts";
-import type { StepKind } from "../../models/model-use.ts";
 import type { BegunEntry } from "../../models/run-entry.ts";
-import type { Place } from "../queue/scheduler.ts";
-import type { Call } from "./call.ts";
+import type { Slot } from "../queue/scheduler.ts";
 import type { RunClock } from "./run-clock.ts";
-import type { RunPhase } from "./run-phase.ts";
-import type { Wait } from "./suspension.ts";
-
-/** A step under way. */
-export interface StepUnderWay {
-  readonly call: Call;
-  readonly name: string;
-  readonly attempt: number;
-  /** What is set aside for it. */
-  readonly cost: number;
-  readonly kind?: StepKind | undefined;
-  /** What its function has reported; what comes after its record does not count. */
-  reported?: Reported;
-  /** When its function was called; empty before that. */
-  startedAt: string;
-  /** Whether what became of it is on its way into the store, and its cost was counted. */
-  isRecorded: boolean;
-  /** Whether what its function does is known to be done in it, wherever that is; nothing before it was called. */
-  isFollowed?: boolean | undefined;
-}
-
-/** What an attempt costs, as far as is known. */
-export function costOf({ cost, reported }: StepUnderWay): number {
-  return reported?.cost ?? cost;
-}
+import type { RunLife } from "./run-life.ts";
+import type { StepUnderWay } from "./step-under-way.ts";
+import type { Wait } from "./wait.ts";
 
 /** Gets what a run is doing: a step, its handler (`undefined`), or nothing, as it only waits (`null`). A step waits for the result. */
 export type Doing = (what: string | null | undefined) => Promise<void> | undefined;
 
-interface ActivityParts {
-  readonly place: Place;
-  readonly phase: RunPhase;
+/** What its activity needs of a run. */
+interface ActiveRun {
+  readonly life: RunLife;
   readonly clock: RunClock;
-  /** Knows the step in whose function something is done, where that is worth its cost. */
-  readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
-  readonly isStrict: boolean;
-  readonly follows: boolean;
-  /** Called when a step or a write is over. */
-  readonly onChange: () => void;
-  /** Called when the run only waits, and when it works again. */
-  readonly onRest: () => void;
-  readonly onWork: () => void;
-  /** Is notified what the run is doing, if that must be known after a crash. */
-  readonly doing?: Doing | undefined;
+  /** Its handler waits for `open` calls; nothing while the handler is about to do something. */
+  readonly gate: { readonly open: number | undefined };
+  readonly parts: {
+    readonly slot: Slot;
+    /** Knows the step in whose function something is done, where that is worth its cost. */
+    readonly insides?: AsyncLocalStorage<StepUnderWay> | undefined;
+    readonly isStrict?: boolean | undefined;
+    /** Called when the handler has read something, which was not known of it. */
+    readonly onRead?: (() => void) | undefined;
+    /** Is notified what the run is doing, if that must be known after a crash. */
+    readonly doing?: Doing | undefined;
+  };
+  /** How it leaves memory, where it does. */
+  readonly suspension: { resumed(): void } | undefined;
+  /** The run only waits. */
+  rested(): void;
+  /** A step or a write is over. */
+  activityChanged(): void;
 }
 
 /**
- * What a run is doing now: its steps, its writes, and its waits. While it only waits, another job may use its
+ * What a run is doing now: its steps, its writes, and its waits. While the run only waits, another job may use its
  * slot, and its working time is paused.
  */
 export class Activity {
-  readonly #parts: ActivityParts;
+  readonly #run: ActiveRun;
   readonly #steps = new Set<StepUnderWay>();
   /** The step whose function is being called, until that returns or waits for the first time. */
   #calling: StepUnderWay | undefined;
@@ -66,14 +48,13 @@ export class Activity {
   /** Reasons that other parts of the run have to keep it busy. */
   #busy = 0;
   #follows: boolean;
-  /** Steps that were followed: what a run does may be done in a step of another one, which has started it. */
-  readonly #followed = new WeakSet<StepUnderWay>();
   /** Whether a function that was not followed may still run, although its step is over. */
   #isLeftBehind = false;
 
-  constructor(parts: ActivityParts) {
-    this.#parts = parts;
-    this.#follows = parts.follows;
+  /** `follows` says whether the functions of steps are followed from the beginning. */
+  constructor(run: ActiveRun, follows: boolean) {
+    this.#run = run;
+    this.#follows = follows;
   }
 
   /** Steps under way. */
@@ -81,7 +62,7 @@ export class Activity {
     return [...this.#steps];
   }
 
-  /** What its calls wait for outside of this process. */
+  /** What the handler's calls wait for outside of this process. */
   get waits(): ReadonlySet<Wait> {
     return this.#waits;
   }
@@ -91,41 +72,57 @@ export class Activity {
     return this.#steps.size === 0 && this.#writes === 0 && this.#busy === 0;
   }
 
+  /** Whether the handler only waits, each of its calls for something outside of the process. */
+  get onlyWaits(): boolean {
+    return this.#run.life.isLive && this.isQuiet && this.allWait;
+  }
+
+  /** Whether each call of the handler waits for something outside of the process. */
+  get allWait(): boolean {
+    const { size } = this.#waits;
+    return size > 0 && this.#run.gate.open === size;
+  }
+
   /** The step in whose function this is called, as far as that is known. */
   get enclosing(): StepUnderWay | undefined {
     if (this.#calling) return this.#calling;
-    const step = this.#parts.isStrict ? this.#parts.insides?.getStore() : undefined;
+    const { isStrict, insides } = this.#run.parts;
+    const step = isStrict ? insides?.getStore() : undefined;
     return step && this.#steps.has(step) ? step : undefined;
   }
 
+  /**
+   * Whether the handler reads something in a step's function; nothing where that is not known. To follow steps makes every
+   * promise cost more, so that is only done in runs that read.
+   */
+  get readsInStep(): boolean | undefined {
+    const isInStep = this.#isInStep();
+    if (!this.#follows) {
+      this.#follows = true;
+      this.#run.parts.onRead?.();
+    }
+    return isInStep;
+  }
+
   /** Whether this is called in a step's function; nothing where it may be, as such a function runs that is not followed. */
-  get isInStep(): boolean | undefined {
+  #isInStep(): boolean | undefined {
     if (this.#calling) return true;
-    const step = this.#parts.insides?.getStore();
-    if (step && this.#followed.has(step)) return true;
-    for (const { isFollowed } of this.#steps) if (isFollowed === false) return undefined;
+    // What a run does may be done in a step of another run, which has started its job.
+    if (this.#run.parts.insides?.getStore()?.followedBy === this) return true;
+    for (const { followedBy } of this.#steps) if (followedBy === null) return undefined;
     return this.#isLeftBehind ? undefined : false;
   }
 
-  /** Follows the functions of steps that are called from now on. */
-  follow(): void {
-    this.#follows = true;
-  }
-
-  get isFollowing(): boolean {
-    return this.#follows;
-  }
-
   /** A step is over whose function still runs. */
-  leaveBehind({ isFollowed }: StepUnderWay): void {
-    if (isFollowed === false) this.#isLeftBehind = true;
+  leaveBehind({ followedBy }: StepUnderWay): void {
+    if (followedBy === null) this.#isLeftBehind = true;
   }
 
   /** Counts a step as in progress until `done`: immediately, or when the run has its slot again and its beginning is noted. */
   begin(step: StepUnderWay): Promise<void> | undefined {
-    if (!this.#parts.place.isHeld) return this.#goOn().then(() => this.#beginAgain(step));
+    if (!this.#run.parts.slot.isHeld) return this.#resume().then(() => this.#beginAgain(step));
     this.#steps.add(step);
-    return this.#tellDoing()?.catch((error: unknown) => {
+    return this.#noteDoing()?.catch((error: unknown) => {
       this.done(step);
       throw error;
     });
@@ -134,19 +131,18 @@ export class Activity {
   /** The step is over. */
   done(step: StepUnderWay): void {
     this.#steps.delete(step);
-    void this.#tellDoing()?.catch(() => {});
+    void this.#noteDoing()?.catch(() => {});
     this.#changed();
   }
 
-  /** Calls a step's function: its calls can be distinguished from concurrent ones. */
+  /** Calls a step's function: the calls that it makes can be distinguished from concurrent ones. */
   inside<I, T>(step: StepUnderWay, fn: (info: I) => T, info: I): T {
-    const { insides } = this.#parts;
+    const { insides } = this.#run.parts;
+    const follows = this.#follows && insides !== undefined;
     this.#calling = step;
-    step.isFollowed = this.#follows;
+    step.followedBy = follows ? this : null;
     try {
-      if (!this.#follows || !insides) return fn(info);
-      this.#followed.add(step);
-      return insides.run(step, fn, info);
+      return follows ? insides.run(step, fn, info) : fn(info);
     } finally {
       this.#calling = undefined;
     }
@@ -179,20 +175,27 @@ export class Activity {
     });
   }
 
-  /** Waits for something outside of this process: another job may have this one's place meanwhile. */
-  async wait<T>(work: () => Promise<T>, wait: Wait): Promise<T> {
-    const { phase } = this.#parts;
+  /**
+   * Waits for something durable outside of this process: another job may have this one's slot meanwhile, and the run may
+   * leave memory. A unit that stores what is waited for makes the job due (`wakeJob`).
+   */
+  async wait<T>(
+    work: () => Promise<T>,
+    { end, isOpen }: Pick<Partial<Wait>, "end" | "isOpen"> = {},
+  ): Promise<T> {
+    const { life } = this.#run;
+    const wait: Wait = { end, since: performance.now(), isOpen };
     this.#waits.add(wait);
     this.restIfIdle();
     try {
-      return await phase.orEnd(work);
+      return await life.orEnd(work);
     } finally {
       this.#waits.delete(wait);
-      if (!phase.isToldToEnd) await this.#goOn();
+      if (!life.isToldToEnd) await this.#resume();
     }
   }
 
-  /** The steps whose functions run now, as entries of the log would tell it. */
+  /** The steps whose functions run now, as entries of the log would report them. */
   runningSteps(): BegunEntry[] {
     return this.steps
       .filter(({ call, startedAt }) => call.kind === "step" && startedAt !== "")
@@ -205,37 +208,38 @@ export class Activity {
       }));
   }
 
-  /** The step that was started last: which of several ends the process is not known. */
-  #tellDoing(): Promise<void> | undefined {
-    const { doing } = this.#parts;
+  /** Notes the step that was started last: which of several ends the process is not known. */
+  #noteDoing(): Promise<void> | undefined {
+    const { doing } = this.#run.parts;
     if (!doing) return undefined;
     const call = this.steps.at(-1)?.call;
     return doing(call && (call.kind === "ask" ? `human_answer after ${call.label}` : call.label));
   }
 
-  /** Gives the place up where the run only waits. */
+  /** Gives the slot up where the run only waits. */
   restIfIdle(): void {
     if (this.#waits.size === 0 || !this.isQuiet) return;
-    this.#parts.place.release();
-    this.#parts.clock.pause();
-    this.#parts.onRest();
-    void this.#parts.doing?.(null)?.catch(() => {});
+    const { clock, parts } = this.#run;
+    parts.slot.release();
+    clock.pause();
+    this.#run.rested();
+    void parts.doing?.(null)?.catch(() => {});
   }
 
   #changed(): void {
     this.restIfIdle();
-    this.#parts.onChange();
+    this.#run.activityChanged();
   }
 
   async #beginAgain(step: StepUnderWay): Promise<void> {
-    await this.#parts.phase.gate();
+    await this.#run.life.whenLive();
     await this.begin(step);
   }
 
-  async #goOn(): Promise<void> {
-    const { phase, place, clock } = this.#parts;
-    await phase.orEnd(() => place.retake());
+  async #resume(): Promise<void> {
+    const { life, clock, parts, suspension } = this.#run;
+    await life.orEnd(() => parts.slot.retake());
     clock.resume();
-    this.#parts.onWork();
+    suspension?.resumed();
   }
 }

@@ -48,15 +48,15 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
   if (!fields.ok) {
     throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
   }
-  const known = { parameters: values, log: silenced(run.parts.log, () => run.deliveries.isSilent) };
-  const opened = await run.read(() => openContext(parts, { agent, job, known }));
+  const known = { parameters: values, log: silenced(run.parts.log, () => run.gate.isSilent) };
+  const opened = await run.ledger.read(() => openContext(parts, { agent, job, known }));
   const { parameters, log, telemetry, get } = opened;
   checkRequired(agent, parameters);
   let isolated: IsolatedRun | undefined;
   const handle = new RunJob(run, {
     context: job.job_context,
-    readJob: () => run.read(call.readJob),
-    readCase: (id) => run.read(() => call.readCase(id)),
+    readJob: () => run.ledger.read(call.readJob),
+    readCase: (id) => run.ledger.read(() => call.readCase(id)),
     children,
     events,
     createdAt: job.created_at,
@@ -77,7 +77,7 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     call.onIsolated?.(isolated);
     return isolated.start();
   }
-  run.deliveries.begin();
+  run.gate.begin();
   return method.run({
     ...{ parameters, log, telemetry, get, job: handle, fields: fields.values },
     // Made for those that ask for it.
@@ -113,8 +113,11 @@ function answerHandler(
   if (!method) return undefined;
   return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
     if (run.isRehearsal) return;
-    const context = await run.read(() => toHandlerContext(parts, agent, job));
-    const found = { job: await run.read(readJob), case: await run.read(() => readCase(caseId)) };
+    const context = await run.ledger.read(() => toHandlerContext(parts, agent, job));
+    const found = {
+      job: await run.ledger.read(readJob),
+      case: await run.ledger.read(() => readCase(caseId)),
+    };
     const told = { ...found, answer, message };
     const elsewhere = isolated();
     const here = elsewhere

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { isOwnPlace, placesIn } from "../../base/stack-places.ts";
-import type { Call, CallKind } from "./call.ts";
+import type { Call, CallKind, CallPlace, SameCalls } from "./call.ts";
+import type { HandlerTurns } from "./handler-turns.ts";
+import type { ReplayGate } from "./replay-gate.ts";
 import type { Run } from "./run.ts";
 import { NondeterminismError } from "./run-errors.ts";
 import type { ScopeRecord } from "./scope-record.ts";
@@ -22,7 +24,7 @@ export class CallScope {
   constructor(run: Run, caseId?: string) {
     this.run = run;
     this.caseId = caseId;
-    this.#record = run.parts.record.scope(caseId);
+    this.#record = run.record.scope(caseId);
     this.#label = caseId === undefined ? "of the job" : `of case "${caseId}"`;
   }
 
@@ -34,20 +36,12 @@ export class CallScope {
     const name = run.parts.redact(given);
     const key = givenKey === undefined ? undefined : run.parts.redact(givenKey);
     const same = this.#record.same(kind, name, key);
-    const isOutside = !run.deliveries.isInTurn;
-    const turn = isOutside ? run.deliveries.cause() : run.deliveries.turn;
-    const { stretch } = run.deliveries;
+    const at = placeIn(run.gate.turns);
     const n = same.made;
     // What is recorded is made again in the order in which it was recorded, wherever it is made now.
-    const mayBeAnother = n > 0 && !same.at(n) && !same.isInOrder({ turn, isOutside, stretch });
+    const mayBeAnother = n > 0 && !same.at(n) && !same.isInOrder(at);
     if (mayBeAnother) throw this.#refuse(ambiguous(kind, key ?? name, this.#label));
-    same.made++;
-    const call = this.#record.next(kind, { name, key }, n);
-    call.same = same;
-    call.isMadeOutside = isOutside;
-    call.stretch = stretch;
-    run.deliveries.made(call, same.add(call, turn));
-    return call;
+    return issue(run.gate, this.#record.next(kind, { name, key }, n), same, at);
   }
 
   /**
@@ -56,32 +50,25 @@ export class CallScope {
    */
   takeRead(): Call | undefined {
     const { run } = this;
-    const { deliveries, parts } = run;
+    const { gate, record } = run;
     const name = this.caseId === undefined ? "job" : "case";
-    const isOutside = !deliveries.isInTurn;
-    const { line, nextLine } = deliveries;
-    const known = this.#record.recordedRead(line, nextLine ?? Number.POSITIVE_INFINITY, isOutside);
-    if (!known && nextLine !== undefined && !parts.record.recordsReads(nextLine)) return undefined;
+    const { nextLine, turns } = gate;
+    const isOutside = !turns.isInTurn;
+    const known = this.#record.recordedRead(turns.line, nextLine ?? Number.POSITIVE_INFINITY, isOutside);
+    if (!known && nextLine !== undefined && !record.recordsReads(nextLine)) return undefined;
     // What it waited for outside of any turn may take longer than it did then.
     if (this.mayBeUnplaced || (isOutside && this.#record.hasUnplacedRead))
       throw this.#refuse(unplaced(this.#label));
     const same = this.#record.same("read", name, undefined);
-    const turn = isOutside ? deliveries.cause() : deliveries.turn;
-    const { stretch } = deliveries;
-    if (!known && same.made > 0 && !same.isInOrder({ turn, isOutside, stretch }))
+    const at = placeIn(turns);
+    if (!known && same.made > 0 && !same.isInOrder(at))
       throw this.#refuse(ambiguous("read", name, this.#label));
-    same.made++;
-    const call = known ?? this.#record.newRead(name);
-    call.same = same;
-    call.isMadeOutside = isOutside;
-    call.stretch = stretch;
-    deliveries.made(call, same.add(call, turn));
-    return call;
+    return issue(gate, known ?? this.#record.newRead(name), same, at);
   }
 
   /** Whether a read here may be one of which it was not known whether it was made in a step's function. */
   get mayBeUnplaced(): boolean {
-    return this.#record.unplacedRead >= this.run.deliveries.line;
+    return this.#record.unplacedRead >= this.run.gate.turns.line;
   }
 
   /** The same where that was in this run: in a later one, the read would have to give what it gave then. */
@@ -118,17 +105,33 @@ export class CallScope {
 
   /** The number that the next try of a call has. */
   nextAttempt(call: Call): number {
-    return 1 + (call.tries?.last ?? 0) + this.run.parts.record.cutShort(call);
+    return 1 + (call.tries?.last ?? 0) + this.run.record.cutShort(call);
   }
 
   /** The same for every try of a call. */
   idempotencyKey(call: Call): string {
-    const { jobId, parts } = this.run;
-    const again = parts.record.generation > 0 ? `~${parts.record.generation}` : "";
+    const { jobId, record } = this.run;
+    const again = record.generation > 0 ? `~${record.generation}` : "";
     // Steps that were under way under version 0.1.0 have its keys.
-    const which = parts.record.isOld ? call.position : identify(call);
+    const which = record.isOld ? call.position : identify(call);
     return `${jobId}${again}/${this.caseId ?? ""}/${which}`;
   }
+}
+
+/** Where the handler makes a call now. */
+function placeIn(turns: HandlerTurns): CallPlace {
+  const isOutside = !turns.isInTurn;
+  return { isOutside, turn: isOutside ? turns.cause() : turns.number, segment: turns.segment };
+}
+
+/** The handler makes a call, the next one of its kind and name. */
+function issue(gate: ReplayGate, call: Call, same: SameCalls, at: CallPlace): Call {
+  same.made++;
+  call.same = same;
+  call.isIssuedOutside = at.isOutside;
+  call.segment = at.segment;
+  gate.issue(call, same.add(call, at.turn));
+  return call;
 }
 
 /** Calls with the same name are distinguished by their order, and here the order is random. */

@@ -1,9 +1,23 @@
 import type { AnswerEntry, AttemptEntry, BegunEntry, CallEntry } from "../../models/run-entry.ts";
+import { CALL_MOVES, type CallMove, type CallState } from "./call-state.ts";
 import type { RunEnd } from "./run-errors.ts";
 
 export type CallKind = CallEntry["call"];
 
 const WAITS: ReadonlySet<CallKind> = new Set<CallKind>(["ask", "sleep", "child", "event"]);
+
+type ByState = Readonly<Record<CallState, boolean>>;
+
+const NEITHER = {
+  ...{ open: false, settled: false, skipped: false, loose: false },
+  ...{ issued: false, asking: false, due: false, held: false, delivered: false },
+} satisfies ByState;
+const ISSUED: ByState = { ...NEITHER, issued: true, asking: true, due: true, held: true, delivered: true };
+const SETTLED: ByState = {
+  ...NEITHER,
+  ...{ settled: true, skipped: true, loose: true },
+  ...{ due: true, held: true, delivered: true },
+};
 
 /** What an entry of the log says of which call it belongs to. */
 export interface CallNames {
@@ -29,8 +43,8 @@ export interface Tries {
 }
 
 /**
- * A call of a handler: its record, and its state in the current run. There is one for each line of a long log
- * when a run is replayed, so what most of them do not have is not set.
+ * A call of a handler: what is recorded of it, and what becomes of it in the present run, which `CallState` describes.
+ * There is one for each line of a long log when a run is replayed, so what most of them do not have is not set.
  */
 export class Call {
   /** The case, or nothing for the job itself. */
@@ -56,7 +70,7 @@ export class Call {
   declare isRenamed: boolean | undefined;
   /** Why it is asked again, where its answer does not fit. */
   declare note: string | undefined;
-  /** Whether the record also continues without it. */
+  /** Whether a person continued the job without what was recorded there. */
   declare isLoose: boolean | undefined;
   /** Whether it failed, and is to be made again. */
   declare isForgotten: boolean | undefined;
@@ -75,20 +89,16 @@ export class Call {
   /** The limit that is reached by what it has stored, until the job's end is stored. */
   declare ends: RunEnd | undefined;
 
-  isMade = false;
-  /** The line up to which the log had been given back when the handler made the call in this run. */
-  madeAt = 0;
-  /** Whether the handler made it outside of any turn of this run. */
-  isMadeOutside = false;
-  /** The stretch of this run in which, or in a turn after which, the handler made it. */
-  stretch = 0;
+  /** Changed by `move` alone. */
+  readonly state: CallState = "open";
+  /** The line up to which the log had been given back when the handler issued the call in this run. */
+  issuedAt = 0;
+  /** Whether the handler issued it outside of any turn of this run. */
+  isIssuedOutside = false;
+  /** The segment of this run in which, or in a turn after which, the handler issued it. */
+  segment = 0;
   /** The calls of its kind and name, of which it is one. */
   same: SameCalls | undefined = undefined;
-  /** Whether its end is stored. */
-  isDue = false;
-  /** Whether its end must not be given to the handler yet, although it is due. */
-  declare isHeld: boolean | undefined;
-  isDelivered = false;
   /** In which turn of this process it was delivered. */
   turn = 0;
   #value: unknown = undefined;
@@ -103,6 +113,38 @@ export class Call {
     this.key = key;
     this.n = n;
     this.position = position;
+  }
+
+  /** Whether the handler has issued it in this run. */
+  get isIssued(): boolean {
+    return ISSUED[this.state];
+  }
+
+  /** Whether its end is stored. */
+  get isSettled(): boolean {
+    return SETTLED[this.state];
+  }
+
+  /** Moves the call to another state; throws where the table has no such move. */
+  move(move: CallMove): void {
+    const to = CALL_MOVES[this.state][move];
+    if (to === undefined) throw new Error(`${this.label} is ${this.state}: it cannot ${move}`);
+    (this as { state: CallState }).state = to;
+  }
+
+  /** The handler makes the call, after `also` others of its kind and name in the same turn. */
+  issue(line: number, also: number): void {
+    this.move("issue");
+    this.issuedAt = line;
+    if (this.made !== undefined || this.isOld) return;
+    this.made = line;
+    this.also = also;
+    if (this.isIssuedOutside) this.isOutside = true;
+  }
+
+  /** Whether the handler first made it in a turn: it makes it in the same one again, or not in that place. */
+  get wasInTurn(): boolean {
+    return !this.isOutside && !this.isOld;
   }
 
   /** Milliseconds that the process had run when the handler first made the call. */
@@ -164,7 +206,7 @@ export class Call {
 
   /** Gives its end to the handler, in one of the turns of this process. */
   deliver(turn: number): void {
-    this.isDelivered = true;
+    this.move("deliver");
     this.turn = turn;
     this.same!.delivered(this);
     this.#resolve?.(this.#value);
@@ -183,7 +225,7 @@ export class Call {
 export interface CallPlace {
   readonly turn: number | undefined;
   readonly isOutside: boolean;
-  readonly stretch: number;
+  readonly segment: number;
 }
 
 /** The calls of one kind and name in a scope. */
@@ -196,7 +238,7 @@ export class SameCalls {
   #open = 0;
   /** How many of these were made outside of any turn. */
   #openOutside = 0;
-  /** The stretch in which these were made; nothing where there are several. */
+  /** The segment in which these were made; nothing where there are several. */
   #outsideIn: number | undefined;
   /** The last turn in which one was made, and how many were made in it. */
   #lastMade = 0;
@@ -222,21 +264,21 @@ export class SameCalls {
   /**
    * Whether the order of the next call and of those before it follows from turns alone, so that it is the same in each
    * run. `turn` is the turn in which it is made; outside of any turn, the last one that it follows from, as far as that
-   * is known. Calls of one stretch, and what follows from one of them, come after those before them in each run, too.
+   * is known. Calls of one segment, and what follows from one of them, come after those before them in each run, too.
    */
-  isInOrder({ turn, isOutside, stretch }: CallPlace): boolean {
-    const followsFromThem = this.#openOutside > 0 && this.#outsideIn === stretch;
+  isInOrder({ turn, isOutside, segment }: CallPlace): boolean {
+    const followsFromThem = this.#openOutside > 0 && this.#outsideIn === segment;
     if (!isOutside) return this.#openOutside === 0 || followsFromThem;
     if (followsFromThem && this.#open === this.#openOutside) return true;
     return this.#open === 0 && (turn === undefined || turn >= Math.max(this.#lastMade, this.#lastDelivered));
   }
 
   /** The next call was made; tells how many were made before it in the same turn. */
-  add({ isMadeOutside, stretch }: Call, turn: number | undefined): number {
+  add({ isIssuedOutside, segment }: Call, turn: number | undefined): number {
     this.#open++;
-    if (isMadeOutside) {
+    if (isIssuedOutside) {
       const isFirst = this.#openOutside === 0;
-      this.#outsideIn = isFirst || this.#outsideIn === stretch ? stretch : undefined;
+      this.#outsideIn = isFirst || this.#outsideIn === segment ? segment : undefined;
       this.#openOutside++;
       return 0;
     }
@@ -246,9 +288,9 @@ export class SameCalls {
   }
 
   /** A call was given to the handler. */
-  delivered({ isMadeOutside, turn }: Call): void {
+  delivered({ isIssuedOutside, turn }: Call): void {
     this.#open--;
-    if (!isMadeOutside) return;
+    if (!isIssuedOutside) return;
     this.#openOutside--;
     this.#lastDelivered = turn;
   }

@@ -32,7 +32,7 @@ import { checkPeople, peopleOf, toPeople } from "./people.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
-import { runStep, type StepCall } from "./step.ts";
+import { type GivenStep, runStep, type StepCall } from "./step.ts";
 
 /** What a job's handle needs to know besides its run. */
 export interface JobFacts {
@@ -69,8 +69,13 @@ export class RunCase implements CaseHandle {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
+    return this.stepOf({ name, fn, options });
+  }
+
+  /** The same for a handler in another process, which may have started the step. */
+  stepOf<T>({ name, fn, options, isBegun }: GivenStep<T>): Promise<T> {
     const show: StepCall<T>["show"] = (unit, shown) => updateCase(unit, this.id, shown);
-    return runStep({ scope: this.#scope, name, fn, options, show });
+    return runStep({ scope: this.#scope, name, fn, options, show, isBegun });
   }
 
   model<Request, Answer>(
@@ -104,7 +109,7 @@ export class RunCase implements CaseHandle {
   }
 
   read(): Promise<Case> {
-    return this.readIn(this.#run.readsInStep);
+    return this.readIn(this.#run.activity.readsInStep);
   }
 
   /** Reads it in a step's function, or outside of any. */
@@ -116,14 +121,14 @@ export class RunCase implements CaseHandle {
     delivery: Record<string, unknown> | undefined,
     options: { readonly cost?: number; readonly name?: string },
   ): Promise<void> {
-    if (this.#run.deliveries.isLive) assertKnown("close", options, `the end of case "${this.ref}"`);
+    if (this.#run.gate.isLive) assertKnown("close", options, `the end of case "${this.ref}"`);
     await this.#end("completed", { delivery, cost: options.cost, name: options.name });
   }
 
   async #update(update: CaseNodeUpdateInput, options: CallOptions): Promise<void> {
     const name = update.name ?? "update";
     const run = this.#run;
-    if (run.deliveries.isLive) {
+    if (run.gate.isLive) {
       assertKnown("update", options, `the update "${name}"`);
       assertKnown("entry", update, `the entry of the update "${name}"`);
     }
@@ -137,19 +142,19 @@ export class RunCase implements CaseHandle {
       : given;
     const cost = readCost(stored.cost, `The update "${name}"`);
     const call = this.#scope.take("update", name, options.key);
-    if (!call.isDue) {
+    if (!call.isSettled) {
       await run.enter(call);
       const charge = cost > 0 ? { cost } : {};
-      await run.write(async (unit) => {
+      await run.ledger.write(async (unit) => {
         await updateCase(unit, this.id, stored);
         const { error, warning } = stored;
-        const ends = run.limitBy(unit, call, { name, cost, error, warning });
+        const ends = run.limits.endsBy(unit, call, { name, cost, error, warning });
         unit.afterwards(() => run.limits.spend(cost));
         await unit.record(run.jobId, { type: "call", call: "update", ...call.fields, ...charge, ...ends });
         await addSpending(unit, { jobId: run.jobId, agent: run.parts.agent, cost });
-        unit.afterwards((seq) => run.deliveries.due(call, seq));
+        unit.afterwards((seq) => run.gate.settle(call, seq));
       });
-      run.stopAt(call.ends ?? run.limits.duration());
+      run.limits.stopAt(call.ends ?? run.limits.duration());
     }
     await run.delivered(call);
   }
@@ -157,7 +162,7 @@ export class RunCase implements CaseHandle {
   async #ask<F extends FieldsInput>(options: AskOptions<F>, name?: string): Promise<FieldValues<F>> {
     const run = this.#run;
     if (name === "") throw new TypeError("ask was called with an empty name");
-    if (run.deliveries.isLive) assertAskOptions(name ?? options.question, options);
+    if (run.gate.isLive) assertAskOptions(name ?? options.question, options);
     const fields = readFields(options.fields);
     checkPeople(options);
     const fallback = readDefault(fields, options);
@@ -174,11 +179,11 @@ export class RunCase implements CaseHandle {
     try {
       if (checking instanceof Promise) {
         const pending = checking.then(() => {}).catch(() => {});
-        await run.orEnd(() => pending);
+        await run.life.orEnd(() => pending);
       }
       if (!call.answer) checking = undefined;
       const recorded = call.takeEntry();
-      if (!call.isDue && !call.answer) {
+      if (!call.isSettled && !call.answer) {
         const onAnswer = () => {
           const checked = this.#check(call, fields);
           const judge = (one: CheckedFields | undefined) => this.#judge(call, one, REFUSED);
@@ -187,16 +192,16 @@ export class RunCase implements CaseHandle {
         };
         const known = fallback instanceof Promise ? await fallback : fallback;
         // Another instance checks an answer by its form alone: where the schema refuses it, the question is asked again.
-        while (!call.isDue && !call.answer)
+        while (!call.isSettled && !call.answer)
           await this.#waitForAnswer(call, { fields, options, fallback: known, onAnswer });
       } else if (call.isRenamed) this.#recordName(call);
-      if (!call.isDue) await this.#tellAgent(call, call.answer!);
+      if (!call.isSettled) await this.#notifyAgent(call, call.answer!);
       await run.delivered(call);
       const error = recorded?.error ?? call.takeEntry()?.error;
       if (error) throw expired(error, options);
       // Version 0.1.0 did not record whether the agent is notified of answers.
       const mayBeUntold = call.isOld && !recorded && this.#facts.onAnswer;
-      if (mayBeUntold) await run.orEnd(() => this.#facts.onAnswer?.(this.id, call.answer!));
+      if (mayBeUntold) await run.life.orEnd(() => this.#facts.onAnswer?.(this.id, call.answer!));
     } finally {
       this.#isAsking = false;
     }
@@ -218,8 +223,8 @@ export class RunCase implements CaseHandle {
     const checking = this.#check(call, fields);
     const judge = (checked: CheckedFields | undefined) => this.#judge(call, checked, CHANGED);
     if (!(checking instanceof Promise)) return judge(checking);
-    call.isHeld = true;
-    const ready = () => this.#run.deliveries.ready(call);
+    call.move("hold");
+    const ready = () => this.#run.gate.release(call);
     // A failure is reported once the answer is passed to the handler.
     return checking.then(judge).finally(ready);
   }
@@ -228,7 +233,7 @@ export class RunCase implements CaseHandle {
   #judge(call: Call, checked: CheckedFields | undefined, why: string): CheckedFields | undefined {
     if (!checked || (checked.ok && (call.note === undefined || why !== CHANGED))) return checked;
     if (!checked.ok) call.note = `${why}: ${describeProblems(checked.problems)}`;
-    this.#run.deliveries.withdraw(call);
+    this.#run.gate.reopen(call);
     this.#scope.askAgain(call);
     return undefined;
   }
@@ -270,9 +275,9 @@ export class RunCase implements CaseHandle {
     if (known) question = { ...question, ...peopleOf(known, question, run.parts.redact) };
     // Another instance may have stored the answer since the record was read.
     const { readAnswers } = run.parts;
-    if (!known && call.begun && readAnswers) await run.read(readAnswers);
+    if (!known && call.begun && readAnswers) await run.ledger.read(readAnswers);
     if (call.answer) return question;
-    await run.write(async (unit) => {
+    await run.ledger.write(async (unit) => {
       if (call.answer) return;
       if (!known) question = toQuestion(call, parts, { asked_at: unit.now });
       if (known) await rewordCase(unit, this.id, question);
@@ -293,7 +298,7 @@ export class RunCase implements CaseHandle {
   /** From now on a question that is answered is known by its present name. */
   #recordName(call: Call): void {
     const { jobId } = this.#run;
-    this.#run
+    this.#run.ledger
       .write((unit) => this.#recordBegun(unit, call))
       .catch((error: unknown) => {
         if (!this.#run.isSealed)
@@ -302,20 +307,20 @@ export class RunCase implements CaseHandle {
   }
 
   /** `human_answer` runs before the handler continues, and does not run again once it has completed. */
-  async #tellAgent(call: Call, answer: AnswerEntry): Promise<void> {
+  async #notifyAgent(call: Call, answer: AnswerEntry): Promise<void> {
     const run = this.#run;
     await run.enter(call);
-    const told = { call, name: call.name, attempt: 1, cost: 0, startedAt: "", isRecorded: false };
-    const waiting = run.activity.begin(told);
+    const step = { call, name: call.name, attempt: 1, cost: 0, startedAt: "", isRecorded: false };
+    const waiting = run.activity.begin(step);
     if (waiting) await waiting;
     try {
-      await run.orEnd(() => this.#facts.onAnswer?.(this.id, answer));
-      await run.write(async (unit) => {
+      await run.life.orEnd(() => this.#facts.onAnswer?.(this.id, answer));
+      await run.ledger.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "ask", ...call.fields });
-        unit.afterwards((seq) => run.deliveries.due(call, seq));
+        unit.afterwards((seq) => run.gate.settle(call, seq));
       });
     } finally {
-      run.activity.done(told);
+      run.activity.done(step);
     }
   }
 
@@ -327,15 +332,15 @@ export class RunCase implements CaseHandle {
     const delivery = toJsonValue(end.delivery, `The delivery of case "${this.id}"`) as Case["final_delivery"];
     const cost = readCost(end.cost, `The end of case "${this.id}"`);
     const call = this.#scope.take("close", to);
-    if (!call.isDue) {
+    if (!call.isSettled) {
       await run.enter(call);
-      await run.write(async (unit) => {
+      await run.ledger.write(async (unit) => {
         await endCase(unit, this.id, { to, delivery, error: end.error, cost: end.cost, name: end.name });
         await unit.record(run.jobId, {
           ...{ type: "call", call: "close", ...call.fields },
           ...(cost > 0 && { cost }),
           ...(end.error !== undefined && { error: { name: "Error", message: end.error } }),
-          ...run.limitBy(unit, call, {
+          ...run.limits.endsBy(unit, call, {
             ...{ name: end.name ?? "close", cost },
             ...(end.error !== undefined && { error: `case "${this.id}" failed: ${end.error}` }),
           }),
@@ -344,10 +349,10 @@ export class RunCase implements CaseHandle {
         unit.afterwards((seq) => {
           run.limits.spend(cost);
           run.openCases.delete(this.id);
-          run.deliveries.due(call, seq);
+          run.gate.settle(call, seq);
         });
       });
-      run.stopAt(call.ends);
+      run.limits.stopAt(call.ends);
     }
     await run.delivered(call);
   }

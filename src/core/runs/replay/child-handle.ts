@@ -63,7 +63,7 @@ export async function startChild(
   const { run } = scope;
   const { options } = given;
   const agent = typeof given.agent === "string" ? given.agent : toSlug(given.agent.name);
-  if (run.deliveries.isLive) assertKnown("start", options, `start("${agent}")`);
+  if (run.gate.isLive) assertKnown("start", options, `start("${agent}")`);
   const fields = readStartFields(agent, given.fields);
   const call = scope.take("start", agent, options.key);
   let entry: Ended | undefined = call.takeEntry();
@@ -90,20 +90,20 @@ async function begin(
   call: Call,
   { children, order }: { readonly children: ChildrenOfJob; readonly order: ChildOrder },
 ): Promise<Ended> {
-  const prepared = await run.orEnd(() =>
-    run
+  const prepared = await run.life.orEnd(() =>
+    run.ledger
       .read(() => children.prepare(order))
       .then(
         (input) => ({ input }),
         (error: unknown) => ({ error }),
       ),
   );
-  return run.write(async (unit) => {
+  return run.ledger.write(async (unit) => {
     if ("error" in prepared) {
       const message = shorten(run.parts.redact(messageOf(prepared.error)), LONGEST_MESSAGE);
       const error: RecordedError = { name: "ChildFailedError", message };
       await unit.record(run.jobId, { type: "call", call: "start", ...call.fields, error });
-      unit.afterwards((seq) => run.deliveries.due(call, seq));
+      unit.afterwards((seq) => run.gate.settle(call, seq));
       return { error };
     }
     // The id may belong to a job that another run of a parent of this id has started, deleted or not.
@@ -115,7 +115,7 @@ async function begin(
     // The call's line comes last: its number is the one that is passed on.
     await unit.record(run.jobId, { type: "call", call: "start", ...call.fields, result: id });
     unit.afterwards((seq) => {
-      run.deliveries.due(call, seq);
+      run.gate.settle(call, seq);
       children.queue(job);
     });
     return { result: id };
@@ -124,7 +124,7 @@ async function begin(
 
 /** The same for the same call of the same job. */
 function childId({ run }: CallScope, { name, key, n }: Call): string {
-  const call = [run.jobId, run.parts.record.generation, key === undefined ? name : [key], n];
+  const call = [run.jobId, run.record.generation, key === undefined ? name : [key], n];
   const hash = createHash("sha256").update(JSON.stringify(call)).digest("hex");
   return [
     hash.slice(0, 8),
@@ -171,13 +171,13 @@ class RunChild implements ChildHandle<never> {
     if (!call.takeEntry()) {
       await run.enter(call);
       const order: StopOrder = {
-        write: (work) => run.write(work),
+        write: (work) => run.ledger.write(work),
         record: async (unit) => {
           await unit.record(run.jobId, { type: "call", call: "stop", ...call.fields });
-          unit.afterwards((seq) => run.deliveries.due(call, seq));
+          unit.afterwards((seq) => run.gate.settle(call, seq));
         },
       };
-      await run.read(() => this.#children.stop(this.id, order));
+      await run.ledger.read(() => this.#children.stop(this.id, order));
     }
     await run.delivered(call);
   }
@@ -209,7 +209,7 @@ class RunChild implements ChildHandle<never> {
           const child = await unit.tx.get("Job", this.id);
           return child !== undefined && !isTerminal(child.status);
         };
-        await run.wait(() => ended, undefined, isOpen);
+        await run.activity.wait(() => ended, { isOpen });
       } finally {
         cancel();
       }
@@ -219,7 +219,7 @@ class RunChild implements ChildHandle<never> {
   /** Records the child's end, or that it is waited for. */
   #record(call: Call): Promise<Ended | undefined> {
     const { run } = this.#scope;
-    return run.write(async (unit) => {
+    return run.ledger.write(async (unit) => {
       const child = await unit.tx.get("Job", this.id);
       if (child && !isTerminal(child.status)) {
         if (!call.begun) {
@@ -236,7 +236,7 @@ class RunChild implements ChildHandle<never> {
       await unit.record(run.jobId, {
         ...{ type: "call", call: "child", ...call.fields, ...(started_at && { started_at }), ...end },
       });
-      unit.afterwards((seq) => run.deliveries.due(call, seq));
+      unit.afterwards((seq) => run.gate.settle(call, seq));
       return end;
     });
   }

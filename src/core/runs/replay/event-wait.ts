@@ -18,7 +18,7 @@ import type { BegunEntry, CallEntry } from "../../models/run-entry.ts";
 import type { Call } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { EventTimeoutError } from "./run-errors.ts";
-import type { WaitEnd } from "./suspension.ts";
+import type { WaitEnd } from "./wait.ts";
 
 /** The events that were sent to the service, as a job's handler gets them. */
 export interface EventsOfJob extends Pick<ReceivedEvents, "find" | "given" | "isWaiting"> {
@@ -57,7 +57,7 @@ export async function waitForEvent(
 ): Promise<ReceivedEvent<never>> {
   const { run } = scope;
   const { match, since = createdAt } = readWait(given);
-  if (run.deliveries.isLive) assertKnown("waitFor", given.options, `waitFor("${match.name}")`);
+  if (run.gate.isLive) assertKnown("waitFor", given.options, `waitFor("${match.name}")`);
   const call = scope.take("event", match.name, given.options.key);
   let entry: Ended | undefined = call.takeEntry();
   if (!entry) {
@@ -101,7 +101,7 @@ class EventCall {
     const begun = call.isForgotten ? undefined : call.begun;
     this.#since = begun?.since ?? since;
     this.#options = options;
-    this.#waitId = `${run.jobId}/${run.parts.record.generation}/${call.position}`;
+    this.#waitId = `${run.jobId}/${run.record.generation}/${call.position}`;
   }
 
   /** Waits until an event, or the end of the wait without one, is recorded. */
@@ -120,7 +120,7 @@ class EventCall {
         const over = new Promise<void>((resolve) => {
           if (until === undefined) return;
           const watch = (): void => {
-            stopTimer = run.after(this.#left(until), () => {
+            stopTimer = run.clock.after(this.#left(until), () => {
               if (this.#isUntil && run.parts.clock().getTime() < Date.parse(until)) return watch();
               isOver = true;
               resolve();
@@ -130,8 +130,8 @@ class EventCall {
         });
         const isOpen = async ({ tx }: Unit): Promise<boolean> =>
           (await tx.get("EventWait", this.#waitId))?.event === null;
-        const time = until === undefined ? undefined : this.#endOf(until);
-        await run.wait(() => Promise.race([ended, over]), time, isOpen);
+        const end = until === undefined ? undefined : this.#endOf(until);
+        await run.activity.wait(() => Promise.race([ended, over]), { end, isOpen });
       } finally {
         cancel();
         stopTimer();
@@ -164,8 +164,8 @@ class EventCall {
   async #look(isOver: boolean): Promise<Found> {
     const { run } = this.#scope;
     const { taken } = run;
-    const found = await run.read(() => this.#find());
-    return run.write(async (unit): Promise<Found> => {
+    const found = await run.ledger.read(() => this.#find());
+    return run.ledger.write(async (unit): Promise<Found> => {
       const { tx } = unit;
       this.#reserve(undefined);
       const wait = await tx.get("EventWait", this.#waitId);
@@ -260,7 +260,7 @@ class EventCall {
     await unit.record(run.jobId, {
       ...{ type: "call", call: "event", ...this.#call.fields, ...(started_at && { started_at }), ...end },
     });
-    unit.afterwards((seq) => run.deliveries.due(this.#call, seq));
+    unit.afterwards((seq) => run.gate.settle(this.#call, seq));
     return end;
   }
 }

@@ -27,7 +27,7 @@ import { startChild } from "./child-handle.ts";
 import { waitForEvent } from "./event-wait.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
-import { runStep } from "./step.ts";
+import { type GivenStep, runStep } from "./step.ts";
 
 const CaseInputSchema = v.object({
   id: EntityIdSchema,
@@ -59,7 +59,12 @@ export class RunJob implements JobHandle {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
-    return runStep({ scope: this.#scope, name, fn, options });
+    return this.stepOf({ name, fn, options });
+  }
+
+  /** The same for a handler in another process, which may have started the step. */
+  stepOf<T>({ name, fn, options, isBegun }: GivenStep<T>): Promise<T> {
+    return runStep({ scope: this.#scope, name, fn, options, show: undefined, isBegun });
   }
 
   model<Request, Answer>(
@@ -85,7 +90,7 @@ export class RunJob implements JobHandle {
 
   changed(name: string): boolean {
     assertChangeName(name);
-    return this.#run.changed(this.#run.parts.redact(name));
+    return this.#run.ledger.changes.of(this.#run.parts.redact(name));
   }
 
   start(
@@ -102,7 +107,7 @@ export class RunJob implements JobHandle {
   }
 
   read(): Promise<Job> {
-    return this.readIn(this.#run.readsInStep);
+    return this.readIn(this.#run.activity.readsInStep);
   }
 
   /** Reads it in a step's function, or outside of any. */
@@ -112,21 +117,21 @@ export class RunJob implements JobHandle {
 
   async #sleep(duration: Duration, options: CallOptions): Promise<void> {
     const run = this.#run;
-    if (run.deliveries.isLive) assertKnown("sleep", options, "sleep");
+    if (run.gate.isLive) assertKnown("sleep", options, "sleep");
     const milliseconds = toMilliseconds(duration);
     // How long it is may be reckoned from the time of day, and differ when the run is resumed.
     const call = this.#scope.take("sleep", "sleep", options.key);
-    if (!call.isDue) {
+    if (!call.isSettled) {
       await run.enter(call);
       const { until, at } = call.begun ?? (await this.#beginSleep(call, milliseconds));
       // Where the clock was set back, it is not longer than it was to be.
       const from = Math.max(run.parts.clock().getTime(), Date.parse(at), run.parts.wokenAt ?? 0);
       const end = Date.parse(until!);
-      const over = () => new Promise<void>((resolve) => void run.after(end - from, resolve));
-      if (end > from) await run.wait(over, { at: end, left: end - from });
-      await run.write(async (unit) => {
+      const over = () => new Promise<void>((resolve) => void run.clock.after(end - from, resolve));
+      if (end > from) await run.activity.wait(over, { end: { at: end, left: end - from } });
+      await run.ledger.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
-        unit.afterwards((seq) => run.deliveries.due(call, seq));
+        unit.afterwards((seq) => run.gate.settle(call, seq));
       });
     }
     await run.delivered(call);
@@ -134,7 +139,7 @@ export class RunJob implements JobHandle {
 
   async #openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
     const run = this.#run;
-    if (run.deliveries.isLive) assertKnown("openCase", input, `openCase("${input?.id}")`);
+    if (run.gate.isLive) assertKnown("openCase", input, `openCase("${input?.id}")`);
     const checked = v.safeParse(CaseInputSchema, input);
     if (!checked.success) {
       const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${describeIssue(issue)}`);
@@ -148,8 +153,8 @@ export class RunJob implements JobHandle {
       return this.#handle(recorded.result as string, ref);
     }
     await run.enter(call);
-    run.stopAt(run.limits.openCase(ref));
-    const opened = await run.write(async (unit) => {
+    run.limits.stopAt(run.limits.openCase(ref));
+    const opened = await run.ledger.write(async (unit) => {
       const item = await openCase(
         unit,
         run.jobId,
@@ -162,11 +167,11 @@ export class RunJob implements JobHandle {
       });
       unit.afterwards((seq) => {
         run.openCases.add(item.id);
-        run.deliveries.due(call, seq);
+        run.gate.settle(call, seq);
       });
       return item;
     });
-    run.parts.record.cases.set(ref, opened.id);
+    run.record.cases.set(ref, opened.id);
     await run.delivered(call);
     return this.#handle(opened.id, ref);
   }
@@ -180,7 +185,7 @@ export class RunJob implements JobHandle {
     const run = this.#run;
     const now = run.parts.clock();
     const until = new Date(now.getTime() + milliseconds).toISOString();
-    await run.write((unit) =>
+    await run.ledger.write((unit) =>
       unit.record(run.jobId, { type: "begun", call: "sleep", ...call.fields, attempt: 1, until }),
     );
     return { until, at: now.toISOString() };

@@ -1,5 +1,10 @@
+import type { Unit } from "../../entities/ledger.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
+import type { CallEntry } from "../../models/run-entry.ts";
+import type { Call } from "./call.ts";
 import type { RunEnd } from "./run-errors.ts";
+import type { RunLife } from "./run-life.ts";
+import { costOf, type StepUnderWay } from "./step-under-way.ts";
 
 /** Sums of decimal fractions are off by less than this. */
 const ROUNDING = 1e-9;
@@ -14,8 +19,16 @@ interface Used {
   readonly since: string | undefined;
 }
 
+/** What its limits need of a run. */
+interface LimitedRun {
+  readonly record: Used;
+  readonly life: RunLife;
+  readonly parts: { readonly instructions: JobInstructions | null; readonly clock: () => Date };
+  end(end: RunEnd): void;
+}
+
 /** What a call has stored, as far as a limit may be reached by it. */
-export interface Told {
+export interface Reported {
   readonly name: string;
   readonly cost?: number;
   /** The agent reported an error, or a case failed. */
@@ -27,6 +40,9 @@ export interface Told {
 
 /** What a job has used of its limits. Every answer that is not `undefined` says why the run must end. */
 export class Limits {
+  readonly #run: LimitedRun;
+  /** The limit that was reached by what is stored: it counts also where the handler has just finished. */
+  reached: RunEnd | undefined;
   readonly #given: JobInstructions | null;
   readonly #clock: () => Date;
   readonly #elapsed: number;
@@ -38,7 +54,10 @@ export class Limits {
   #spent: number;
   #reserved = 0;
 
-  constructor(given: JobInstructions | null, record: Used, clock: () => Date) {
+  constructor(run: LimitedRun) {
+    const { record, parts } = run;
+    const { instructions: given, clock } = parts;
+    this.#run = run;
     this.#given = given;
     this.#clock = clock;
     this.#cases = record.cases.size;
@@ -46,9 +65,9 @@ export class Limits {
     this.#elapsed = record.elapsed;
     const now = clock().getTime();
     const since = record.since === undefined ? now : Date.parse(record.since);
-    const told = given?.job_start_time;
+    const start = given?.job_start_time;
     // The caller's start counts where it is earlier and this is the job's first span.
-    this.#since = typeof told === "number" && this.#elapsed === 0 ? Math.min(since, told * 1000) : since;
+    this.#since = typeof start === "number" && this.#elapsed === 0 ? Math.min(since, start * 1000) : since;
     this.#before = Math.max(0, now - this.#since);
   }
 
@@ -71,10 +90,12 @@ export class Limits {
     return undefined;
   }
 
-  /** Turns what was set aside into what was spent. */
-  settle(reserved: number, spent: number): void {
-    this.#reserved -= reserved;
-    this.#spent += spent;
+  /** Turns what was set aside for a step into what it has cost: once, when its record is stored, or its end without one. */
+  account(step: StepUnderWay): void {
+    if (step.isRecorded) return;
+    step.isRecorded = true;
+    this.#reserved -= step.cost;
+    this.#spent += costOf(step);
   }
 
   /** Counts a cost that became known only later. */
@@ -82,8 +103,30 @@ export class Limits {
     this.#spent += cost;
   }
 
-  /** The limit that is reached by what a call has stored; `cost` is not counted yet. */
-  reachedBy({ name, cost = 0, error, expired, warning }: Told): RunEnd | undefined {
+  /** Ends the run where there is a reason to, by throwing. */
+  stopAt(end: RunEnd | undefined): void {
+    if (!end) return;
+    this.#run.end(end);
+    throw this.#run.life.error;
+  }
+
+  /**
+   * The limit that is reached by what a call stores in this unit, for its entry: it ends the run as soon as that is stored,
+   * and each later run that is given the entry, until the job's end is stored. `cost` is not counted yet.
+   */
+  endsBy(unit: Unit, call: Call, reported: Reported): Pick<CallEntry, "ends"> {
+    unit.afterwards(() => {
+      // Others may have spent something meanwhile.
+      call.ends = this.#reachedBy(reported);
+      if (!call.ends) return;
+      this.reached ??= call.ends;
+      this.#run.end(call.ends);
+    });
+    const end = this.#reachedBy(reported);
+    return end ? { ends: { reason: end.reason, message: end.message } } : {};
+  }
+
+  #reachedBy({ name, cost = 0, error, expired, warning }: Reported): RunEnd | undefined {
     const most = this.#given?.max_cost ?? undefined;
     const spent = this.#spent + cost;
     if (cost > 0 && most !== undefined && spent > most + ROUNDING) {

@@ -6,31 +6,36 @@ import type { Unit } from "../../entities/ledger.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { Question } from "../../models/question.ts";
 import type { AnswerEntry, CallEntry } from "../../models/run-entry.ts";
+import type { Activity } from "./activity.ts";
 import type { Call } from "./call.ts";
-import type { Deliveries } from "./deliveries.ts";
-import type { Told } from "./limits.ts";
+import type { Limits } from "./limits.ts";
+import type { ReplayGate } from "./replay-gate.ts";
+import type { RunClock } from "./run-clock.ts";
+import type { RunLedger } from "./run-ledger.ts";
+import type { RunLife } from "./run-life.ts";
 import type { RunRecord } from "./run-record.ts";
-import type { WaitEnd } from "./suspension.ts";
+import type { WaitEnd } from "./wait.ts";
 
 /** What questions need of the run that asks them. */
 interface AskingRun {
   readonly jobId: string;
   readonly parts: {
-    readonly record: RunRecord;
     readonly log: Logger;
     readonly clock: () => Date;
     readonly wokenAt?: number | undefined;
   };
-  readonly deliveries: Deliveries;
+  readonly life: RunLife;
+  readonly record: RunRecord;
+  readonly gate: ReplayGate;
+  readonly activity: Activity;
+  readonly clock: RunClock;
+  readonly ledger: RunLedger;
+  readonly limits: Limits;
   readonly openCases: Set<string>;
+  readonly isStarting: boolean;
+  readonly isOver: boolean;
+  readonly onlyWaits: boolean;
   readonly isSealed: boolean;
-  /** A question is open. */
-  turned(): void;
-  write<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
-  wait<T>(work: () => Promise<T>, end?: WaitEnd, isOpen?: (unit: Unit) => Promise<boolean>): Promise<T>;
-  orEnd<T>(work: () => T | Promise<T>): T | Promise<T>;
-  after(milliseconds: number, fn: () => void): () => void;
-  limitBy(unit: Unit, call: Call, told: Told): Pick<CallEntry, "ends">;
 }
 
 /** A question that the handler waits for. */
@@ -60,14 +65,36 @@ interface Asking {
 export class Questions {
   readonly #run: AskingRun;
   readonly #waiting = new Map<string, Waiting>();
+  /** Called when the run asks, only waits, or is over. */
+  readonly #onTurn: (() => void)[] = [];
+  /** Answers that were stored while the record of the run was being read: it may lack them. */
+  #early: { readonly entry: AnswerEntry; readonly seq: number }[] = [];
 
   constructor(run: AskingRun) {
     this.#run = run;
   }
 
+  /** The record is read: the run gets the answers that were stored meanwhile. */
+  begin(): void {
+    for (const { entry, seq } of this.#early) this.answered(entry, seq);
+    this.#early = [];
+  }
+
   /** Inputs of the question that a case's handler waits with, as it declares them. */
   fieldsOf(caseId: string): Fields | undefined {
     return this.#waiting.get(caseId)?.fields;
+  }
+
+  /** Resolves once the handler waits with a question of this case, or only waits, or the run is over. */
+  async untilAsked(caseId: string): Promise<void> {
+    const run = this.#run;
+    while (!run.isOver && !run.onlyWaits && !this.fieldsOf(caseId))
+      await new Promise<void>((resolve) => this.#onTurn.push(resolve));
+  }
+
+  /** A question is open, or the run only waits, or is over. */
+  turned(): void {
+    for (const resolve of this.#onTurn.splice(0)) resolve();
   }
 
   /** Waits until the answer to a case's question, or its end without one, is stored. */
@@ -77,37 +104,41 @@ export class Questions {
     const settled = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    // While it waits, another job may have this one's place.
-    call.isHeld = true;
+    // While it waits, another job may have this one's slot.
+    call.move("hold");
     const waiting: Waiting = { call, fields, tells, settle, isAsked: false };
     this.#waiting.set(caseId, waiting);
-    this.#run.turned();
-    let callOff = () => {};
+    this.turned();
+    let cancel = () => {};
     try {
       const question = await open();
       waiting.isAsked = true;
-      callOff = this.#watch(caseId, question, isUntil);
+      cancel = this.#watch(caseId, question, isUntil);
       const end = this.#endOf(question, isUntil);
       const isOpen = async (unit: Unit) => (await unit.tx.get("Case", caseId))?.question?.id === question.id;
-      await this.#run.wait(() => settled, end, isOpen);
+      await this.#run.activity.wait(() => settled, { end, isOpen });
       const pending = onAnswer();
-      if (pending instanceof Promise) await this.#run.orEnd(() => pending.catch(() => {}));
+      if (pending instanceof Promise) await this.#run.life.orEnd(() => pending.catch(() => {}));
     } finally {
-      callOff();
+      cancel();
       this.#waiting.delete(caseId);
-      this.#run.deliveries.ready(call);
+      this.#run.gate.release(call);
     }
   }
 
   /** An answer is stored just now. */
   answered(entry: AnswerEntry, seq: number): void {
+    if (this.#run.isStarting) {
+      this.#early.push({ entry, seq });
+      return;
+    }
     const waiting = this.#waiting.get(entry.case_id);
     const isWaiting = String(waiting?.call.position) === entry.question_id;
     const call = isWaiting ? waiting!.call : this.#recorded(entry);
     if (!call || call.answer) return;
     call.answer = entry;
     const tells = isWaiting ? waiting!.tells : call.begun?.tells;
-    if (!tells) this.#run.deliveries.due(call, seq);
+    if (!tells) this.#run.gate.settle(call, seq);
     if (isWaiting) waiting!.settle();
   }
 
@@ -118,7 +149,7 @@ export class Questions {
     const closed: (() => Promise<void>)[] = [];
     for (const [caseId, waiting] of [...this.#waiting]) {
       const { call, isAsked } = waiting;
-      if (!isAsked || call.answer || call.isDue) continue;
+      if (!isAsked || call.answer || call.isSettled) continue;
       const asked = String(call.position);
       const item = await find(caseId);
       if (item?.question?.id === asked) continue;
@@ -142,8 +173,8 @@ export class Questions {
     if (waiting.isWithdrawn || isOver()) return;
     waiting.isWithdrawn = true;
     try {
-      await run.write(async (unit) => {
-        if (isOver() || waiting.call.isDue || waiting.call.answer) return;
+      await run.ledger.write(async (unit) => {
+        if (isOver() || waiting.call.isSettled || waiting.call.answer) return;
         await this.#recordError(unit, waiting.call, { name: "Error", message });
       });
     } catch (error) {
@@ -153,7 +184,7 @@ export class Questions {
 
   /** A question of a former run, which the handler has not asked again. */
   #recorded({ case_id, question_id }: AnswerEntry): Call | undefined {
-    return this.#run.parts.record.scope(case_id).at(Number(question_id), "ask");
+    return this.#run.record.scope(case_id).at(Number(question_id), "ask");
   }
 
   async #recordError(
@@ -167,7 +198,7 @@ export class Questions {
     await unit.record(run.jobId, entry);
     unit.afterwards((seq) => {
       call.entry = { ...entry, at: unit.now };
-      run.deliveries.due(call, seq);
+      run.gate.settle(call, seq);
       this.#waiting.get(call.caseId!)?.settle();
     });
   }
@@ -177,9 +208,9 @@ export class Questions {
     const run = this.#run;
     const now = (): number => run.parts.clock().getTime();
     const deadline = Date.parse(question.deadline);
-    let callOff = () => {};
+    let cancel = () => {};
     const watch = (from: number): void => {
-      callOff = run.after(deadline - from, () => {
+      cancel = run.clock.after(deadline - from, () => {
         if (isUntil && now() < deadline) return watch(now());
         this.#expire(caseId, question).catch((error: unknown) => {
           if (!run.isSealed) run.parts.log.error("a question could not be closed at its deadline", { error });
@@ -187,7 +218,7 @@ export class Questions {
       });
     };
     watch(isUntil ? now() : this.#timeOf(question));
-    return () => callOff();
+    return () => cancel();
   }
 
   #endOf(question: Question, isUntil: boolean): WaitEnd | undefined {
@@ -207,7 +238,7 @@ export class Questions {
     const waiting = this.#waiting.get(caseId);
     if (!waiting) return;
     const message = `Nobody answered "${question.question}" before ${question.deadline}`;
-    await run.write(async (unit) => {
+    await run.ledger.write(async (unit) => {
       const item = await unit.tx.get("Case", caseId);
       // Somebody answered in the very last moment.
       if (item?.question?.id !== question.id || item.status !== "awaiting") return;
@@ -223,7 +254,7 @@ export class Questions {
       const expired = { name: "QuestionExpiredError", message };
       const isFailure = question.on_timeout === "fail";
       const ends =
-        isFailure && run.limitBy(unit, waiting.call, { name: question.question, expired: message });
+        isFailure && run.limits.endsBy(unit, waiting.call, { name: question.question, expired: message });
       await this.#recordError(unit, waiting.call, expired, ends || {});
       unit.afterwards(() => run.openCases.delete(caseId));
     });

@@ -24,7 +24,7 @@ export function readStored<T>(
     if (!call) return work();
     const recorded = call.takeEntry();
     // Without a detour: a long run is replayed through here.
-    if (recorded && !recorded.error) return run.deliveries.delivered(call, recorded.result as T)!;
+    if (recorded && !recorded.error) return run.gate.delivered(call, recorded.result as T)!;
     return mayBeLeft(
       readOutside(scope, call, recorded ? async () => recorded : () => record(scope, call, work)),
     );
@@ -46,9 +46,9 @@ async function record(scope: CallScope, call: Call, work: () => Promise<unknown>
   const done = run.activity.keepBusy();
   try {
     const end = await readNow(scope, call, work);
-    await run.write(async (unit) => {
+    await run.ledger.write(async (unit) => {
       await unit.record(run.jobId, { type: "call", call: "read", ...call.fields, ...end });
-      unit.afterwards((seq) => run.deliveries.due(call, seq));
+      unit.afterwards((seq) => run.gate.settle(call, seq));
     });
     return end;
   } finally {
@@ -58,7 +58,7 @@ async function record(scope: CallScope, call: Call, work: () => Promise<unknown>
 
 async function readNow({ run }: CallScope, { label }: Call, work: () => Promise<unknown>): Promise<ReadEnd> {
   try {
-    return { result: toJsonValue(await run.orEnd(work), `The result of ${label}`) };
+    return { result: toJsonValue(await run.life.orEnd(work), `The result of ${label}`) };
   } catch (error) {
     if (run.isInterrupted || run.isSealed) throw error;
     const { name, message } = toRecordedError(error);
@@ -72,9 +72,11 @@ async function readNow({ run }: CallScope, { label }: Call, work: () => Promise<
  */
 async function readUnplaced<T>(scope: CallScope, work: () => Promise<T>): Promise<T> {
   const { run, caseId } = scope;
-  const made = run.deliveries.line;
+  const made = run.gate.turns.line;
   scope.noteUnplaced(made);
   const value = await work();
-  await run.write((unit) => unit.record(run.jobId, { type: "mark", mark: "read", case_id: caseId, made }));
+  await run.ledger.write((unit) =>
+    unit.record(run.jobId, { type: "mark", mark: "read", case_id: caseId, made }),
+  );
   return value;
 }

@@ -4,34 +4,37 @@ import type { StartTimer, TimerPurpose } from "../../base/timer.ts";
 import type { Limits } from "./limits.ts";
 import type { RunEnd } from "./run-errors.ts";
 
-interface ClockParts {
-  readonly log: Logger;
-  /** Milliseconds that the handler may work. */
-  readonly timeout: number | undefined;
+/** What its clock needs of a run. */
+interface TimedRun {
   readonly limits: Limits;
-  readonly startTimer: StartTimer;
-  /** Milliseconds that the handler had worked before it left memory. @default 0 */
-  readonly worked?: number | undefined;
+  readonly parts: {
+    readonly log: Logger;
+    /** Milliseconds that the handler may work. */
+    readonly timeout: number | undefined;
+    readonly startTimer: StartTimer;
+    /** Milliseconds that the handler had worked before it left memory. @default 0 */
+    readonly worked?: number | undefined;
+  };
   /** Called when a limit of time is reached. */
-  readonly end: (end: RunEnd) => void;
+  end(end: RunEnd): void;
 }
 
 /** The timers of a run: what was set for later, how long the job may take, and how long its handler may work. */
 export class RunClock {
-  readonly #parts: ClockParts;
+  readonly #run: TimedRun;
   readonly #timers = new Set<() => void>();
   #workedBefore: number;
   #workingSince: number | undefined;
   #stopTimeout: (() => void) | undefined;
 
-  constructor(parts: ClockParts) {
-    this.#parts = parts;
-    this.#workedBefore = parts.worked ?? 0;
+  constructor(run: TimedRun) {
+    this.#run = run;
+    this.#workedBefore = run.parts.worked ?? 0;
   }
 
   /** Milliseconds that the handler has worked, while it only waits; nothing where that is not limited. */
   get worked(): number | undefined {
-    return this.#parts.timeout === undefined ? undefined : this.#workedBefore;
+    return this.#run.parts.timeout === undefined ? undefined : this.#workedBefore;
   }
 
   start(): void {
@@ -46,10 +49,10 @@ export class RunClock {
       try {
         fn();
       } catch (error) {
-        this.#parts.log.error("a timer of the run failed", { error: messageOf(error) });
+        this.#run.parts.log.error("a timer of the run failed", { error: messageOf(error) });
       }
     };
-    const stop = this.#parts.startTimer(milliseconds, end, purpose);
+    const stop = this.#run.parts.startTimer(milliseconds, end, purpose);
     this.#timers.add(stop);
     return () => {
       this.#timers.delete(stop);
@@ -59,14 +62,14 @@ export class RunClock {
 
   /** The handler works: that counts against its time limit. */
   resume(): void {
-    const { timeout, end } = this.#parts;
+    const { timeout, startTimer } = this.#run.parts;
     if (timeout === undefined || this.#workingSince !== undefined) return;
     this.#workingSince = performance.now();
     const over = (): void => {
       const message = `The job has worked for ${timeout / 1000} s, the time limit of its method`;
-      end({ to: "failed", reason: "timeout", message });
+      this.#run.end({ to: "failed", reason: "timeout", message });
     };
-    this.#stopTimeout = this.#parts.startTimer(timeout - this.#workedBefore, over, "running");
+    this.#stopTimeout = startTimer(timeout - this.#workedBefore, over, "running");
   }
 
   /** The handler only waits: that does not count. */
@@ -85,13 +88,13 @@ export class RunClock {
   }
 
   #watchDuration(): void {
-    const { limits, end } = this.#parts;
+    const { limits } = this.#run;
     const left = limits.timeLeft();
     if (left === undefined) return;
     this.after(left, () => {
       const reached = limits.duration();
       // The clock may be behind the timer by a moment.
-      return reached ? end(reached) : this.#watchDuration();
+      return reached ? this.#run.end(reached) : this.#watchDuration();
     });
   }
 }

@@ -13,6 +13,13 @@ export interface RunEnd {
   readonly held?: Omit<Held, "at" | "message">;
 }
 
+/** Why a run ends whose job another one has by now, also one of another process. */
+export const SUPERSEDED: RunEnd = {
+  to: "cancelled",
+  reason: "interrupted",
+  message: "The run has ended: the job was taken from it",
+};
+
 /** What calls of a job or case reject with once its run ends: a limit, a stop, an operator. */
 export class RunEndedError extends Error {
   override readonly name = "RunEndedError";

@@ -25,10 +25,6 @@ export class RunRecord {
   readonly cases = new Map<string, string>();
   /** Calls whose end is recorded, in the order of the log. */
   ended: Call[] = [];
-  /**
-   * Such calls that need not be made again, as a person continued the job without what was recorded there.
-   */
-  loose: Call[] = [];
   /** What `job.changed` answered, by name. */
   readonly changes = new Map<string, boolean>();
   /** Stored events that its calls were given. */
@@ -122,12 +118,12 @@ export class RunRecord {
 
   /** Questions and sleeps that were started and have not ended. */
   open(): Call[] {
-    return [...this.#begun].filter((call) => !call.isDue);
+    return [...this.#begun].filter((call) => !call.isSettled);
   }
 
   /** Calls of which something is recorded, but not their end. */
   begun(): Call[] {
-    return [...new Set([...this.#begun, ...this.#tried])].filter((call) => !call.isDue);
+    return [...new Set([...this.#begun, ...this.#tried])].filter((call) => !call.isSettled);
   }
 
   /** Cases that no recorded call has closed. */
@@ -138,8 +134,8 @@ export class RunRecord {
   }
 
   /** Times that the end of the process cut a call short which is not recorded. */
-  cutShort({ madeAt, tries }: Call): number {
-    const from = Math.max(madeAt, tries?.line ?? 0);
+  cutShort({ issuedAt, tries }: Call): number {
+    const from = Math.max(issuedAt, tries?.line ?? 0);
     let count = 0;
     for (const line of this.#interruptions) if (line > from) count++;
     return count - (tries?.paused ?? 0);
@@ -179,7 +175,7 @@ export class RunRecord {
     for (const call of gone) {
       if (call.kind === "ask" || call.kind === "open_case" || call.kind === "start") {
         call.isLoose = true;
-        this.loose.push(call);
+        call.move("loosen");
       } else {
         this.#begun.delete(call);
         if (call.entry?.event !== undefined) this.events.delete(call.entry.event);
@@ -298,7 +294,7 @@ export class RunRecord {
     }
     if (call.line === 0) this.ended.push(call);
     call.line = line;
-    call.isDue = true;
+    if (!call.isSettled) call.move("settle");
   }
 
   #addAttempt(call: Call, { at, attempt, next_at }: AttemptEntry, line: number): void {
@@ -313,10 +309,9 @@ export class RunRecord {
     if (call.kind === "ask" && call.position !== entry.position) {
       // The answer before did not fit its form any longer.
       this.scope(call.caseId).askAgain(call, entry.position);
-      call.isDue = false;
+      if (call.isSettled) call.move("reopen");
       call.line = 0;
       this.ended = this.ended.filter((one) => one !== call);
-      this.loose = this.loose.filter((one) => one !== call);
       call.isLoose = undefined;
     }
     if (entry.call !== "step") this.#begin(call, entry, line);
@@ -388,7 +383,7 @@ function forget(call: Call): void {
   const last = Math.max(attempts, call.tries?.last ?? 0);
   call.tries = { failed: 0, last, line: call.line, pauseUntil: undefined, pause: 0, paused: 0 };
   call.isForgotten = true;
-  call.isDue = false;
+  if (call.isSettled) call.move("reopen");
   call.entry = undefined;
   call.line = 0;
 }

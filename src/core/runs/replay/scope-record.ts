@@ -89,8 +89,8 @@ export class ScopeRecord {
       reads.sort((a, b) => a.n - b.n);
       this.#nextRead = 0;
     }
-    const isPast = ({ isMade, made, isOutside: wasOutside }: Call) =>
-      isMade || made === undefined || (!wasOutside && made < line);
+    const isPast = ({ isIssued, made, isOutside: wasOutside }: Call) =>
+      isIssued || made === undefined || (!wasOutside && made < line);
     while (this.#nextRead < reads.length && isPast(reads[this.#nextRead]!)) this.#nextRead++;
     /** Where what it waited for before was at hand in one run only, it was in a turn there. */
     let other: Call | undefined;
@@ -147,7 +147,7 @@ export class ScopeRecord {
    * has the same text, or whose text is the name now; else the only one that is left, if nobody has answered it.
    */
   #question(known: Call | undefined, names: Omit<CallNames, "position">, n: number): Call | undefined {
-    if (known && !known.isMade) {
+    if (known && !known.isIssued) {
       // What came before it was done again, and it may ask for something else.
       if (known.isLoose && known.name !== names.name)
         known.note = "What it asks has changed since it was answered";
@@ -155,8 +155,8 @@ export class ScopeRecord {
       return known;
     }
     const { name, key } = names;
-    const left = this.#asked.filter(({ isMade }) => !isMade);
-    const isOpen = ({ answer, isDue }: Call) => answer === undefined && !isDue;
+    const left = this.#asked.filter(({ isIssued }) => !isIssued);
+    const isOpen = ({ answer, isSettled }: Call) => answer === undefined && !isSettled;
     const call =
       left.find((one) => one.key === undefined && (one.name === name || one.name === key)) ??
       (left.length === 1 && isOpen(left[0]!) ? left[0] : undefined);

@@ -8,7 +8,6 @@ import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/e
 import type { Unit } from "../../entities/ledger.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
 import type { Emitter } from "../emissions/emissions.ts";
-import { costOf, type StepUnderWay } from "./activity.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./limits.ts";
@@ -16,9 +15,10 @@ import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
+import { costOf, type StepUnderWay } from "./step-under-way.ts";
 import { assertKind, countUse, workOf } from "./work.ts";
 
-/** Milliseconds from which on another job may have the place of one that waits for its next try. */
+/** Milliseconds from which on another job may have the slot of one that waits for its next try. */
 const LONG_PAUSE = 60_000;
 
 /** One try of a step, as a case shows it in its history. */
@@ -29,13 +29,19 @@ export interface ShownTry {
   readonly error: string | null;
 }
 
-export interface StepCall<T> {
-  readonly scope: CallScope;
+/** A step as the handler calls it. */
+export interface GivenStep<T> {
   readonly name: string;
   readonly fn: StepFunction<T>;
   readonly options: StepOptions;
+  /** Whether the function has started already, in the process of an isolated agent. */
+  readonly isBegun?: boolean | undefined;
+}
+
+export interface StepCall<T> extends GivenStep<T> {
+  readonly scope: CallScope;
   /** Stores a try elsewhere too, in the same unit as its record. */
-  readonly show?: (unit: Unit, shown: ShownTry) => Promise<unknown>;
+  readonly show: ((unit: Unit, shown: ShownTry) => Promise<unknown>) | undefined;
 }
 
 /** Runs a step and records its result durably, or answers from the record. */
@@ -43,14 +49,14 @@ export function runStep<T>(step: StepCall<T>): Promise<T> {
   const { scope, name, options } = step;
   try {
     // A job whose record was made with them must not fail in a replay.
-    if (scope.run.deliveries.isLive) assertStepOptions(name, options);
+    if (scope.run.gate.isLive) assertStepOptions(name, options);
     const cost = readCost(options.cost, `Step "${name}"`);
     assertKind(options.kind, name);
     const call = scope.take("step", name, options.key);
     const recorded = call.takeEntry();
     // Without a detour: a long run is replayed through here.
     if (recorded && !recorded.error && !call.ends)
-      return scope.run.deliveries.delivered(call, recorded.result as T)!;
+      return scope.run.gate.delivered(call, recorded.result as T)!;
     return mayBeLeft(recorded ? endAgain(step, call, recorded) : runNew(step, call, cost));
   } catch (error) {
     return mayBeLeft(Promise.reject(error));
@@ -69,8 +75,8 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
   const { run } = scope;
   const retries = new Retries(options, call.tries?.failed ?? 0);
   let isAgain = false;
-  // The first try; asked before anything is waited for.
-  let isBegun = run.isBegunElsewhere;
+  // Only the first try has.
+  let isBegun = step.isBegun === true;
   if (call.tries?.pauseUntil !== undefined) {
     await run.enter(call);
     const { clock, wokenAt = 0 } = run.parts;
@@ -78,9 +84,9 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
     isAgain = true;
   }
   for (let attempt = scope.nextAttempt(call); ; attempt++) {
-    await (isBegun ? run.deliveries.live(call) : run.enter(call));
+    await (isBegun ? run.gate.live(call) : run.enter(call));
     // What has started was let through before.
-    if (!isBegun) run.stopAt(run.limits.reserve(cost, name));
+    if (!isBegun) run.limits.stopAt(run.limits.reserve(cost, name));
     const { kind } = options;
     const underWay: StepUnderWay = {
       call,
@@ -90,14 +96,14 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
       kind,
       startedAt: "",
       isRecorded: false,
-      isFollowed: undefined,
+      followedBy: undefined,
     };
     const waiting = isBegun ? run.joins(underWay) : run.activity.begin(underWay);
     if (waiting) await waiting;
     isBegun = false;
     if (isAgain) await recordBegun(run, underWay);
     const tried = await tryOnce(step, underWay, retries);
-    run.stopAt(call.ends);
+    run.limits.stopAt(call.ends);
     if (tried.ok) {
       const turn = run.delivered(call);
       if (turn) await turn;
@@ -115,15 +121,17 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
 
 async function pause(run: Run, milliseconds: number): Promise<void> {
   if (milliseconds <= 0) return;
-  const over = () => new Promise<void>((resolve) => void run.after(milliseconds, resolve));
+  const over = () => new Promise<void>((resolve) => void run.clock.after(milliseconds, resolve));
   const until = run.parts.clock().getTime() + milliseconds;
-  await (milliseconds > LONG_PAUSE ? run.wait(over, { at: until, left: milliseconds }) : run.orEnd(over));
+  await (milliseconds > LONG_PAUSE
+    ? run.activity.wait(over, { end: { at: until, left: milliseconds } })
+    : run.life.orEnd(over));
 }
 
 /** A further try: should the process end, it was under way, and the pause before it was over. */
 async function recordBegun(run: Run, one: StepUnderWay): Promise<void> {
   try {
-    await run.write((unit) =>
+    await run.ledger.write((unit) =>
       unit.record(run.jobId, { type: "begun", call: "step", ...one.call.fields, attempt: one.attempt }),
     );
   } catch (error) {
@@ -142,24 +150,24 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries
   const startedAt = run.parts.ledger.now();
   one.startedAt = startedAt;
   run.parts.checkLease?.();
-  const emitter = run.emitterOf(one);
+  const emitter = emitterOf(run, one);
   try {
     let value: T;
     try {
-      value = await run.orEnd(() => invoke(call, one, emitter));
+      value = await run.life.orEnd(() => invoke(call, one, emitter));
     } finally {
       // Before its end is stored: a reader of that has read the chunks.
       emitter?.end();
     }
     const result = toRecord(value, call.name);
-    await run.write((unit) => recordResult(unit, call, one, { startedAt, result }));
+    await run.ledger.write((unit) => recordResult(unit, call, one, { startedAt, result }));
     // As it will come back from the record, so that the first run and a later one see the same.
     return { ok: true, value: result as T };
   } catch (thrown) {
     // The run has ended: what is under way is accounted for when it is finished.
     if (run.isInterrupted || run.isSealed) throw thrown;
     const { error, pause } = decide(retries, thrown, run.parts.clock());
-    await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, pause }));
+    await run.ledger.write((unit) => recordFailure(unit, call, one, { startedAt, error, pause }));
     return { ok: false, error, pause };
   } finally {
     run.activity.done(one);
@@ -207,8 +215,8 @@ async function recordResult<T>(
   });
   await countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
   unit.afterwards((seq) => {
-    scope.run.account(one);
-    scope.run.deliveries.due(one.call, seq);
+    scope.run.limits.account(one);
+    scope.run.gate.settle(one.call, seq);
   });
 }
 
@@ -261,15 +269,22 @@ async function recordFailure<T>(
   );
   await countUse(unit, one, { jobId: run.jobId, agent: run.parts.agent, isFailed: true });
   unit.afterwards((seq) => {
-    run.account(one);
-    if (isFinal) run.deliveries.due(one.call, seq);
+    run.limits.account(one);
+    if (isFinal) run.gate.settle(one.call, seq);
+  });
+}
+
+function emitterOf({ parts, jobId }: Run, { call, attempt }: StepUnderWay): Emitter | undefined {
+  return parts.emissions?.attempt(jobId, () => {
+    const { case_id, name, key, position } = call.fields;
+    return { run: parts.epoch, case_id, name, key, position, attempt };
   });
 }
 
 /** Where a step has cost more than was set aside for it. */
 function limitBy(run: Run, unit: Unit, one: StepUnderWay): Pick<CallEntry, "ends"> {
   const { call, name, cost } = one;
-  return costOf(one) > cost ? run.limitBy(unit, call, { name, cost: costOf(one) }) : {};
+  return costOf(one) > cost ? run.limits.endsBy(unit, call, { name, cost: costOf(one) }) : {};
 }
 
 function later(now: string, milliseconds: number): string {

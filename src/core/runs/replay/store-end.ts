@@ -1,9 +1,9 @@
 import { endCases } from "../../entities/cases.ts";
 import { endJob } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
-import { costOf, type StepUnderWay } from "./activity.ts";
 import type { Limits } from "./limits.ts";
 import type { EndingOf, JobEnd } from "./outcome.ts";
+import { costOf, type StepUnderWay } from "./step-under-way.ts";
 import { countUse, workOf } from "./work.ts";
 
 interface RunToEnd {
@@ -13,8 +13,6 @@ interface RunToEnd {
   readonly endingOf: EndingOf;
   /** Steps that were under way. */
   readonly cutShort: readonly StepUnderWay[];
-  /** Counts the cost of such a step, once. */
-  readonly account: (step: StepUnderWay) => void;
   readonly openCases: Iterable<string>;
   readonly limits: Limits;
 }
@@ -36,7 +34,7 @@ export async function storeEnd(unit: Unit, run: RunToEnd): Promise<JobEnd | unde
     });
     await countUse(unit, step, { jobId, agent: run.agent, isFailed: true });
     // It was spent, whatever the step was about to give.
-    run.account(step);
+    run.limits.account(step);
   }
   const openCases = [...run.openCases];
   const stored = openCases.length > 0 ? await unit.tx.get("Job", jobId) : undefined;

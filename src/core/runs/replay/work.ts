@@ -3,7 +3,7 @@ import { addModelUse } from "../../entities/model-uses.ts";
 import { addSpending } from "../../entities/spending.ts";
 import type { StepKind } from "../../models/model-use.ts";
 import type { WorkEntry } from "../../models/run-entry.ts";
-import { costOf, type StepUnderWay } from "./activity.ts";
+import { costOf, type StepUnderWay } from "./step-under-way.ts";
 
 const KINDS: Readonly<Record<StepKind, true>> = { model: true, tool: true, retrieval: true, person: true };
 

@@ -1,15 +1,10 @@
 import { type RunEnd, RunEndedError } from "./run-errors.ts";
+import { RUN_MOVES, type RunMove, type RunState } from "./run-state.ts";
 
-/**
- * Phase of a run: `live`; `ending`, after a limit or a stop; `frozen`, while the service closes; `over`, when
- * nothing that the handler still does counts; `suspended`, when the run has left memory: nothing happens any longer for
- * what is left of the handler, because it must not mistake that for the end of the job.
- */
-type Phase = "live" | "ending" | "frozen" | "over" | "suspended";
-
-/** The phase of a run, and how pending waits of its handler learn that the run must end. */
-export class RunPhase {
-  #phase: Phase = "live";
+/** The state of a run, and how what its handler waits for learns that the run must end. */
+export class RunLife {
+  /** Changed by `move` alone. */
+  readonly state: RunState = "starting";
   #end: RunEnd | undefined;
   #fence: Promise<void> | undefined;
   /** Made when somebody asks for the signal: most handlers never do. */
@@ -23,26 +18,24 @@ export class RunPhase {
     return this.#end;
   }
 
+  /** Whether nothing that the handler still does counts. */
   get isOver(): boolean {
-    return this.#phase === "over" || this.#phase === "suspended";
+    return this.state === "over" || this.state === "suspended";
   }
 
-  get isSuspended(): boolean {
-    return this.#phase === "suspended";
+  /** Whether nothing more of the run is stored: its end is, or is on its way into the store. */
+  get isSealed(): boolean {
+    return this.state === "finishing" || this.isOver;
   }
 
   /** Whether the handler's calls are let through, and nobody is about to end the run. */
   get isLive(): boolean {
-    return this.#phase === "live" && this.#fence === undefined;
-  }
-
-  get isFrozen(): boolean {
-    return this.#phase === "frozen";
+    return this.state === "live" && this.#fence === undefined;
   }
 
   /** Whether the run was asked to end, or has ended. */
   get isToldToEnd(): boolean {
-    return this.#phase === "ending" || this.#phase === "over";
+    return this.#end !== undefined || this.state === "over";
   }
 
   /** Whether the signal has fired. */
@@ -65,40 +58,38 @@ export class RunPhase {
     );
   }
 
-  /**
-   * Waits until the handler's next call may continue: indefinitely while the service closes; rejects once the
-   * run ends.
-   */
-  gate(): Promise<void> | undefined {
-    if (this.#fence) return this.#fence.then(() => this.gate());
-    if (this.#phase === "live") return undefined;
-    if (this.#phase === "frozen") return new Promise(() => {});
-    return Promise.reject(this.error);
+  may(move: RunMove): boolean {
+    return RUN_MOVES[this.state][move] !== undefined;
   }
 
-  /** Tells the run to end: the first reason counts. Says whether this was the first. */
-  tellToEnd(end: RunEnd): boolean {
-    if (this.isToldToEnd || this.isSuspended) return false;
+  /** Moves the run to another state; throws where the table has no such move. */
+  move(move: RunMove): void {
+    const to = RUN_MOVES[this.state][move];
+    if (to === undefined) throw new Error(`A run that is ${this.state} cannot ${move}`);
+    (this as { state: RunState }).state = to;
+  }
+
+  /** Asks the run to end. Returns false where it was asked before, or is over: the first reason counts. */
+  askToEnd(end: RunEnd): boolean {
+    if (this.#end !== undefined || this.isOver) return false;
+    this.move("end");
     this.#end = end;
-    this.#phase = "ending";
     return true;
   }
 
-  /** Lets no further call through. */
-  freeze(): void {
-    if (this.#phase === "live") this.#phase = "frozen";
-  }
-
-  /** The run has left memory. */
-  suspend(): void {
-    this.#phase = "suspended";
-  }
-
-  /** The run is over, and `end` is why, where nothing else was before. */
+  /** The run is over, and `end` is why, where nothing else was before; a suspended one stays suspended. */
   close(end?: RunEnd): void {
-    if (this.isSuspended) return;
-    this.#phase = "over";
+    if (this.state === "suspended") return;
+    this.move("close");
     this.#end ??= end;
+  }
+
+  /** Waits until the handler's next call may continue: indefinitely while the service closes; rejects once the run ends. */
+  whenLive(): Promise<void> | undefined {
+    if (this.#fence) return this.#fence.then(() => this.whenLive());
+    if (this.state === "live") return undefined;
+    if (this.state === "frozen") return new Promise(() => {});
+    return Promise.reject(this.error);
   }
 
   /** While somebody decides what becomes of the job: settles once that is stored, or was not. */
@@ -109,12 +100,13 @@ export class RunPhase {
   /** Holds the run up until the result is called. */
   raiseFence(): () => void {
     let lift = () => {};
-    this.#fence = new Promise((resolve) => {
+    const fence = new Promise<void>((resolve) => {
       lift = () => {
-        this.#fence = undefined;
+        if (this.#fence === fence) this.#fence = undefined;
         resolve();
       };
     });
+    this.#fence = fence;
     return lift;
   }
 
@@ -137,7 +129,7 @@ export class RunPhase {
 
   /** Settles as `work` does, or rejects as soon as the run ends. */
   orEnd<T>(work: () => T | Promise<T>): T | Promise<T> {
-    if (this.isSuspended) return new Promise(() => {});
+    if (this.state === "suspended") return new Promise(() => {});
     if (this.isToldToEnd) return Promise.reject(this.error);
     let pending: T | Promise<T>;
     try {
