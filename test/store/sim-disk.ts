@@ -39,6 +39,7 @@ class Inode {
   static #count = 0;
   readonly number = ++Inode.#count;
   changes = 0;
+  modified = 0;
   disk = Buffer.alloc(0);
   cache = Buffer.alloc(0);
   /** Sectors that differ from the disk and that the system still means to write. */
@@ -46,11 +47,13 @@ class Inode {
   sizeDirty = false;
 
   get identity(): FileIdentity {
-    return { device: 1, inode: this.number, size: this.cache.length, changed: this.changes };
+    const { number: inode, changes: changed, modified } = this;
+    return { device: 1, inode, size: this.cache.length, changed, modified };
   }
 
   write(bytes: Uint8Array, position: number): void {
     this.changes++;
+    this.modified++;
     if (position + bytes.length > this.cache.length) this.resize(position + bytes.length);
     this.cache.set(bytes, position);
     for (let at = position; at < position + bytes.length; at += SECTOR - (at % SECTOR)) {
@@ -63,6 +66,7 @@ class Inode {
     this.cache.copy(next);
     this.cache = next;
     this.changes++;
+    this.modified++;
     this.sizeDirty = true;
     for (const sector of this.dirty) if (sector * SECTOR >= size) this.dirty.delete(sector);
   }
@@ -205,7 +209,9 @@ export class SimDisk {
 
   /** Turns one bit of a file over; returns where, or `undefined` where there is nothing to turn. */
   flipBit(): { file: string; byte: number } | undefined {
-    const files = [...this.#names].filter(([name, inode]) => name.includes("json") && inode.cache.length > 0);
+    const files = [...this.#names].filter(
+      ([name, inode]) => /json|checkpoint/.test(name) && inode.cache.length > 0,
+    );
     if (files.length === 0) return undefined;
     const [file, inode] = files[this.#random.below(files.length)]!;
     const byte = this.#random.below(inode.cache.length);
@@ -217,12 +223,15 @@ export class SimDisk {
 
   /** A copy of all files, to go back to. */
   snapshot(): () => void {
-    const files = [...this.#names].map(([name, inode]) => [name, Buffer.from(inode.cache)] as const);
+    const files = [...this.#names].map(
+      ([name, { cache, modified }]) => [name, Buffer.from(cache), modified] as const,
+    );
     return () => {
       this.#session++;
       this.#names = new Map();
-      for (const [name, bytes] of files) {
+      for (const [name, bytes, modified] of files) {
         const inode = new Inode();
+        inode.modified = modified;
         inode.cache = Buffer.from(bytes);
         inode.disk = Buffer.from(bytes);
         this.#names.set(name, inode);

@@ -99,6 +99,7 @@ export async function openOn(
     journalBytes: 600 + random.below(3 * 1024),
     reserveBytes: 1024,
     headroom: { bytes: 100 + random.below(2000), after: random.below(12) },
+    checkpointBytes: random.chance(0.8) ? 1 + random.below(300) : 1e9,
     lock: false,
   });
 }

@@ -25,6 +25,9 @@ export interface SimOutcome {
   readonly writes: number;
   readonly refusals: number;
   readonly compactions: number;
+  readonly checkpoints: number;
+  /** Starts that did not read all files, as a checkpoint covered some. */
+  readonly shortened: number;
 }
 
 /** Lives through crashes and failures with one seed. Throws where the store breaks its word. */
@@ -52,7 +55,7 @@ class SimRun {
   #time = 0;
   /** What a store said that none may ever say. */
   #alarm: string | undefined;
-  readonly outcome = { crashes: 0, writes: 0, refusals: 0, compactions: 0 };
+  readonly outcome = { crashes: 0, writes: 0, refusals: 0, compactions: 0, checkpoints: 0, shortened: 0 };
 
   constructor(random: SimRandom, disk: SimDisk, knowledge: Knowledge[]) {
     this.#random = random;
@@ -93,7 +96,9 @@ class SimRun {
       throw new Error("the store refused to open a sound disk", { cause: error });
     }
     await Promise.all(this.#knowledge.map((_, client) => this.#client(store, client)));
-    this.outcome.compactions += Number((await store.stats()).details?.compactions);
+    const { details } = await store.stats();
+    this.outcome.compactions += Number(details?.compactions);
+    this.outcome.checkpoints += Number(details?.checkpoints);
     if (this.#random.chance(0.5)) await store.close().catch(() => {});
   }
 
@@ -144,6 +149,7 @@ class SimRun {
     const store = await openOn(this.#disk, this.#random).catch((cause: unknown) => {
       throw new Error(`refused to open after a crash: ${String(cause)}`, { cause });
     });
+    this.outcome.shortened += Number((await store.stats()).details?.covered_files) > 0 ? 1 : 0;
     let jobs = 0;
     let cases = 0;
     for (const [client, known] of this.#knowledge.entries()) {

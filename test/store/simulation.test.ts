@@ -14,7 +14,7 @@ const FLIP_SEEDS = Math.ceil(SEEDS / 100);
 
 describe("a simulated disk that crashes, fails and loses what was not synced", () => {
   it(`${SEEDS} seeds: nothing acknowledged is lost, torn or resurrected, nobody waits forever`, async () => {
-    const total = { crashes: 0, writes: 0, refusals: 0, compactions: 0 };
+    const total = { crashes: 0, writes: 0, refusals: 0, compactions: 0, checkpoints: 0, shortened: 0 };
     for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
       const outcome = await simulate(seed).catch((cause: Error) => {
         throw new Error(`seed ${seed}: ${cause.message}`, { cause });
@@ -23,12 +23,16 @@ describe("a simulated disk that crashes, fails and loses what was not synced", (
       total.writes += outcome.writes;
       total.refusals += outcome.refusals;
       total.compactions += outcome.compactions;
+      total.checkpoints += outcome.checkpoints;
+      total.shortened += outcome.shortened;
     }
     console.log(
-      `${SEEDS} seeds: ${total.crashes} crashes, ${total.writes} writes, ${total.refusals} refusals, ${total.compactions} compactions`,
+      `${SEEDS} seeds: ${total.crashes} crashes, ${total.writes} writes, ${total.refusals} refusals, ${total.compactions} compactions, ${total.checkpoints} checkpoints, ${total.shortened} starts with one`,
     );
     expect(total.crashes).toBeGreaterThan(SEEDS);
     expect(total.compactions).toBeGreaterThan(SEEDS / 2);
+    expect(total.checkpoints).toBeGreaterThan(SEEDS / 8);
+    expect(total.shortened).toBeGreaterThan(SEEDS / 4);
   }, 1_200_000);
 
   it("a flipped bit anywhere is refused with file and byte, or harmless", async () => {

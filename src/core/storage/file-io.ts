@@ -50,6 +50,8 @@ export interface FileIdentity {
   readonly size: number;
   /** When its content or attributes last changed, in milliseconds. */
   readonly changed: number;
+  /** When its content last changed, in milliseconds: unlike `changed`, a new name or owner leaves it as it is. */
+  readonly modified: number;
 }
 
 /**

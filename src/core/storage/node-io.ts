@@ -62,6 +62,7 @@ export const nodeIo: StoreIo = {
   },
 };
 
-function toIdentity({ dev: device, ino: inode, size, ctimeMs: changed }: fs.Stats): FileIdentity {
-  return { device, inode, size, changed };
+function toIdentity(stats: fs.Stats): FileIdentity {
+  const { dev: device, ino: inode, size, ctimeMs: changed, mtimeMs: modified } = stats;
+  return { device, inode, size, changed, modified };
 }

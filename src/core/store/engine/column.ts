@@ -1,4 +1,5 @@
 import type { IndexValue } from "../store.ts";
+import type { FieldSlice } from "./index-slice.ts";
 import { longer } from "./longer.ts";
 import { Strings } from "./strings.ts";
 
@@ -20,6 +21,12 @@ export class Column {
   #strings = new Strings();
   #booleans = new Uint8Array(0);
   #values: IndexValue[] = [];
+  #expected = 0;
+
+  /** Makes room for slots below `count`, once there are values. */
+  reserve(count: number): void {
+    this.#expected = count;
+  }
 
   get(slot: number): IndexValue {
     switch (this.#kind) {
@@ -80,6 +87,34 @@ export class Column {
     this.#booleans = this.#booleans.slice(0, capacity);
     this.#strings.trim(capacity);
     this.#values.length = Math.min(this.#values.length, capacity);
+  }
+
+  /** The values of some slots. */
+  sliceOf(slots: Uint32Array): FieldSlice {
+    if (this.#kind === "none") return { kind: "none" };
+    if (this.#kind !== "numbers")
+      return { kind: "values", values: Array.from(slots, (slot) => this.get(slot)) };
+    const numbers = new Float64Array(slots.length);
+    for (let at = 0; at < slots.length; at++) numbers[at] = this.#numbers[slots[at]!] ?? Number.NaN;
+    return { kind: "numbers", numbers };
+  }
+
+  /** Sets the values of slots from `first` on, which have none. */
+  load(first: number, slice: FieldSlice): void {
+    if (slice.kind === "none") return;
+    if (slice.kind === "numbers" && (this.#kind === "none" || this.#kind === "numbers")) {
+      const { numbers } = slice;
+      this.#kind = "numbers";
+      if (first + numbers.length > this.#numbers.length)
+        this.#numbers = grown(this.#numbers, Math.max(first + numbers.length, this.#expected));
+      this.#numbers.set(numbers, first);
+      return;
+    }
+    const values =
+      slice.kind === "numbers"
+        ? Array.from(slice.numbers, (of) => (Number.isNaN(of) ? null : of))
+        : slice.values;
+    for (let at = 0; at < values.length; at++) if (values[at] !== null) this.set(first + at, values[at]!);
   }
 
   /** Order of the values of two slots. */

@@ -1,5 +1,6 @@
 import type { IndexValue } from "../store.ts";
 import { compareValues } from "./column.ts";
+import type { FieldSlice } from "./index-slice.ts";
 import { longer } from "./longer.ts";
 import { StringLookup } from "./string-lookup.ts";
 import { Strings } from "./strings.ts";
@@ -63,6 +64,11 @@ export class Facet {
     return this.#strings.get(code)!;
   }
 
+  /** Makes room for slots below `count`. */
+  reserve(count: number): void {
+    if (count > this.#codes.length) this.#codes = longer(this.#codes, count, 1);
+  }
+
   /** Whether a slot has this value. */
   is(slot: number, value: IndexValue): boolean {
     const code = this.#codes[slot] ?? FREE;
@@ -72,22 +78,24 @@ export class Facet {
       : this.#strings.equals(code, value);
   }
 
-  add(slot: number, value: IndexValue): void {
-    let code = NULL;
-    if (value !== null) {
+  /** Returns the code of the value, which may be given where it is known. */
+  add(slot: number, value: IndexValue, known?: number): number {
+    let code = known ?? NULL;
+    if (known === undefined && value !== null) {
       const isCommon = this.#nextCode <= COMMON || typeof value !== "string";
       code = (isCommon ? this.#common.get(value) : this.#lookup.find(value)) ?? this.#newCode(value);
     }
     if (this.#counts[code]!++ === 0) this.#size++;
     if (slot >= this.#codes.length) this.#codes = longer(this.#codes, slot + 1);
     this.#codes[slot] = code;
-    if (code === NULL) return;
+    if (code === NULL) return code;
     if (slot >= this.#next.length) this.#growChains(slot + 1);
     const first = this.#first[code]!;
     this.#next[slot] = first;
     this.#previous[slot] = 0;
     if (first > 0) this.#previous[first - 1] = slot + 1;
     this.#first[code] = slot + 1;
+    return code;
   }
 
   remove(slot: number): void {
@@ -130,6 +138,31 @@ export class Facet {
     for (let code = NULL; code < this.#nextCode; code++) {
       const count = this.#counts[code]!;
       if (count > 0) yield { value: this.valueOf(code), code, count };
+    }
+  }
+
+  /** The values of some slots. */
+  sliceOf(slots: Uint32Array): FieldSlice {
+    const places = new Map<number, number>();
+    const codes = new Uint16Array(slots.length);
+    for (let at = 0; at < slots.length; at++) {
+      const code = this.codeAt(slots[at]!);
+      let place = places.get(code);
+      if (place === undefined) {
+        place = places.size;
+        places.set(code, place);
+      }
+      codes[at] = place;
+    }
+    return { kind: "codes", values: Array.from(places.keys(), (code) => this.valueOf(code)), codes };
+  }
+
+  /** Sets the values of slots from `first` on, which have none. */
+  load(first: number, { values, codes }: Extract<FieldSlice, { kind: "codes" }>): void {
+    const known: (number | undefined)[] = [];
+    for (let at = 0; at < codes.length; at++) {
+      const place = codes[at]!;
+      known[place] = this.add(first + at, values[place]!, known[place]);
     }
   }
 

@@ -71,6 +71,13 @@ export class StringLookup {
     places[at] = 0;
   }
 
+  /** Makes room for as many strings in all. */
+  reserve(count: number): void {
+    let { length } = this.#places;
+    while (count * 2 > length) length *= 2;
+    if (length > this.#places.length) this.#resize(length);
+  }
+
   /** Releases memory that a smaller number of strings does not need. */
   trim(): void {
     let length = 64;

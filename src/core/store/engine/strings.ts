@@ -28,6 +28,12 @@ export class Strings {
     return this.starts.length;
   }
 
+  /** Makes room for numbers below `count`, and for as many bytes. */
+  reserve(count: number, bytes = 0): void {
+    if (count > this.starts.length) this.starts = longer(this.starts, count, 1);
+    if (bytes > this.bytes.length) this.#grow(bytes);
+  }
+
   has(at: number): boolean {
     return this.starts[at]! > 0;
   }

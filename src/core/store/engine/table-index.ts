@@ -3,6 +3,7 @@ import type { IndexValue, TableSpec } from "../store.ts";
 import { Column } from "./column.ts";
 import { Facet } from "./facet.ts";
 import { FreeSlots } from "./free-slots.ts";
+import type { FieldSlice, IndexSlice } from "./index-slice.ts";
 import { SortedOrder } from "./sorted-order.ts";
 import { StringLookup } from "./string-lookup.ts";
 import { Strings } from "./strings.ts";
@@ -28,9 +29,9 @@ const SMALL = 4096;
  */
 export class TableIndex {
   readonly spec: TableSpec;
-  readonly #ids = new Strings();
-  readonly #slots = new StringLookup(this.#ids);
-  readonly #texts = new Texts();
+  #ids = new Strings();
+  #slots = new StringLookup(this.#ids);
+  #texts = new Texts();
   #capacity = 0;
   readonly #free = new FreeSlots();
   /** The capacity of the columns. */
@@ -40,7 +41,24 @@ export class TableIndex {
 
   constructor(spec: TableSpec) {
     this.spec = spec;
-    for (const name of [...spec.facets, ...spec.sorted]) this.#fieldOf(name);
+    this.#addFields();
+  }
+
+  #addFields(): void {
+    for (const name of [...this.spec.facets, ...this.spec.sorted]) this.#fieldOf(name);
+  }
+
+  /** Removes everything, also what a slice that did not fit has left. */
+  clear(): void {
+    this.#ids = new Strings();
+    this.#slots = new StringLookup(this.#ids);
+    this.#texts = new Texts();
+    this.#free.clear();
+    this.#capacity = 0;
+    this.#room = 0;
+    this.#fields.clear();
+    this.#orders.clear();
+    this.#addFields();
   }
 
   get size(): number {
@@ -86,6 +104,80 @@ export class TableIndex {
     const values: [string, IndexValue][] = [];
     for (const [name, { column }] of this.#fields) values.push([name, column.get(slot)]);
     return { values: Object.fromEntries(values), text: this.textOf(slot) };
+  }
+
+  /** All that it has of some slots, all in use. */
+  sliceOf(slots: Uint32Array): IndexSlice {
+    const fields: [string, FieldSlice][] = [];
+    for (const [name, { column }] of this.#fields) fields.push([name, column.sliceOf(slots)]);
+    return {
+      ids: Array.from(slots, (slot) => this.#ids.get(slot)!),
+      texts: this.spec.text && Array.from(slots, (slot) => this.#texts.get(slot)),
+      fields: Object.fromEntries(fields),
+    };
+  }
+
+  /**
+   * Adds the entities of a slice, whose ids must be new; returns the slot of the first, which the others follow. Throws if
+   * it does not fit, and is of no use then. No order must exist yet.
+   */
+  load({ ids, texts, fields }: IndexSlice): number {
+    const first = this.#capacity;
+    const { length } = ids;
+    for (let at = 0; at < length; at++) {
+      const id = ids[at]!;
+      if (this.#slots.find(id) !== undefined) throw new Error(`there is more than one "${id}"`);
+      this.#ids.set(first + at, id);
+      this.#slots.add(first + at);
+    }
+    this.#capacity += length;
+    this.#room = Math.max(this.#room, this.#capacity);
+    if (texts !== undefined) for (let at = 0; at < length; at++) this.#texts.set(first + at, texts[at]!);
+    for (const name of this.spec.facets)
+      if (fields[name]?.kind !== "codes") throw new Error(`it has no facet "${name}"`);
+    for (const [name, slice] of Object.entries(fields)) {
+      const { column, facet } = this.#fieldOf(name);
+      if (facet === undefined) column.load(first, slice);
+      else if (slice.kind === "codes") facet.load(first, slice);
+    }
+    return first;
+  }
+
+  /** Makes room for as many entities in all. */
+  reserve(count: number): void {
+    this.#ids.reserve(count);
+    this.#slots.reserve(count);
+    for (const { column } of this.#fields.values()) column.reserve(count);
+  }
+
+  /** The orders that it has, for `loadOrder`. */
+  *orders(): Generator<{ readonly field: string; readonly slots: Uint32Array }, void> {
+    for (const [field, order] of this.#orders) {
+      const slots = new Uint32Array(this.size);
+      let count = 0;
+      order.ascend({
+        matches: () => true,
+        visit: (slot) => {
+          slots[count++] = slot;
+          return true;
+        },
+      });
+      yield { field, slots };
+    }
+  }
+
+  /** Creates an order from slots that are mostly in it, which is much faster than from others. */
+  loadOrder(field: string, slots: Iterable<number>): void {
+    if (!this.spec.sorted.includes(field)) return;
+    const isMissing = new Uint8Array(this.#capacity).fill(1);
+    const known: number[] = [];
+    for (const slot of slots) {
+      if (isMissing[slot] !== 1 || !this.#ids.has(slot)) continue;
+      isMissing[slot] = 0;
+      known.push(slot);
+    }
+    for (const slot of this.slots()) if (isMissing[slot] === 1) known.push(slot);
+    this.#orders.set(field, new SortedOrder(known, this.comparison(field)));
   }
 
   hasField(field: string): boolean {

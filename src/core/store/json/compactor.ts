@@ -1,5 +1,6 @@
 import { isNoRoom } from "../../storage/file-io.ts";
 import type { StoreLogger } from "../store.ts";
+import type { Checkpointer } from "./checkpointer.ts";
 import { type Compacted, compactFiles } from "./compaction.ts";
 import type { Contents } from "./contents.ts";
 import type { FileSet } from "./file-set.ts";
@@ -22,6 +23,8 @@ export interface CompactorOptions {
   readonly log: StoreLogger;
   /** Size of a journal file. */
   readonly limit: number;
+  /** Covers the files: none is copied while it does. */
+  readonly checkpointer?: Pick<Checkpointer, "isRunning" | "idle">;
 }
 
 /** Copies what still matters of mostly outdated files into new ones, in the background. */
@@ -42,7 +45,7 @@ export class Compactor {
   /** Called after each group of commits, and while the disk is full: starts a compaction if it is worth it. */
   check(): void {
     const { files, journal } = this.#options;
-    if (this.#running !== undefined || this.#closed) return;
+    if (this.#running !== undefined || this.#closed || this.#options.checkpointer?.isRunning) return;
     if (++this.#groups < EVERY && files.order.length === this.#files && journal.isSound) return;
     this.#groups = 0;
     this.#files = files.order.length;
@@ -54,8 +57,13 @@ export class Compactor {
   async compact(): Promise<void> {
     await this.#running;
     await this.#options.journal.exclusive(() => this.#sealActive());
+    await this.#options.checkpointer?.idle();
     this.#begin(this.#sealed());
     await this.#running;
+  }
+
+  get isRunning(): boolean {
+    return this.#running !== undefined;
   }
 
   async close(): Promise<void> {

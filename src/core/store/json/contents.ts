@@ -4,6 +4,7 @@ import type { Change, PutChange, StoreLog, StoreTable } from "../engine/backend.
 import type { Body } from "../engine/body.ts";
 import { TableIndex } from "../engine/table-index.ts";
 import { BodyCache } from "./body-cache.ts";
+import type { TablePart } from "./checkpoint-file.ts";
 import { EntryLocators, type Locator, Locators } from "./locators.ts";
 import type { Segment } from "./segment.ts";
 
@@ -52,12 +53,12 @@ export class Contents {
   /** Makes a change visible whose line is on disk; `seq` is the number of the write. */
   apply(change: Change, at: Locator, seq: number): void {
     if (change.kind === "put") {
-      this.put(change.table, change, at);
+      this.put(change.table, change, at, seq);
       if (!change.isNew) this.countBare(at);
       return;
     }
     if (change.kind === "append") {
-      this.append(change.log.name, change.key, at);
+      this.append(change.log.name, change.key, at, seq);
       return;
     }
     this.segments.get(at.segment)?.removals.add(seq, at);
@@ -65,7 +66,7 @@ export class Contents {
     else this.clear(change.log.name, change.key);
   }
 
-  put({ index }: StoreTable, entity: Put, at: Locator): number {
+  put({ index }: StoreTable, entity: Put, at: Locator, seq: number): number {
     const { locators, cache } = this.#rowsOf(index);
     const known = index.slotOf(entity.id, entity.slot);
     if (known !== undefined) {
@@ -73,7 +74,7 @@ export class Contents {
       index.replace(known, entity.record, entity.since);
     }
     const slot = known ?? index.insert(entity.id, entity.record);
-    locators.set(slot, at);
+    locators.set(slot, at, seq);
     this.#count(at);
     if (entity.body === undefined) cache.delete(slot);
     else cache.set(slot, entity.body);
@@ -97,8 +98,8 @@ export class Contents {
     cache.delete(slot);
   }
 
-  append(log: string, key: string, at: Locator): void {
-    getOrMake(this.#keysOf(log), key, () => new EntryLocators()).push(at);
+  append(log: string, key: string, at: Locator, seq: number): void {
+    getOrMake(this.#keysOf(log), key, () => new EntryLocators()).push(at, seq);
     this.#count(at);
   }
 
@@ -107,6 +108,47 @@ export class Contents {
     if (entries === undefined) return;
     for (let number = 1; number <= entries.count; number++) this.#drop(entries.get(number));
     this.#keysOf(log).delete(key);
+  }
+
+  /** Adds the entities of a part of a checkpoint. `segmentOf` has the number of the file that it has under another; 0 is none. Returns the slot of the first, which the others follow. */
+  load({ table: name, slice, places }: TablePart, segmentOf: readonly number[]): number {
+    const { index } = this.tableOf(name);
+    const { locators } = this.#rowsOf(index);
+    const first = index.load(slice);
+    for (let at = 0; at < slice.ids.length; at++) {
+      const segment = segmentOf[places.segments[at]!] ?? 0;
+      const place = { segment, offset: places.offsets[at]!, length: places.lengths[at]! };
+      locators.set(first + at, place, places.seqs[at]!);
+      this.#count(place);
+    }
+    return first;
+  }
+
+  /** Makes room for as many entities of a table. */
+  reserve(table: string, count: number): void {
+    const { index } = this.tableOf(table);
+    index.reserve(count);
+    this.#rowsOf(index).locators.reserve(count);
+  }
+
+  /** Removes entities without a line: what a checkpoint had and no file has. */
+  removeMissing(): void {
+    for (const table of this.tables.values()) {
+      const locators = this.locatorsOf(table);
+      const missing = [...locators.slotsIn(new Set([0]), 0, table.index.capacity)];
+      for (const slot of missing) if (table.index.has(slot)) this.remove(table, table.index.idOf(slot)!);
+    }
+  }
+
+  /** Forgets everything except the files. */
+  reset(): void {
+    for (const { index } of this.tables.values()) index.clear();
+    this.#rows.clear();
+    this.#logs.clear();
+    for (const segment of this.segments.values()) {
+      Object.assign(segment, { live: 0, bare: 0, isOutdated: false, from: Number.MAX_SAFE_INTEGER });
+      segment.removals.load([], 0);
+    }
   }
 
   locatorOf(table: StoreTable, slot: number): Locator {
@@ -143,7 +185,7 @@ export class Contents {
   moveEntity({ index }: StoreTable, slot: number, from: Locator, to: Locator): void {
     const { locators } = this.#rowsOf(index);
     if (!locators.isAt(slot, from.segment, from.offset)) return;
-    locators.set(slot, to);
+    locators.move(slot, to);
     this.#drop(from);
     this.#count(to);
   }

@@ -9,6 +9,7 @@ import {
 } from "../../storage/file-io.ts";
 import type { Mark } from "../closed.ts";
 import type { StoreLogger } from "../store.ts";
+import type { CheckpointName } from "./checkpoint-file.ts";
 import { Claim } from "./claim.ts";
 import { damageError } from "./damage-error.ts";
 import { folderGoneError } from "./disk-errors.ts";
@@ -21,6 +22,9 @@ import { SharedFile } from "./shared-file.ts";
 
 /** Names of files of lines: the table, log or `journal`, and a number that is never used twice. */
 const LINES_FILE = /^([A-Za-z][A-Za-z0-9_-]*)\.(\d+)\.jsonl$/;
+
+/** Names of checkpoints, with numbers that are never used twice either. Earlier versions ignore such files. */
+const CHECKPOINT_FILE = /^checkpoint\.(\d+)\.bin$/;
 
 /** Files that the owner may create before it writes another manifest. */
 const NUMBERS = 1000;
@@ -39,6 +43,8 @@ export class FileSet {
   #nextNumber = 1;
   /** The journal that is written to; none before the first write. */
   active: Segment | undefined;
+  /** The checkpoint that the next manifest names. */
+  checkpoint: CheckpointName | undefined;
   /** Size of the journal when it was opened. */
   #openedSize = 0;
   /** The right to write to the folder. */
@@ -53,7 +59,7 @@ export class FileSet {
     this.#segments = options.segments;
     this.claim = new Claim(this.io, this.folder);
     for (const name of this.io.list(this.folder)) {
-      const number = Number(LINES_FILE.exec(name)?.[2] ?? 0);
+      const number = Number(LINES_FILE.exec(name)?.[2] ?? CHECKPOINT_FILE.exec(name)?.[1] ?? 0);
       this.#nextNumber = Math.max(this.#nextNumber, number + 1);
     }
   }
@@ -177,13 +183,20 @@ export class FileSet {
     return { name, handle: this.io.open(`${this.folder}/${name}`, "create") };
   }
 
+  /** Creates a file for a checkpoint, which counts once a manifest names it. */
+  createCheckpoint(): { name: string; handle: number } {
+    const name = `checkpoint.${this.#nextNumber++}.bin`;
+    return { name, handle: this.io.open(`${this.folder}/${name}`, "create") };
+  }
+
   /** Makes `order` the content of the store; its last file is the one written to if `active` is set. */
   async publish(order: readonly Segment[], active: Segment | undefined): Promise<void> {
     const files = order.map((segment) =>
       segment === active ? { name: segment.name } : { name: segment.name, size: segment.size },
     );
-    const { owner } = this.claim;
-    await this.claim.publish({ format: 1, owner, next: this.#nextNumber + NUMBERS, files });
+    const { claim, checkpoint } = this;
+    const next = this.#nextNumber + NUMBERS;
+    await claim.publish({ format: 1, owner: claim.owner, next, files, ...(checkpoint && { checkpoint }) });
     this.#order = [...order];
     this.active = active;
     for (const segment of order) this.#segments.set(segment.id, segment);
@@ -195,7 +208,9 @@ export class FileSet {
    */
   async release(moved?: Mark): Promise<void> {
     const files = this.#order.map(({ name, size }) => ({ name, size }));
-    await this.claim.publish(moved === undefined ? { format: 1, files } : { format: "moved", files, moved });
+    const { claim, checkpoint } = this;
+    if (moved === undefined) await claim.publish({ format: 1, files, ...(checkpoint && { checkpoint }) });
+    else await claim.publish({ format: "moved", files, moved });
     this.active = undefined;
   }
 
@@ -233,9 +248,11 @@ export class FileSet {
     return this.#strays().map(({ name }) => name);
   }
 
-  /** Removes files that no manifest names: what a crash left of a compaction. */
+  /** Removes files that no manifest names, what a crash left of a compaction, and checkpoints that are not used. */
   sweep(): void {
     for (const { name } of this.#strays()) this.removeFile(name);
+    for (const name of this.io.list(this.folder))
+      if (CHECKPOINT_FILE.test(name) && name !== this.checkpoint?.name) this.removeFile(name);
   }
 
   /** Files that were written by a store and that the manifest does not name; others of such a name are not ours. */

@@ -7,6 +7,7 @@ import type { StoreSnapshot } from "../engine/snapshot.ts";
 import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreHealth, StoreLogger } from "../store.ts";
 import { readBodies, readBodySync } from "./bodies.ts";
+import { CHECKPOINT_BYTES, Checkpointer } from "./checkpointer.ts";
 import { Compactor } from "./compactor.ts";
 import { Contents } from "./contents.ts";
 import { FileSet } from "./file-set.ts";
@@ -32,6 +33,8 @@ export interface BackendOptions {
   readonly reserveBytes: number;
   readonly headroom: HeadroomOptions;
   readonly lock: boolean;
+  /** Bytes of complete files that are not in a checkpoint, after which one is written. @default 32 MiB */
+  readonly checkpointBytes?: number | undefined;
   /** Where each group of commits is stored besides. */
   readonly remote?: Remote | undefined;
 }
@@ -75,10 +78,13 @@ async function openFiles(
   const manifest = await files.take(() => reserve.release());
   tellOwner(manifest?.owner, log);
   const unsealed = openNamed(files, manifest);
-  const { last, torn } = await loadFiles(files, contents, unsealed).catch((error: unknown) => {
-    files.close();
-    throw error;
-  });
+  const named = manifest?.checkpoint && { named: manifest.checkpoint, log };
+  const { last, torn, covered } = await loadFiles(files, contents, unsealed, named).catch(
+    (error: unknown) => {
+      files.close();
+      throw error;
+    },
+  );
   if (torn !== undefined) {
     const where = { file: torn.file, byte: torn.byte, line: torn.line, bytes: torn.bytes.length };
     log.warn("Store: a crash cut the last write short; it was never acknowledged and is moved aside", where);
@@ -89,6 +95,7 @@ async function openFiles(
   if (manifest !== undefined) files.sweep();
 
   let compactor: Compactor | undefined;
+  let checkpointer: Checkpointer | undefined;
   const journal = new Journal({
     files,
     contents,
@@ -98,12 +105,30 @@ async function openFiles(
     last,
     limit: options.journalBytes,
     headroom: options.headroom,
-    onCheck: () => compactor?.check(),
+    onCheck: () => {
+      compactor?.check();
+      checkpointer?.check();
+    },
     remote: options.remote,
   });
-  compactor = new Compactor({ files, contents, journal, log, limit: options.journalBytes });
+  const writer = new Checkpointer({
+    ...{ files, contents, journal, timers: options.timers, log, covered },
+    bytes: options.checkpointBytes ?? CHECKPOINT_BYTES,
+    isCompacting: () => compactor?.isRunning === true,
+  });
+  compactor = new Compactor({
+    files,
+    contents,
+    journal,
+    log,
+    limit: options.journalBytes,
+    checkpointer: writer,
+  });
+  checkpointer = writer;
   await makeWritable({ files, journal, reserve });
-  return new JsonBackend({ files, contents, journal, compactor, lock, remote: options.remote });
+  writer.check();
+  const { remote } = options;
+  return new JsonBackend({ files, contents, journal, compactor, checkpointer, lock, remote });
 }
 
 /** An owner on this host is dead, or the lock would be taken. */
@@ -145,6 +170,7 @@ export class JsonBackend implements Backend {
   readonly #contents: Contents;
   readonly #journal: Journal;
   readonly #compactor: Compactor;
+  readonly #checkpointer: Checkpointer;
   readonly #lock: FolderLock | undefined;
   readonly #remote: Remote | undefined;
 
@@ -153,6 +179,7 @@ export class JsonBackend implements Backend {
     contents: Contents;
     journal: Journal;
     compactor: Compactor;
+    checkpointer: Checkpointer;
     lock: FolderLock | undefined;
     remote: Remote | undefined;
   }) {
@@ -160,6 +187,7 @@ export class JsonBackend implements Backend {
     this.#contents = parts.contents;
     this.#journal = parts.journal;
     this.#compactor = parts.compactor;
+    this.#checkpointer = parts.checkpointer;
     this.#lock = parts.lock;
     this.#remote = parts.remote;
   }
@@ -238,6 +266,8 @@ export class JsonBackend implements Backend {
     return {
       files: this.#files.order.length,
       compactions: this.#compactor.count,
+      checkpoints: this.#checkpointer.count,
+      covered_files: this.#checkpointer.coveredAtStart,
       last_write: this.#journal.last,
       ...this.#remote?.details(),
     };
@@ -250,6 +280,7 @@ export class JsonBackend implements Backend {
 
   async close(): Promise<void> {
     await this.#compactor.close();
+    await this.#checkpointer.close();
     await this.#remote?.finish?.();
     await this.#journal.close();
     this.#files.close();

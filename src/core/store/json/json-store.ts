@@ -26,6 +26,8 @@ export interface JsonStoreOptions {
   readonly reserveBytes?: number;
   /** Zeros kept after the end of the journal during consecutive writes. @default 512 KiB, after 32 writes */
   readonly headroom?: HeadroomOptions;
+  /** Bytes of complete files that are not in a checkpoint of the index, after which one is written. @default 32 MiB */
+  readonly checkpointBytes?: number;
   /** Keeps other processes out of the folder. @default true */
   readonly lock?: boolean;
 }
@@ -52,6 +54,7 @@ export function toBackendOptions(options: JsonStoreOptions): BackendOptions {
     journalBytes: options.journalBytes ?? 16 * 1024 * 1024,
     reserveBytes: options.reserveBytes ?? 1024 * 1024,
     headroom: options.headroom ?? HEADROOM,
+    checkpointBytes: options.checkpointBytes,
     lock: options.lock ?? true,
   };
 }

@@ -1,7 +1,10 @@
 import { storageError } from "../storage-error.ts";
+import type { StoreLogger } from "../store.ts";
+import type { CheckpointName } from "./checkpoint-file.ts";
 import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
+import { checkPosition, loadCheckpoint, loadOrders } from "./load-checkpoint.ts";
 import type { Manifest } from "./manifest.ts";
 import { readSegment } from "./read-segment.ts";
 import { isRemoval } from "./removals.ts";
@@ -15,18 +18,50 @@ export interface Loaded {
   readonly last: number;
   /** What a crash left at the end of the journal; already excluded. */
   readonly torn: TornTail | undefined;
+  /** Files that were not read, as the checkpoint covers them. */
+  readonly covered: ReadonlySet<Segment>;
 }
 
-/** Reads all files into the index. Rejects if one is damaged other than by a crash during a write. */
+/**
+ * Reads all files into the index. Rejects if one is damaged other than by a crash during a write. With a checkpoint that
+ * fits, those that it covers are not read: a line in them is checked when it is read for somebody.
+ */
 export async function loadFiles(
   files: FileSet,
   contents: Contents,
   unsealed: Segment | undefined,
+  checkpoint?: { readonly named: CheckpointName; readonly log: StoreLogger },
+): Promise<Loaded> {
+  if (checkpoint === undefined) return readAll(files, contents, unsealed, undefined);
+  try {
+    const loaded = await readAll(files, contents, unsealed, checkpoint.named);
+    files.checkpoint = checkpoint.named;
+    return loaded;
+  } catch (error) {
+    // Whatever is wrong with it or with the files: they alone decide.
+    checkpoint.log.info("Store: the checkpoint of the index is not used; all files are read", {
+      reason: String(error),
+    });
+    contents.reset();
+    return readAll(files, contents, unsealed, undefined);
+  }
+}
+
+/** The same with a checkpoint that must fit. `arePlaces` loads only ids and locations, whatever the tables are. */
+export async function readAll(
+  files: FileSet,
+  contents: Contents,
+  unsealed: Segment | undefined,
+  named: CheckpointName | undefined,
+  { arePlaces = false } = {},
 ): Promise<Loaded> {
   const replay = new Replay(contents);
-  let last = 0;
+  const checkpoint = named && loadCheckpoint(files, { contents, replay, arePlaces }, named);
+  let last = checkpoint?.end.last ?? 0;
+  let journalEnd: number | undefined;
   let torn: TornTail | undefined;
   for (const segment of files.order) {
+    if (checkpoint?.covered.has(segment)) continue;
     const end = await readSegment(files.io, segment, (line) => {
       last = Math.max(last, line.header.s);
       if (isRemoval(line.header)) segment.removals.add(line.header.s, line.at);
@@ -36,10 +71,16 @@ export async function loadFiles(
       throw damageError({ file: segment.name, ...end.flaw });
     if (end.flaw !== undefined) torn = await examineTail(files.io, segment, { ...end, flaw: end.flaw });
     if (segment === unsealed) segment.size = end.whole;
+    if (segment.kind === "journal") journalEnd = Math.max(journalEnd ?? 0, end.next - 1);
     last = Math.max(last, end.next - 1);
   }
+  if (checkpoint !== undefined) {
+    checkPosition(checkpoint, journalEnd);
+    contents.removeMissing();
+    loadOrders(checkpoint, contents);
+  }
   replay.finish();
-  return { last, torn };
+  return { last, torn, covered: checkpoint?.covered ?? new Set() };
 }
 
 /** Opens the files that the manifest names; returns the one that was being written to when the store was last open. */

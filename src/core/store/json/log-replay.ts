@@ -1,4 +1,5 @@
 import { getOrMake } from "../../base/get-or-make.ts";
+import type { LogPart } from "./checkpoint-file.ts";
 import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { LineHeader } from "./line.ts";
@@ -16,7 +17,7 @@ interface KeyReplay {
 export class LogReplay {
   readonly #logs = new Map<string, Map<string, KeyReplay>>();
 
-  add({ t, id, i, s }: LineHeader, at: Locator): void {
+  add({ t, id, i, s }: Pick<LineHeader, "t" | "id" | "i" | "s">, at: Locator): void {
     const keys = getOrMake(this.#logs, t, () => new Map<string, KeyReplay>());
     const key = getOrMake(keys, id, () => ({ cleared: 0, entries: [] }));
     if (i === undefined || i === 0) {
@@ -33,6 +34,18 @@ export class LogReplay {
     entries[place + 3] = at.length;
   }
 
+  /** Adds the entries of a part of a checkpoint; those whose file is gone, where `segmentOf` is 0, may be in another one. */
+  load({ log, keys, counts, places }: LogPart, segmentOf: readonly number[]): void {
+    let from = 0;
+    for (const [at, id] of keys.entries()) {
+      for (let i = 1; i <= counts[at]!; i++, from++) {
+        const segment = segmentOf[places.segments[from]!] ?? 0;
+        const place = { segment, offset: places.offsets[from]!, length: places.lengths[from]! };
+        this.add({ t: log, id, i, s: segment === 0 ? 0 : places.seqs[from]! }, place);
+      }
+    }
+  }
+
   /** Passes all entries on. Throws if one is missing between others. */
   finish(contents: Contents): void {
     for (const [log, keys] of this.#logs) {
@@ -47,7 +60,7 @@ export class LogReplay {
           };
           if (entries[place]! <= cleared)
             throw missingEntry(contents, { log, key, number: place / 4 + 1, end, entries });
-          contents.append(log, key, at);
+          contents.append(log, key, at, entries[place]!);
         }
         keys.delete(key);
       }

@@ -2,6 +2,7 @@ import { crc32 } from "node:zlib";
 import { readFully, type StoreIo } from "../../storage/file-io.ts";
 import { ClosedStoreError, type Mark } from "../closed.ts";
 import { storageError } from "../storage-error.ts";
+import type { CheckpointName } from "./checkpoint-file.ts";
 import { damageError } from "./damage-error.ts";
 
 /** A process that has the store open. */
@@ -21,6 +22,8 @@ export interface Manifest {
   readonly next?: number;
   /** `size` is missing if the file was being written to; a file with it must have at least that size. */
   readonly files: readonly { readonly name: string; readonly size?: number }[];
+  /** A checkpoint of the index as of an earlier moment; all that it has is in the files, too. */
+  readonly checkpoint?: CheckpointName;
 }
 
 /** The manifest of a store that nobody may open: its format is one that no version supports, earlier ones included. */

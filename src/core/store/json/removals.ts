@@ -6,12 +6,22 @@ import type { Locator } from "./locators.ts";
  */
 export class Removals {
   /** Three numbers each: number of the write, offset, length. */
-  readonly #numbers: number[] = [];
+  #numbers: number[] = [];
   /** Bytes of those that mattered when their file was written by a compaction. */
   needed = 0;
 
   add(seq: number, { offset, length }: Locator): void {
     this.#numbers.push(seq, offset, length);
+  }
+
+  /** For `load`. */
+  toNumbers(): readonly number[] {
+    return [...this.#numbers];
+  }
+
+  load(numbers: readonly number[], needed: number): void {
+    this.#numbers = [...numbers];
+    this.needed = needed;
   }
 
   /** Calls `visit` with those that were written after the write `seq`, in the order of their lines. */

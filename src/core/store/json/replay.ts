@@ -1,7 +1,9 @@
 import type { StoreTable } from "../engine/backend.ts";
 import type { IndexRecord } from "../engine/table-index.ts";
+import type { LogPart } from "./checkpoint-file.ts";
 import type { Contents } from "./contents.ts";
 import { readBody } from "./line.ts";
+import type { Locators } from "./locators.ts";
 import { LogReplay } from "./log-replay.ts";
 import type { StoredLine } from "./read-segment.ts";
 import { isRemoval } from "./removals.ts";
@@ -9,8 +11,8 @@ import { isRemoval } from "./removals.ts";
 interface TableReplay {
   readonly table: StoreTable;
   readonly version: string | undefined;
-  /** Number of the newest line of each slot. */
-  readonly seqs: number[];
+  /** Locations of the newest lines, and the numbers of their writes. */
+  readonly locators: Locators;
   /** Number of the newest removal of missing ids. */
   readonly removed: Map<string, number>;
 }
@@ -31,9 +33,9 @@ export class Replay {
       this.#logs.add(header, at);
       return;
     }
-    const { table, version, seqs, removed } = this.#tableOf(header.t);
+    const { table, version, locators, removed } = this.#tableOf(header.t);
     const slot = table.index.slotOf(header.id);
-    const known = slot === undefined ? (removed.get(header.id) ?? 0) : seqs[slot]!;
+    const known = slot === undefined ? (removed.get(header.id) ?? 0) : locators.seqOf(slot);
     if (header.s < known) return;
     if (isRemoval(header)) {
       this.#contents.remove(table, header.id);
@@ -44,8 +46,13 @@ export class Replay {
     const hasIndex = values !== undefined && text !== undefined && v === version;
     const record = hasIndex ? { values, text } : indexAgain(table, line.bytes);
     if (!hasIndex && version !== undefined) this.#contents.countBare(at, { isOutdated: v !== undefined });
-    seqs[this.#contents.put(table, { id: header.id, record, slot }, at)] = header.s;
+    this.#contents.put(table, { id: header.id, record, slot }, at, header.s);
     if (slot === undefined) removed.delete(header.id);
+  }
+
+  /** Starts with the entries of a part of a checkpoint. */
+  loadLog(part: LogPart, segmentOf: readonly number[]): void {
+    this.#logs.load(part, segmentOf);
   }
 
   finish(): void {
@@ -59,7 +66,9 @@ export class Replay {
     const known = this.#tables.get(name);
     if (known !== undefined) return known;
     const table = this.#contents.tableOf(name);
-    const replay = { table, version: this.#contents.versionOf(table), seqs: [], removed: new Map() };
+    const locators = this.#contents.locatorsOf(table);
+    const version = this.#contents.versionOf(table);
+    const replay = { table, version, locators, removed: new Map<string, number>() };
     this.#tables.set(name, replay);
     return replay;
   }

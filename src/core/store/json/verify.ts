@@ -3,6 +3,7 @@ import { missingBytes } from "./damage-error.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
 import { readManifest } from "./manifest.ts";
 import { siftFile } from "./sift.ts";
+import { verifyCheckpoint } from "./verify-checkpoint.ts";
 
 /** A damaged position in a file. */
 export interface Problem {
@@ -12,7 +13,7 @@ export interface Problem {
   readonly what: string;
 }
 
-/** Checks every line of every file that the manifest names, and of journals their order and transactions. */
+/** Checks every line of every file that the manifest names, and of journals their order and transactions; then the checkpoint. */
 export async function verifyFiles(
   io: StoreIo,
   folder: string,
@@ -47,5 +48,6 @@ export async function verifyFiles(
       io.close(file);
     }
   }
+  if (problems.length === 0) problems.push(...(await verifyCheckpoint(io, folder)));
   return { lines, files: files.length, problems };
 }
