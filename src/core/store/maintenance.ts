@@ -19,18 +19,19 @@ import { contentOfFiles } from "./json/import-files.ts";
 import { fillFolder, refuseIncomplete } from "./json/incomplete.ts";
 import { type JsonBackend, openBackend } from "./json/json-backend.ts";
 import { readManifest } from "./json/manifest.ts";
+import type { Problem } from "./json/problem.ts";
 import { type Repaired, repairFiles } from "./json/repair.ts";
 import { takeSnapshot } from "./json/take-snapshot.ts";
 import { nodeTimers } from "./json/timers.ts";
-import { type Problem, verifyFiles } from "./json/verify.ts";
+import { verifyFiles } from "./json/verify.ts";
 import { writeBackup } from "./json/write-backup.ts";
 import { storageError } from "./storage-error.ts";
 import type { StoreLogger } from "./store.ts";
 
 export { FolderInUseError } from "./json/folder-lock.ts";
+export type { Problem } from "./json/problem.ts";
 export type { Affected, Repaired } from "./json/repair.ts";
 export { DAMAGED, describeAffected } from "./json/repair.ts";
-export type { Problem } from "./json/verify.ts";
 
 /** Files that an export writes. */
 const EXPORTED = /^[A-Za-z][A-Za-z0-9_-]*\.json$/;

@@ -10,12 +10,12 @@ import { forgetShipping, refuseIncomplete } from "./incomplete.ts";
 import { KeptLines } from "./kept-lines.ts";
 import { LineBuffer, type LineHeader, type LineNames, readBody } from "./line.ts";
 import { MANIFEST, type Manifest, readManifest } from "./manifest.ts";
+import type { Problem } from "./problem.ts";
 import { readSegment } from "./read-segment.ts";
 import type { Segment } from "./segment.ts";
 import { type Flawed, siftFile } from "./sift.ts";
 import { TableWriter } from "./table-writer.ts";
 import { examineTail, keepTornTail } from "./torn-tail.ts";
-import type { Problem } from "./verify.ts";
 
 const LIMIT = 64 * 1024 * 1024;
 /** Folder in the data folder that damaged files are moved to. */

@@ -5,7 +5,7 @@ import { FileSet } from "./file-set.ts";
 import { openNamed, readAll } from "./load.ts";
 import type { Locator } from "./locators.ts";
 import { readManifest } from "./manifest.ts";
-import type { Problem } from "./verify.ts";
+import type { Problem } from "./problem.ts";
 
 const SILENT = { info() {}, warn() {}, error() {} };
 

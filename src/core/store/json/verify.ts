@@ -2,16 +2,9 @@ import type { StoreIo } from "../../storage/file-io.ts";
 import { missingBytes } from "./damage-error.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
 import { readManifest } from "./manifest.ts";
+import type { Problem } from "./problem.ts";
 import { siftFile } from "./sift.ts";
 import { verifyCheckpoint } from "./verify-checkpoint.ts";
-
-/** A damaged position in a file. */
-export interface Problem {
-  readonly file: string;
-  readonly line?: number;
-  readonly byte: number;
-  readonly what: string;
-}
 
 /** Checks every line of every file that the manifest names, and of journals their order and transactions; then the checkpoint. */
 export async function verifyFiles(
