@@ -48,6 +48,7 @@ export const GROUPS: readonly Group[] = [
     doc("events", "Events"),
     doc("telemetry", "Telemetry"),
     doc("security", "Security"),
+    doc("access", "Access"),
     doc("audit", "Audit log"),
   ]),
   group("Extend", [doc("plugins", "Plugins"), doc("platforms", "Platforms")]),

@@ -1,5 +1,6 @@
 // Service
 
+export type { DeclaredKey, DeclaredKeyOptions } from "./core/access/declared-keys.ts";
 export type { AcceptedEnvelopes } from "./core/agents/parameters.ts";
 export type { KeptStatus, RetentionOptions, RetentionPolicy } from "./core/agents/retention-policy.ts";
 export type { LogFormat, Logger, LogLevel } from "./core/base/log.ts";
@@ -10,7 +11,7 @@ export type { Account } from "./core/models/account.ts";
 export type { LeaseTimes } from "./core/runs/cluster/membership.ts";
 export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
 export type { BackupOptions, ResolvedBackup } from "./core/service/backup-options.ts";
-export type { PlainSettings, ResolvedOptions, ServerOptions } from "./core/service/options.ts";
+export type { AccessOptions, PlainSettings, ResolvedOptions, ServerOptions } from "./core/service/options.ts";
 export type { ListenOptions, Service } from "./core/service/service.ts";
 export type { Durability } from "./core/store/durability.ts";
 export { createServer } from "./server.ts";
@@ -38,6 +39,7 @@ export type * from "./core/agents/run-context.ts";
 export type { ModelUsage, StepReport } from "./core/agents/step-report.ts";
 export { type Duration, isDuration } from "./core/base/duration.ts";
 export type { MaybePromise } from "./core/base/maybe-promise.ts";
+export type { Need, Right, Role, Sight } from "./core/models/access.ts";
 export type { AgentMethodFieldInput } from "./core/models/agent-method-field.ts";
 export type { CaseNode } from "./core/models/case-node.ts";
 export type { ParameterInput } from "./core/models/parameter.ts";

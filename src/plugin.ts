@@ -39,6 +39,7 @@ export { defineCommand } from "./core/service/plugin-command.ts";
 
 // Parts of a service
 
+export type { AccessKeys } from "./core/access/access-keys.ts";
 export type { AgentSettings, PausedAgents, SettingPatch } from "./core/agents/agent-settings.ts";
 export type { EnvelopeVersion, SealOptions } from "./core/agents/envelope.ts";
 export type { OpenParameters, Parameters, ParametersCheck } from "./core/agents/parameters.ts";
@@ -59,6 +60,7 @@ export type { JobFeed, WatchOptions } from "./core/http/job-feed.ts";
 export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";
 export type { ServerEvent } from "./core/http/server-event.ts";
 export type { ServiceState } from "./core/http/service-state.ts";
+export type { Access, NewAccess } from "./core/models/access.ts";
 export type { ExportLine } from "./core/models/job-export.ts";
 export type { AnsweredQuestion, KeyedRequest } from "./core/models/keyed-request.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";

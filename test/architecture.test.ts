@@ -21,6 +21,7 @@ const FOLDERS = [
   "src/core/entities",
   "src/core/audit",
   "src/core/agents",
+  "src/core/access",
   "src/ai",
   "src/core/runs",
   "src/core/retention",

@@ -18,6 +18,7 @@ const route = {
   method: "GET",
   path: "/x",
   auth: "none",
+  needs: "nothing",
   summary: "x",
   tag: "x",
   responses: {},

@@ -244,7 +244,7 @@ const receipts = definePlugin({
       if (process.env.REFUSES === change.kind) throw new Error("refused");
     });
     get(ROUTER).add(defineRoute({
-      method: "GET", path: "/receipts", auth: "key", summary: "x", tag: "x", responses: {},
+      method: "GET", path: "/receipts", auth: "key", needs: "view", summary: "x", tag: "x", responses: {},
       handler: () => get(STORE).table("Receipt").ids(),
     }));
   },

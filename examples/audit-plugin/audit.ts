@@ -94,6 +94,7 @@ export const audit = definePlugin({
         method: "GET",
         path: "/changes",
         auth: "key",
+        needs: "view",
         summary: "Changes that people made",
         tag: "Audit",
         responses: { 200: { description: "The newest first", schema: v.array(JobChangeSchema) } },

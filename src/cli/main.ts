@@ -65,6 +65,11 @@ const GROUPS: readonly CommandGroup[] = [
     load: () => import("./audit/main.ts"),
   },
   {
+    name: "access",
+    summary: "Make, list, rotate and remove keys with fewer rights than the API key",
+    load: () => import("./access/main.ts"),
+  },
+  {
     name: "deploy",
     summary: "Deploy the service, manage it, test it in local containers",
     load: () => import("./deploy/main.ts"),

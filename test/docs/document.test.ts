@@ -13,6 +13,7 @@ const thirdParty: Plugin = {
         method: "GET",
         path: "/weather/{town}",
         auth: "none",
+        needs: "nothing",
         summary: "The weather in a town",
         tag: "Weather",
         params: v.object({ town: v.string() }),

@@ -190,8 +190,20 @@ const pushed = async (world: World): Promise<Example> => {
   return { params: { slug: "clerk", id, config: "c1" } };
 };
 
+let keys = 0;
+const newKey = () => ({ name: `key ${++keys}`, role: "viewer", agents: ["clerk"], expires_in: "90d" });
+const named = async ({ server }: World): Promise<Example> => {
+  const made = (await (await server.request("/access", { json: newKey() })).json()) as {
+    access: { id: string };
+  };
+  return { params: { id: made.access.id } };
+};
+
 /** Only what a schema cannot say: which entity, in which state, with which fields of the agent. */
 const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example | Promise<Example>>> = {
+  "POST /access": () => ({ json: newKey() }),
+  "POST /access/{id}/rotate": named,
+  "DELETE /access/{id}": named,
   "POST /agents/{slug}/jobs": (world) => ({
     json: {
       job_context: jobContext("started-by-route"),

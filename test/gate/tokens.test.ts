@@ -92,7 +92,7 @@ describe("a token of a job", () => {
       `${payload}.${signature}`,
       `${head}.${payload}.${signature.slice(0, -2)}`,
       `${head}.${payload}.${Buffer.alloc(32).toString("base64url")}`,
-      world.key,
+      `${world.key}x`,
       ".",
       "svct..",
     ];

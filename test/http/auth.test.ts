@@ -20,6 +20,7 @@ const route = (path: string, auth: RouteDefinition["auth"]) =>
     method: "GET",
     path,
     auth,
+    needs: auth === "none" ? "nothing" : "view",
     summary: path,
     tag: "Test",
     responses: { 200: { description: "Who asks" } },
@@ -42,7 +43,7 @@ const sessions: Plugin = {
       verify: (event) => {
         const cookie = event.req.headers.get("cookie");
         if (cookie === "foreign") throw new ServiceError("forbidden", "This came from another site");
-        return cookie === "signed-in" ? "admin" : undefined;
+        return cookie === "signed-in" ? { name: "admin", role: "admin" as const } : undefined;
       },
       challenge: (event) =>
         event.req.headers.get("accept") === "text/html"

@@ -65,6 +65,7 @@ const patience: Plugin = {
         method: "GET",
         path: "/patience",
         auth: "none",
+        needs: "nothing",
         summary: "Time limits",
         tag: "Test",
         responses: { 200: { description: "Time limits" } },

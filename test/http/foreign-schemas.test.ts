@@ -32,7 +32,13 @@ const SCHEMAS = {
 const book = definePlugin({
   name: "book",
   setup({ get }) {
-    const shared = { method: "PUT", auth: "key", summary: "Adds a person", tag: "Book" } as const;
+    const shared = {
+      method: "PUT",
+      auth: "key",
+      needs: "view",
+      summary: "Adds a person",
+      tag: "Book",
+    } as const;
     for (const [library, { params, query, body, person }] of Object.entries(SCHEMAS) as [
       string,
       (typeof SCHEMAS)["zod"],
@@ -111,7 +117,14 @@ const withRoute = (schemas: Partial<RouteDefinition>) =>
   definePlugin({
     name: "one",
     setup({ get }) {
-      const shared = { method: "POST", path: "/one/{id}", auth: "key", summary: "One", tag: "One" } as const;
+      const shared = {
+        method: "POST",
+        path: "/one/{id}",
+        auth: "key",
+        needs: "view",
+        summary: "One",
+        tag: "One",
+      } as const;
       get(ROUTER).add(
         defineRoute({
           ...shared,

@@ -5,7 +5,7 @@ import * as v from "valibot";
 import { expect, it } from "vitest";
 import { describeServer, greeter } from "../_setup.ts";
 
-const common = { auth: "none", summary: "A body", tag: "Bodies" } as const;
+const common = { auth: "none", needs: "nothing", summary: "A body", tag: "Bodies" } as const;
 const responses = { 200: { description: "What came" } };
 
 const bodies: Plugin = {

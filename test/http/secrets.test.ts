@@ -32,6 +32,7 @@ const careless: Plugin = {
         method: "GET",
         path: "/careless/{what}",
         auth: "key",
+        needs: "view",
         summary: "Answers with secrets",
         tag: "Test",
         params: v.object({ what: v.string() }),

@@ -1,3 +1,4 @@
+import type { Role, Sight } from "../models/access.ts";
 import type { AuditEntry } from "../models/audit-entry.ts";
 
 /**
@@ -11,14 +12,25 @@ export interface Caller {
   readonly kind: CallerKind;
   /** Beginning of the session's id. */
   readonly session?: string;
-  /** The name that the identity provider, or the maker of a token, vouches for; the admin interface vouches for none. */
+  /**
+   * The name that the identity provider, or the maker of a token or key, vouches for; the admin interface vouches for
+   * none.
+   */
   readonly name?: string;
   /** The name that a person typed when signing in. It is not verified. */
   readonly says?: string;
+  /** What it may do; absent for a token of a job, a link, and who sends no key. */
+  readonly role?: Role;
+  /** What it may see, if not everything. */
+  readonly sight?: Sight;
+  /** The named key or the person, by the id of the access. */
+  readonly access?: string;
   /** Client address; absent for the service itself. */
   readonly address?: string;
   /** The only job that a token opens. */
   readonly job?: string;
+  /** Aborts when the right to be here ends before its time: for streams. */
+  readonly over?: AbortSignal;
   /** When the right to be here ends. */
   readonly until?: Date;
 }
@@ -35,7 +47,7 @@ export const SYSTEM: Caller = { kind: "system" };
 /** How somebody is named in a history. A name that was typed is marked as such. */
 export function nameOf(actor: Actor): string {
   if (typeof actor === "string") return actor;
-  if (actor.kind === "key") return "api-key";
+  if (actor.kind === "key") return actor.name === undefined ? "api-key" : `key ${actor.name}`;
   if (actor.kind === "nobody") return "anyone";
   if (actor.kind === "system") return actor.says ?? "the service";
   if (actor.name !== undefined) return actor.name;

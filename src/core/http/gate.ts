@@ -1,8 +1,10 @@
+import type { AccessKeys } from "../access/access-keys.ts";
 import { ANYONE, type Caller } from "../audit/caller.ts";
 import type { RejectedKeys } from "../audit/rejected-keys.ts";
 import { ServiceError } from "../base/errors.ts";
+import type { Role, Sight } from "../models/access.ts";
 import type { Clients } from "./clients.ts";
-import type { JobTokens, TokenScope } from "./job-tokens.ts";
+import { type JobTokens, TOKEN_PREFIX, type TokenScope } from "./job-tokens.ts";
 import { KeyCheck } from "./key-check.ts";
 import type { HttpEvent, RouteAuth } from "./route.ts";
 import { WrongKeys } from "./wrong-keys.ts";
@@ -10,24 +12,33 @@ import { WrongKeys } from "./wrong-keys.ts";
 /** The owner of a session. */
 export interface SignedIn {
   /** Public id of the session: not its credential. */
-  readonly session: string;
+  readonly session?: string;
+  /** What the person may do. */
+  readonly role: Role;
+  /** What the person may see, if not everything. */
+  readonly sight?: Sight;
+  /** The name that the identity provider vouches for. */
+  readonly name?: string;
   /** The name that was typed when signing in, unverified. */
   readonly says?: string;
+  /** The person, or the named key that signed in, by its id. */
+  readonly access?: string;
+  /** Aborts when the session ends before its time: for streams. */
+  readonly over?: AbortSignal;
 }
 
 /** Accepts signed-in people where a route's auth is `session`; the admin plugin provides one as `SESSIONS`. */
 export interface SessionVerifier {
   /**
-   * The signed-in user, or `undefined`; a string is a name that the verifier vouches for. Throws `forbidden`
-   * if a write comes from another site.
+   * The signed-in user, or `undefined`. Throws `forbidden` if a write comes from another site.
    */
-  verify(event: HttpEvent): SignedIn | string | undefined | Promise<SignedIn | string | undefined>;
+  verify(event: HttpEvent): SignedIn | undefined | Promise<SignedIn | undefined>;
   /** The response to someone without key or session if it is not the JSON error: the sign-in page. */
   challenge?(event: HttpEvent, error: ServiceError): Response | undefined | Promise<Response | undefined>;
 }
 
-/** Reads leave no line in the audit log. */
-const READER: Caller = { kind: "key" };
+/** The holder of the API key. Reads leave no line in the audit log, so they need no address. */
+const ROOT: Caller = { kind: "key", role: "admin" };
 
 /** Which token a request may have instead of the key. */
 export interface AcceptedToken {
@@ -38,6 +49,7 @@ export interface AcceptedToken {
 export interface GateParts {
   /** All of them are accepted. */
   readonly apiKeys: readonly string[];
+  readonly keys: Pick<AccessKeys, "find">;
   readonly tokens: Pick<JobTokens, "enter">;
   readonly clock: () => Date;
   readonly clients: Clients;
@@ -49,7 +61,8 @@ export interface GateParts {
 
 /** Authenticates callers: by API key, or by session if the route accepts one. */
 export class Gate {
-  readonly #keys: readonly KeyCheck[];
+  readonly #roots: readonly KeyCheck[];
+  readonly #keys: Pick<AccessKeys, "find">;
   readonly #tokens: Pick<JobTokens, "enter">;
   readonly #wrongKeys: WrongKeys;
   readonly #clients: Clients;
@@ -57,10 +70,11 @@ export class Gate {
   readonly #known = new WeakSet<object>();
   readonly #sessions: () => SessionVerifier | undefined;
 
-  constructor({ apiKeys, tokens, clock, clients, rejected, sessions }: GateParts) {
+  constructor({ apiKeys, keys, tokens, clock, clients, rejected, sessions }: GateParts) {
     this.#rejected = rejected;
     this.#tokens = tokens;
-    this.#keys = apiKeys.map((key) => new KeyCheck(key));
+    this.#roots = apiKeys.map((key) => new KeyCheck(key));
+    this.#keys = keys;
     this.#wrongKeys = new WrongKeys(clock);
     this.#clients = clients;
     this.#sessions = sessions;
@@ -69,30 +83,39 @@ export class Gate {
   /** The caller; throws `unauthorized`, `forbidden` or `rate_limited`. Synchronous for `none` and `key`. */
   enter(event: HttpEvent, auth: RouteAuth, accepted?: AcceptedToken): Caller | Promise<Caller> {
     if (auth === "none") return ANYONE;
-    const key = event.req.headers.get("x-api-key") ?? (auth === "bearer" ? (bearerOf(event) ?? null) : null);
-    if (key !== null) {
-      this.checkKey(key, event);
-      // Read now: after a client disconnects, its address is no longer available.
-      return event.req.method === "GET" ? READER : { kind: "key", address: this.#clients.address(event) };
-    }
-    const token = accepted && bearerOf(event);
-    if (token !== undefined) {
+    const key = event.req.headers.get("x-api-key");
+    if (key !== null) return this.#enterByKey(key, event);
+    const bearer = bearerOf(event);
+    if (bearer?.startsWith(TOKEN_PREFIX)) {
       // Not counted as a wrong key: nobody guesses a signature, and a page may send a token that has expired.
-      return { ...this.#tokens.enter(token, accepted!), address: this.#clients.address(event) };
+      if (accepted) return { ...this.#tokens.enter(bearer, accepted), address: this.#clients.address(event) };
+    } else if (bearer !== undefined && !(auth === "session" && event.req.headers.has("cookie"))) {
+      return this.#enterByKey(bearer, event);
     }
     const sessions = auth === "session" ? this.#sessions() : undefined;
     if (!sessions) throw keyMissing();
     return this.#enterBySession(event, sessions);
   }
 
-  /** Checks a key that was not sent in the header, such as in a sign-in form. */
-  checkKey(key: string, event: HttpEvent): void {
+  #enterByKey(key: string, event: HttpEvent): Caller {
+    const caller = this.#holderOf(key, event);
+    // Read now: after a client disconnects, its address is no longer available.
+    return event.req.method === "GET" ? caller : { ...caller, address: this.#clients.address(event) };
+  }
+
+  /** Checks a key that was not sent in the header, such as in a sign-in form, and gives its holder. */
+  checkKey(key: string, event: HttpEvent): Caller {
+    return this.#holderOf(key, event);
+  }
+
+  #holderOf(key: string, event: HttpEvent): Caller {
     const connection = event.runtime?.node?.req.socket;
-    const isRight = this.#isRight(key);
+    const found = this.#isRoot(key) ? ROOT : this.#keys.find(key);
+    const isRight = found !== undefined;
     // The common case first: a connection that has already sent the right key needs no address. A proxy's
     // connections carry the requests of many.
     if (isRight && connection && this.#known.has(connection) && !event.req.headers.has("x-forwarded-for"))
-      return;
+      return unexpired(found);
 
     const address = this.#clients.address(event);
     const wait = this.#wrongKeys.wait(address);
@@ -103,15 +126,13 @@ export class Gate {
     if (isRight) {
       this.#wrongKeys.right(address);
       if (connection) this.#known.add(connection);
-      return;
+      return unexpired(found);
     }
     if (connection) this.#known.delete(connection);
     const penalty = this.#wrongKeys.wrong(address);
     this.#rejected.add(address, penalty > 0);
     if (penalty > 0) throw tooManyWrongKeys(penalty);
-    throw new ServiceError("unauthorized", "Invalid API key", {
-      detail: "Send the service's API key in the X-API-Key header.",
-    });
+    throw new ServiceError("unauthorized", "Invalid API key", { detail: HOW, headers: CHALLENGE_INVALID });
   }
 
   /** The address that a request is counted to. */
@@ -125,18 +146,20 @@ export class Gate {
   }
 
   /** Compares all keys, whichever is right, so that timing reveals nothing. */
-  #isRight(key: string): boolean {
+  #isRoot(key: string): boolean {
     let isRight = false;
-    for (const one of this.#keys) if (one.isRight(key)) isRight = true;
+    for (const one of this.#roots) if (one.isRight(key)) isRight = true;
     return isRight;
   }
 
   async #enterBySession(event: HttpEvent, sessions: SessionVerifier): Promise<Caller> {
     const address = this.#clients.address(event);
     const signedIn = await sessions.verify(event);
-    if (signedIn === undefined) throw keyMissing();
-    const who = typeof signedIn === "string" ? { name: signedIn } : signedIn;
-    return { kind: "session", ...who, address };
+    if (signedIn !== undefined) return { kind: "session", ...signedIn, address };
+    // Some proxies add a credential of their own beside the cookie of a session, so that one is tried first.
+    const bearer = bearerOf(event);
+    if (bearer === undefined || bearer.startsWith(TOKEN_PREFIX)) throw keyMissing();
+    return this.#enterByKey(bearer, event);
   }
 }
 
@@ -145,9 +168,20 @@ function bearerOf(event: HttpEvent): string | undefined {
   return /^bearer +(\S+)$/i.exec(event.req.headers.get("authorization") ?? "")?.[1];
 }
 
+const HOW = "Send a key of the service in the X-API-Key header, or as Authorization: Bearer.";
+/** What HTTP asks of a response 401 (RFC 9110 and 6750). */
+const CHALLENGE = { "www-authenticate": 'Bearer realm="agent-control-service"' };
+const CHALLENGE_INVALID = { "www-authenticate": `${CHALLENGE["www-authenticate"]}, error="invalid_token"` };
+
 function keyMissing(): ServiceError {
-  return new ServiceError("unauthorized", "An API key is required", {
-    detail: "Send the service's API key in the X-API-Key header.",
+  return new ServiceError("unauthorized", "An API key is required", { detail: HOW, headers: CHALLENGE });
+}
+
+function unexpired(found: Caller | "expired"): Caller {
+  if (found !== "expired") return found;
+  throw new ServiceError("unauthorized", "The key has expired", {
+    detail: "Ask an administrator of the service for a new one.",
+    headers: CHALLENGE_INVALID,
   });
 }
 

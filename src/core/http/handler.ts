@@ -9,6 +9,7 @@ import type { Gate } from "./gate.ts";
 import { readJson } from "./json-body.ts";
 import { readQuery } from "./query.ts";
 import { receiveBody } from "./request-body.ts";
+import { assertMayCall } from "./rights.ts";
 import type { AddedRoute, RouteInput } from "./route.ts";
 
 export type AnyInput = RouteInput<unknown, unknown, unknown>;
@@ -59,6 +60,7 @@ export function createHandler(
   };
 
   const proceed = (event: H3Event, caller: Caller): Response | Promise<Response> => {
+    if (caller.role !== "admin" || caller.sight !== undefined) assertMayCall(caller, route);
     const received = receiveBody(event, limit);
     return received ? received.then((bytes) => run(event, caller, bytes)) : run(event, caller, undefined);
   };

@@ -37,7 +37,7 @@ export interface TokenKeys {
 }
 
 /** Beginning of every token, so that people and scanners recognize one. */
-const PREFIX = "svct.";
+export const TOKEN_PREFIX = "svct.";
 
 /**
  * Short-lived tokens of one job, for browsers. The service stores none: each is signed, with a key that depends on the
@@ -67,7 +67,7 @@ export class JobTokens {
   }
 
   create(grant: TokenGrant): string {
-    const text = PREFIX + Buffer.from(JSON.stringify(grant)).toString("base64url");
+    const text = TOKEN_PREFIX + Buffer.from(JSON.stringify(grant)).toString("base64url");
     return `${text}.${sign(this.#keys[0]!, text).toString("base64url")}`;
   }
 
@@ -93,12 +93,12 @@ export class JobTokens {
       const right = sign(key, text);
       return sent.length === right.length && timingSafeEqual(sent, right);
     });
-    if (!isSigned || !text.startsWith(PREFIX)) {
+    if (!isSigned || !text.startsWith(TOKEN_PREFIX)) {
       throw new ServiceError("unauthorized", "Invalid token", {
-        detail: "Ask for a new one, or send the service's API key in the X-API-Key header.",
+        detail: "Ask for a new one, or send a key of the service in the X-API-Key header.",
       });
     }
-    const payload = Buffer.from(text.slice(PREFIX.length), "base64url").toString();
+    const payload = Buffer.from(text.slice(TOKEN_PREFIX.length), "base64url").toString();
     return v.parse(GrantSchema, JSON.parse(payload));
   }
 }

@@ -55,21 +55,23 @@ export class LiveStreams {
   }
 
   /**
-   * Sends what `source` returns, until it ends, the reader disconnects, the service closes or `over` aborts.
+   * Sends what `source` returns, until it ends, the reader disconnects, the service closes, `over` aborts or the caller may no longer be here.
    */
   open(source: StreamSource, { caller, over, heartbeat }: StreamReader = {}): Response {
     // As those that are open: the reader reconnects. After an error a browser would not.
     if (this.#closed) return new FastResponse("", { headers: HEADERS });
+    const signals = [over, caller?.over].filter((signal) => signal !== undefined);
+    if (signals.some(({ aborted }) => aborted)) return new FastResponse("", { headers: HEADERS });
     const leave = this.#shares.enter(caller);
     const end = (): void => stream.end();
     const stream = new LiveStream(source, heartbeat ?? ": still here\n\n", () => {
-      over?.removeEventListener("abort", end);
+      for (const signal of signals) signal.removeEventListener("abort", end);
       if (this.#open.delete(stream)) leave();
       if (this.#open.size > 0) return;
       clearInterval(this.#timer);
       this.#timer = undefined;
     });
-    over?.addEventListener("abort", end);
+    for (const signal of signals) signal.addEventListener("abort", end);
     this.#open.add(stream);
     this.#timer ??= setInterval(() => {
       for (const one of this.#open) one.beat(this.#patience);

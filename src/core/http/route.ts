@@ -2,6 +2,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type * as v from "valibot";
 import type { Caller } from "../audit/caller.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
+import type { Need } from "../models/access.ts";
 import type { TokenRule } from "./job-tokens.ts";
 
 /** A synchronous schema of valibot, zod, ArkType, or another library with Standard Schema. */
@@ -10,10 +11,10 @@ export type RouteSchema = StandardSchemaV1;
 export type RouteValue<S> = S extends RouteSchema ? StandardSchemaV1.InferOutput<S> : undefined;
 
 /**
- * Who may call a route: anyone, holders of the API key, holders of the key that may send it as `Authorization: Bearer`, or
- * holders of the key or an admin session.
+ * How a caller of a route shows who it is: not at all, with a key of the service, or with a key or a session. A key is sent
+ * as `X-API-Key` or as `Authorization: Bearer`.
  */
-export type RouteAuth = "none" | "key" | "bearer" | "session";
+export type RouteAuth = "none" | "key" | "session";
 
 /** One response of a route, for the documentation. */
 export interface RouteResponse<S extends RouteSchema = RouteSchema> {
@@ -67,6 +68,16 @@ export interface RouteDefinition<
   /** With parameters in braces, such as `/jobs/{id}`. */
   readonly path: string;
   readonly auth: RouteAuth;
+  /**
+   * The right that the caller must have: `view` to read, `answer` for questions, `start` for jobs and messages, `operate`
+   * to change what runs, `manage` for secrets, access and what cannot be undone. `nothing` where anybody may call it.
+   */
+  readonly needs: Need;
+  /**
+   * The handler shows and changes only what `caller.sight` allows, so that callers who see a part may call it. Others are
+   * refused to them. @default false
+   */
+  readonly narrows?: boolean;
   /** Accepts tokens of one job, too, from pages of allowed origins as well; only with `auth: "key"`. @default none */
   readonly token?: TokenRule;
   readonly summary: string;
@@ -105,7 +116,8 @@ export type AddedRoute = RouteDefinition<
 >;
 
 const NAMES: NamesOf<RouteDefinition> = {
-  ...{ method: true, path: true, auth: true, token: true, summary: true, description: true, tag: true },
+  ...{ method: true, path: true, auth: true, needs: true, narrows: true, token: true },
+  ...{ summary: true, description: true, tag: true },
   ...{ params: true, query: true, body: true, rawBody: true, bodyLimit: true, responses: true, status: true },
   ...{ stored: true, hidden: true, handler: true },
 };

@@ -1,4 +1,5 @@
 import type { H3, H3Event } from "h3";
+import { RIGHTS } from "../models/access.ts";
 import { namesOf, toAnswerSchema, toRequestSchema } from "./foreign-schema.ts";
 import { type AnyRoute, createHandler, type HandlerParts } from "./handler.ts";
 import { createMatcher, parameterNames, toH3Path, toShape } from "./path-pattern.ts";
@@ -36,6 +37,7 @@ export class AppRouter implements Router {
     }
     assertParameters(route);
     assertToken(route);
+    assertNeeds(route);
     this.#app.on(route.method, toH3Path(route.path), createHandler(route as AnyRoute, this.#parts));
     known.methods.push(route.method);
     known.isForPages ||= route.token !== undefined;
@@ -84,6 +86,19 @@ function assertToken({ method, path, auth, token }: RouteDefinition): void {
   if (!token || (auth === "key" && parameterNames(path).includes(token.job))) return;
   throw new Error(
     `Route ${method} ${path} accepts tokens: it needs the auth "key" and the parameter "${token.job}" in its path`,
+  );
+}
+
+/** The type asks for it; a plugin in JavaScript is not checked by it. */
+function assertNeeds({ method, path, auth, needs }: RouteDefinition): void {
+  if (needs !== "nothing" && !RIGHTS.includes(needs)) {
+    const given =
+      needs === undefined ? "does not say what it needs" : `needs "${needs}", which is not a right`;
+    throw new Error(`Route ${method} ${path} ${given}: set needs to ${RIGHTS.join(", ")} or nothing`);
+  }
+  if (auth !== "none" || needs === "nothing") return;
+  throw new Error(
+    `Route ${method} ${path} has the auth "none" and needs "${needs}": nobody is asked for a key, so it can need nothing only`,
   );
 }
 

@@ -10,6 +10,9 @@ export const AUDIT_ACTIONS = [
   "key.rejected",
   "key.locked_out",
   "key.changed",
+  "access.add",
+  "access.rotate",
+  "access.remove",
   "rsa_key.changed",
   "job.status",
   "job.delete",
@@ -58,6 +61,8 @@ export const AuditEntrySchema = v.object({
     kind: v.picklist(["key", "token", "link", "session", "system", "nobody"]),
     /** Beginning of the session's id. */
     session: v.optional(v.string()),
+    /** The named key or the person, by the id of the access. */
+    access: v.optional(v.string()),
     /** A name that the identity provider vouches for. */
     name: v.optional(v.string()),
     /** A name that was typed; it is not verified. */

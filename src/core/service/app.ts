@@ -18,6 +18,7 @@ import { EmissionRelay } from "../runs/emissions/emission-relay.ts";
 import { EMISSIONS } from "./inner-tokens.ts";
 import type { ResolvedOptions } from "./options.ts";
 import {
+  ACCESS,
   AGENT_SETTINGS,
   AGENTS,
   AUDIT,
@@ -81,6 +82,7 @@ export function createApp(scope: Container): H3 {
   const tokens = new JobTokens({ apiKeys, rsaPrivateKey }, clock);
   const gate = new Gate({
     apiKeys,
+    keys: scope.get(ACCESS),
     tokens,
     clock,
     clients,
@@ -124,6 +126,7 @@ export function createApp(scope: Container): H3 {
     threads,
     streams,
     tokens,
+    access: scope.get(ACCESS),
     audit: scope.get(AUDIT),
     state: scope.get(SERVICE_STATE),
     backups: scope.get(BACKUPS),

@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
+import { type DeclaredKey, type DeclaredKeyOptions, resolveDeclaredKeys } from "../access/declared-keys.ts";
 import type { AgentDefinition } from "../agents/define-agent.ts";
 import type { AcceptedEnvelopes } from "../agents/parameters.ts";
 import type { RetentionOptions } from "../agents/retention-policy.ts";
@@ -8,7 +9,7 @@ import { checkOptions, OptionsError } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
 import { describeWeakKeys } from "../base/key-strength.ts";
 import type { LogFormat, LogLevel } from "../base/log.ts";
-import { unknownOption } from "../base/refuse-unknown.ts";
+import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import type { StartTimer } from "../base/timer.ts";
 import { unknownMembers } from "../base/unknown-members.ts";
 import { WallTimers } from "../base/wall-timers.ts";
@@ -25,6 +26,12 @@ import type { PluginInput } from "./plugin.ts";
 import { fingerprintOfProject } from "./project-code.ts";
 import { takeVariables } from "./secret-variables.ts";
 import { PlainSettingsSchema, readPlainSettings, SETTINGS, textOf, VARIABLES } from "./settings.ts";
+
+/** Who may use the service, beside the holders of its API key. */
+export interface AccessOptions {
+  /** Keys for disks that are wiped; others are made while the service runs: by `svc access add`. @default none */
+  keys?: readonly DeclaredKeyOptions[];
+}
 
 /** Options of `createServer`. Omitted options come from the environment variable, then from the default. */
 export interface ServerOptions {
@@ -43,6 +50,8 @@ export interface ServerOptions {
    * @default none
    */
   previousApiKey?: string;
+  /** Named keys with fewer rights than the API key, and how people sign in. @default none: one key opens everything */
+  access?: AccessOptions;
   /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
   plugins?: PluginInput;
   /** Whether the admin interface is enabled. @default true */
@@ -217,6 +226,7 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly release: string | undefined;
   readonly agents: readonly AgentDefinition[];
   readonly schedules: readonly ScheduleDefinition[];
+  readonly access: { readonly keys: readonly DeclaredKey[] };
   readonly plugins: PluginInput;
   readonly account: Account | undefined;
   /** Milliseconds; `undefined` keeps waiting jobs in memory. */
@@ -289,6 +299,7 @@ export function resolveOptions(
     id: `${hostname()}-${process.pid}`,
     agents: [...options.agents],
     schedules: [...(options.schedules ?? [])],
+    access: { keys: resolveAccess(options.access) },
     plugins: options.plugins,
     place: textOf(env, "SVC_PLACE"),
     release: textOf(env, "SVC_RELEASE"),
@@ -312,6 +323,14 @@ export function resolveOptions(
     advancedBy: options.advancedBy,
     logTo: options.logTo,
   };
+}
+
+const ACCESS_NAMES: NamesOf<AccessOptions> = { keys: true };
+
+function resolveAccess(access: AccessOptions = {}): readonly DeclaredKey[] {
+  const unknown = unknownOption(access, ACCESS_NAMES);
+  if (unknown !== undefined) throw new OptionsError(`Cannot use option access: ${unknown}`);
+  return resolveDeclaredKeys(access.keys);
 }
 
 function readLease(env: Environment): LeaseTimes | undefined {

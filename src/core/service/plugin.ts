@@ -64,7 +64,7 @@ export interface PluginContext<Options = unknown, Own extends PluginHookName = P
   /** A part of the service, or one provided by a plugin named in `dependsOn`. */
   get<T>(token: Token<T>): T;
   /** Adds a part that this plugin and those that depend on it can get, and the handlers of agents. */
-  provide<T>(token: Token<T>, make: () => T): void;
+  provide<T>(token: Token<T>, make: () => T, options?: { readonly byDefault?: boolean }): void;
   /**
    * Takes part in every change of a job or case, before it is stored: what `participant` writes with `tx` is
    * stored together with the change or not at all, and when it throws, the change does not happen. A

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { H3 } from "h3";
+import { AccessKeys } from "../access/access-keys.ts";
 import { AgentSettings } from "../agents/agent-settings.ts";
 import { Parameters } from "../agents/parameters.ts";
 import { AgentRegistry } from "../agents/registry.ts";
@@ -46,6 +47,7 @@ import { orderPlugins, type Plugin } from "./plugin.ts";
 import { type PluginReport, setUpPlugins } from "./set-up-plugins.ts";
 import { claimStore, noteKey } from "./store-owner.ts";
 import {
+  ACCESS,
   AGENT_SETTINGS,
   AGENTS,
   AUDIT,
@@ -144,6 +146,8 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     scope.value(KEYS, keys);
     await claimStore(scope);
     backups = options.backup && (await openBackups(options.backup, scope));
+    await scope.get(ACCESS).start();
+    scope.onClose(() => scope.get(ACCESS).close());
     app = createApp(scope);
     reports = await setUpPlugins(ordered, {
       scope,
@@ -388,6 +392,20 @@ export function createScope(options: ResolvedOptions): Container {
         log: scope.get(LOGGER),
       }),
   );
+  scope.factory(ACCESS, () => {
+    const [store, ledger, audit, log] = [
+      scope.get(STORE),
+      scope.get(LEDGER),
+      scope.get(AUDIT),
+      scope.get(LOGGER),
+    ];
+    const agents = scope.get(AGENTS);
+    const declared = options.access.keys;
+    return new AccessKeys({
+      ...{ store, ledger, audit, log, declared, clock: options.clock },
+      agent: (slug) => agents.get(slug),
+    });
+  });
   scope.class(REJECTED_KEYS, RejectedKeys, [AUDIT]);
   scope.factory(
     RETENTION,

@@ -32,12 +32,14 @@ interface Boot extends PluginHost {
   readonly byName: ReadonlyMap<string, Plugin>;
   /** Names of the plugins that provide parts. */
   readonly owners: Map<symbol, string>;
+  /** Parts that another plugin may provide instead. */
+  readonly defaults: Set<symbol>;
 }
 
 /** Sets plugins up in order; an error or a time-out names the plugin. Resolves with how long each took. */
 export async function setUpPlugins(plugins: readonly Plugin[], host: PluginHost): Promise<PluginReport[]> {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]));
-  const boot: Boot = { ...host, byName, owners: new Map() };
+  const boot: Boot = { ...host, byName, owners: new Map(), defaults: new Set() };
   const reports: PluginReport[] = [];
   for (const plugin of plugins) {
     const begun = performance.now();
@@ -80,7 +82,7 @@ async function setUp(plugin: Plugin, boot: Boot): Promise<void> {
 }
 
 function createContext(plugin: Plugin, boot: Boot, onReady: () => void): PluginContext {
-  const { scope, owners, byName } = boot;
+  const { scope, owners, defaults, byName } = boot;
   const reachable = reach(plugin, byName);
   return {
     options: boot.options.get(plugin.name),
@@ -99,10 +101,13 @@ function createContext(plugin: Plugin, boot: Boot, onReady: () => void): PluginC
       }
       return scope.get(token);
     },
-    provide: (token, make) => {
-      if (scope.has(token)) {
+    provide: (token, make, { byDefault = false } = {}) => {
+      if (scope.has(token) && byDefault && owners.has(token)) return;
+      if (scope.has(token) && !defaults.has(token)) {
         throw new PluginError(`Plugin "${plugin.name}" provides "${tokenName(token)}", which already exists`);
       }
+      if (byDefault) defaults.add(token);
+      else defaults.delete(token);
       owners.set(token, plugin.name);
       scope.factory(token, make);
     },

@@ -1,3 +1,4 @@
+import type { AccessKeys } from "../access/access-keys.ts";
 import type { AgentSettings } from "../agents/agent-settings.ts";
 import type { Parameters } from "../agents/parameters.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
@@ -27,6 +28,8 @@ import type { ServiceKeys } from "./keys.ts";
 import type { ResolvedOptions } from "./options.ts";
 import type { PluginReport } from "./set-up-plugins.ts";
 
+/** The named keys. */
+export const ACCESS = createSharedToken<AccessKeys>("access");
 export const OPTIONS = createSharedToken<ResolvedOptions>("options");
 export const CLOCK = createSharedToken<() => Date>("clock");
 export const REDACTOR = createSharedToken<Redactor>("redactor");

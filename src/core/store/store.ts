@@ -1,4 +1,5 @@
 import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { StoredAccess } from "../models/access.ts";
 import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
@@ -59,6 +60,7 @@ export interface TableSpec<T extends Entity = Entity> {
 /** Rows by table name. A plugin with its own table extends it by declaration merging. */
 export interface Tables {
   Job: StoredJob;
+  Access: StoredAccess;
   DamagedJob: DamagedJob;
   Case: StoredCase;
   DeletedJob: DeletedJob;

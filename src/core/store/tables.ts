@@ -1,3 +1,4 @@
+import type { StoredAccess } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
@@ -283,6 +284,15 @@ const SCHEDULE_TABLE: TableSpec<ScheduleState> = {
   sorted: [],
 };
 
+const ACCESS_TABLE: TableSpec<StoredAccess> = {
+  name: "Access",
+  version: 1,
+  entity: false,
+  index: ({ name }) => ({ name }),
+  facets: ["name"],
+  sorted: [],
+};
+
 /** Tables that every service has. */
 export const CORE_TABLES: readonly TableSpec[] = [
   JOB_TABLE,
@@ -306,4 +316,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   MODEL_USE_TABLE,
   SPENDING_TABLE,
   BUDGET_NOTICE_TABLE,
+  ACCESS_TABLE,
 ];

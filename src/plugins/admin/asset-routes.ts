@@ -10,6 +10,7 @@ export function assetRoutes(assets: Assets): RouteDefinition[] {
       method: "GET",
       path: "/admin/assets/{hash}/{file}",
       auth: "none",
+      needs: "nothing",
       summary: "A stylesheet, script or icon",
       tag: "Admin",
       hidden: true,

@@ -26,6 +26,7 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
 /** Keyboard shortcuts. */
 export function helpRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
+    needs: "nothing",
     page: ["/admin/help", "Keyboard help"],
     answer: "The page",
     resource: () => ({

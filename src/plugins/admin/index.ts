@@ -3,6 +3,7 @@ import type { Participant } from "../../core/entities/change.ts";
 import { H3_APP } from "../../core/service/app.ts";
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
+  ACCESS,
   AGENT_SETTINGS,
   AGENTS,
   AUDIT,
@@ -78,7 +79,7 @@ export function admin(options: AdminOptions = {}): Plugin {
     async setup(context) {
       const parts = await createParts(context, resolveAdminOptions(options));
       context.provide(ADMIN, () => parts.extensions);
-      context.provide(SESSIONS, () => createVerifier(parts));
+      context.provide(SESSIONS, () => createVerifier(parts), { byDefault: true });
       context.provide(SIGN_IN_LINK, () => parts.links);
       guardAdmin(context.get(H3_APP), parts);
       const router = context.get(ROUTER);
@@ -119,6 +120,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
   const assets = await Assets.load();
   const clients = context.get(CLIENTS);
   const sessions = new Sessions({
+    access: context.get(ACCESS),
     keys: context.get(KEYS),
     hours: options.sessionHours,
     idleMinutes: options.sessionIdleMinutes,

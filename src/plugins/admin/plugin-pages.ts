@@ -11,6 +11,7 @@ export function pluginPageRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/x/{path}",
       auth: "session",
+      needs: "view",
       summary: "A page of a plugin",
       tag: "Admin",
       hidden: true,

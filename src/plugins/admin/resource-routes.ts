@@ -1,6 +1,7 @@
 import type * as v from "valibot";
 import type { MaybePromise } from "../../core/base/maybe-promise.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
+import type { Need } from "../../core/models/access.ts";
 import type { AdminParts } from "./parts.ts";
 import { type Resource, respond } from "./respond.ts";
 
@@ -11,6 +12,8 @@ type Input<P extends Schema, Q extends Schema> = Parameters<RouteDefinition<P, Q
 export interface ResourceView<P extends Schema, Q extends Schema> {
   readonly page?: readonly [path: string, summary: string];
   readonly api?: readonly [path: string, summary: string, description?: string];
+  readonly needs: Need;
+  readonly narrows?: boolean;
   readonly params?: P;
   readonly query?: Q;
   /** Content of the response. */
@@ -32,6 +35,8 @@ export function resourceRoutes<P extends Schema = undefined, Q extends Schema = 
       method: "GET",
       path,
       auth: "session",
+      needs: view.needs,
+      narrows: view.narrows ?? false,
       summary,
       description,
       tag: "Admin",

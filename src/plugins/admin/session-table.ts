@@ -12,6 +12,8 @@ export interface AdminSession {
   readonly address: string;
   /** Shows whether the API key that opened it is still valid. */
   readonly key: string;
+  /** The named key that opened it, by its id: the session may do and see what that may, and ends with it. */
+  readonly access?: string;
   readonly since: number;
   /** When the person last did something, to the minute. */
   readonly seen: number;

@@ -1,4 +1,5 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
+import type { AccessKeys } from "../../core/access/access-keys.ts";
 import { getOrMake } from "../../core/base/get-or-make.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Clients } from "../../core/http/clients.ts";
@@ -19,6 +20,7 @@ const MINUTE = 60_000;
 const HINT = "session";
 
 export interface SessionsParts {
+  readonly access: Pick<AccessKeys, "callerOf">;
   readonly keys: ServiceKeys;
   /** Longest life of a session. */
   readonly hours: number;
@@ -31,12 +33,15 @@ export interface SessionsParts {
   readonly log: Logger;
 }
 
+/** Who is signed in, with the public id of the session. */
+export type OwnSession = SignedIn & { readonly session: string };
+
 /** A session that is not stored yet. */
 export interface NewSession {
   readonly row: AdminSession;
   readonly value: string;
   readonly maxAge: number;
-  readonly signedIn: SignedIn;
+  readonly signedIn: OwnSession;
 }
 
 /** What this instance knows of a session that it has seen. */
@@ -85,7 +90,10 @@ export class Sessions implements SessionVerifier {
    * A session with the key that was shown, or by a link, which the caller stores; the value is for the
    * cookie.
    */
-  make(event: HttpEvent, { name = "", key }: { readonly name?: string; readonly key?: string }): NewSession {
+  make(
+    event: HttpEvent,
+    { name = "", key, access }: { readonly name?: string; readonly key?: string; readonly access?: string },
+  ): NewSession {
     const value = randomBytes(32).toString("base64url");
     const maxAge = Math.round(this.#parts.hours * 3600);
     const now = this.#now();
@@ -95,14 +103,15 @@ export class Sessions implements SessionVerifier {
       by: key === undefined ? "link" : "key",
       address: this.#parts.clients.address(event),
       key: this.#markOf(key ?? this.#parts.keys.apiKey),
+      ...(access !== undefined && { access }),
       since: now,
       seen: now,
       until: now + maxAge * 1000,
     };
-    return { row, value, maxAge, signedIn: toSignedIn(row) };
+    return { row, value, maxAge, signedIn: this.#toSignedIn(row) };
   }
 
-  async verify(event: HttpEvent): Promise<SignedIn | undefined> {
+  async verify(event: HttpEvent): Promise<OwnSession | undefined> {
     const id = idOf(event, this.#parts);
     // Read each time: another instance may have ended it.
     const row = id === undefined ? undefined : await this.#table.peek(id);
@@ -112,7 +121,7 @@ export class Sessions implements SessionVerifier {
     }
     if (!isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts);
     this.#see(row, event);
-    return toSignedIn(row);
+    return this.#toSignedIn(row);
   }
 
   /** The open sessions, newest first. */
@@ -159,7 +168,9 @@ export class Sessions implements SessionVerifier {
     const { idleMinutes } = this.#parts;
     const now = this.#now();
     const isIdle = idleMinutes > 0 && this.#lastSeen(row) + idleMinutes * MINUTE <= now;
-    return row.until > now && !isIdle && this.#marks.includes(row.key);
+    const isOpen =
+      row.access === undefined ? this.#marks.includes(row.key) : this.#parts.access.callerOf(row.access);
+    return row.until > now && !isIdle && Boolean(isOpen);
   }
 
   #lastSeen({ id, seen }: AdminSession): number {
@@ -214,6 +225,14 @@ export class Sessions implements SessionVerifier {
     return (await this.#table.list({ limit: Number.POSITIVE_INFINITY })).items;
   }
 
+  /** Its owner: the holder of the API key, under a name that is not verified, or that of a named key. */
+  #toSignedIn({ id, name, access }: AdminSession): OwnSession {
+    const session = shortId(id);
+    if (access === undefined) return { session, role: "admin", ...(name !== "" && { says: name }) };
+    const { kind: _, role = "viewer", ...holder } = this.#parts.access.callerOf(access) ?? { kind: "key" };
+    return { session, role, ...holder };
+  }
+
   get #table() {
     return this.#parts.store.table("AdminSession");
   }
@@ -242,9 +261,4 @@ function idOf(event: HttpEvent, own: OwnAddress): string | undefined {
 /** Public id of a session. */
 export function shortId(id: string): string {
   return id.slice(0, 6);
-}
-
-/** The owner of the session; the name is unverified. */
-function toSignedIn({ id, name }: AdminSession): SignedIn {
-  return { session: shortId(id), ...(name !== "" && { says: name }) };
 }

@@ -67,6 +67,7 @@ export const agUi = definePlugin({
         method: "POST",
         path: `${get(OPTIONS).apiPrefix}${options.path}/{slug}`,
         auth: "key",
+        needs: "start",
         summary: "Run an agent for a user interface",
         description:
           "A run of AG-UI 1.0: the first run of a thread starts a job, a run with `resume` answers its questions. Streams the events of AG-UI until the job has ended or asks something.",

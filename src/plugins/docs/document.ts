@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { AddedRoute } from "../../core/http/route.ts";
+import { rolesWith } from "../../core/models/access.ts";
 import { ErrorResponseSchema } from "../../core/models/error-response.ts";
 import { collectComponents, convert, type JsonSchema } from "./json-schema.ts";
 
@@ -27,7 +28,7 @@ export function createDocument(routes: readonly AddedRoute[], info: DocumentInfo
       schemas: collectComponents([paths, convert(ErrorResponseSchema, "output")]),
       securitySchemes: {
         apiKey: { type: "apiKey", in: "header", name: "X-API-Key" },
-        bearer: { type: "http", scheme: "bearer", description: "The API key" },
+        bearer: { type: "http", scheme: "bearer", description: "The API key, or a named key" },
         session: {
           type: "apiKey",
           in: "cookie",
@@ -58,10 +59,11 @@ function toOperation(route: AddedRoute): JsonSchema {
     summary,
     ...(description !== undefined && { description }),
     tags: [tag],
+    ...(route.auth !== "none" && { "x-needs": route.needs, "x-roles": rolesWith(route.needs) }),
     ...(route.auth !== "none" && {
       security: [
         { apiKey: [] },
-        ...(route.auth === "bearer" ? [{ bearer: [] }] : []),
+        { bearer: [] },
         ...(route.auth === "session" ? [{ session: [] }] : []),
         ...(route.token ? [{ jobToken: [] }] : []),
       ],
@@ -104,11 +106,16 @@ function toOperationId({ method, path }: AddedRoute): string {
 }
 
 /** Error responses of the router itself, by what a route accepts. */
-function failures({ auth, params, query, body }: AddedRoute): JsonSchema {
+function failures({ auth, needs, params, query, body }: AddedRoute): JsonSchema {
   const content = { "application/json": { schema: convert(ErrorResponseSchema, "output") } };
   const all: [boolean, number, string][] = [
     [body !== undefined, 400, "The body is not JSON"],
     [auth !== "none", 401, "The key is missing or wrong"],
+    [
+      auth !== "none" && needs !== "nothing",
+      403,
+      `The caller does not have the right "${needs}", or may not see this`,
+    ],
     [params !== undefined, 404, "Not found"],
     [body !== undefined, 413, "The body is over the limit"],
     [body !== undefined, 415, "The body's content type is not JSON"],

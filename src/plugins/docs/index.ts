@@ -45,6 +45,7 @@ export const docs = definePlugin({
       defineRoute({
         ...shared,
         path: "/openapi.json",
+        needs: "nothing",
         summary: "This document",
         responses: { 200: { description: "OpenAPI 3.1", schema: v.record(v.string(), v.unknown()) } },
         handler: ({ event }) => {
@@ -58,6 +59,7 @@ export const docs = definePlugin({
       defineRoute({
         ...shared,
         path: "/docs",
+        needs: "nothing",
         summary: "The API as an interactive page",
         hidden: true,
         responses: { 200: { description: "A page", contentType: "text/html" } },
@@ -68,6 +70,7 @@ export const docs = definePlugin({
       defineRoute({
         ...shared,
         path: "/docs/{file}",
+        needs: "nothing",
         summary: "A file of the page",
         hidden: true,
         params: v.object({ file: v.picklist(["swagger-ui.css", "swagger-ui-bundle.js", "start.js"]) }),

@@ -89,6 +89,7 @@ export const mcp = definePlugin({
         method: "POST",
         path: `${get(OPTIONS).apiPrefix}${options.path}`,
         auth: "key",
+        needs: "start",
         summary: "Model Context Protocol",
         description:
           "One message of the Model Context Protocol, streamable HTTP: of revision 2026-07-28 with the extension `io.modelcontextprotocol/tasks`, or of the revisions before it. Errors of the protocol are JSON-RPC errors.",

@@ -195,6 +195,7 @@ function addMetricsRoute({ get }: PluginContext, metrics: readonly Metric[]): vo
       method: "GET",
       path: "/metrics",
       auth: "key",
+      needs: "view",
       summary: "Metrics in Prometheus' text format",
       tag: "Service",
       responses: { 200: { description: "The metrics", contentType: "text/plain" } },

@@ -38,6 +38,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/agents/{slug}/jobs`,
       auth: "key",
+      needs: "start",
       summary: "Start a job",
       description:
         "A job without a `job_context.job_id` gets a new id; other missing fields of `job_context` are filled in. A service that reports to a control system requires all of them. With an id, repeating the request returns the same job and starts nothing; different content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ or are missing. While the job is queued, `X-Queue-Position` is its position (1 is next) and `X-Queue-Length` the number of queued jobs. With the header `Prefer: wait=30` the response is sent once the job has ended, or after that many seconds (60 at most).",
@@ -70,6 +71,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/agents/{slug}/jobs`,
       auth: "key",
+      needs: "view",
       summary: "List an agent's jobs",
       description:
         "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
@@ -84,6 +86,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/agents/{slug}/jobs/{id}`,
       auth: "key",
+      needs: "view",
       summary: "Show one of an agent's jobs",
       tag,
       params: AgentJobPathSchema,
@@ -95,6 +98,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/agents/{slug}/stop`,
       auth: "key",
+      needs: "start",
       summary: "Ask a job to stop",
       description:
         "Only `job_context.job_id` is read; the rest may be what the job was started with. The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",

@@ -9,6 +9,7 @@ export function backupRoute({ prefix, store }: MachineParts): RouteDefinition {
     method: "GET",
     path: `${prefix}/utils/backup`,
     auth: "key",
+    needs: "manage",
     summary: "A consistent snapshot of the store's files",
     description:
       "For `svc store backup`: a line of JSON with the names and sizes of the files, then their bytes, one file after another. A last file without a size ends with an empty line, which is not part of it. Data is sent as stored: encrypted parameters stay encrypted.",

@@ -22,6 +22,7 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       path: `${prefix}/jobs/{job_id}/cases/{case_id}/update`,
       auth: "key",
       token: { scope: "answer", job: "job_id" },
+      needs: "answer",
       summary: "Answer a case's question",
       description:
         "The first answer wins; a later one is refused with 409 and the case's status. With an `Idempotency-Key`, repeating the request answers nothing, also where the case asks something else by then.",

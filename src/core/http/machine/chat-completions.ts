@@ -71,8 +71,9 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
     defineRoute({
       method: "GET",
       path: `${prefix}/v1/models`,
-      auth: "bearer",
+      auth: "key",
       query: v.looseObject({}),
+      needs: "start",
       summary: "List the agents that people can chat with",
       tag,
       responses: {
@@ -86,8 +87,9 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
     defineRoute({
       method: "GET",
       path: `${prefix}/v1/models/{id}`,
-      auth: "bearer",
+      auth: "key",
       query: v.looseObject({}),
+      needs: "start",
       summary: "Show an agent that people can chat with",
       tag,
       params: v.object({ id: v.string() }),
@@ -97,8 +99,9 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
     defineRoute({
       method: "POST",
       path: `${prefix}/v1/chat/completions`,
-      auth: "bearer",
+      auth: "key",
       query: v.looseObject({}),
+      needs: "start",
       summary: "Chat with an agent",
       description:
         "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",

@@ -24,6 +24,7 @@ export function forkRoutes({ prefix, jobs, runner }: MachineParts): RouteDefinit
       method: "GET",
       path: `${prefix}/jobs/{id}/calls`,
       auth: "key",
+      needs: "view",
       summary: "List a job's recorded calls",
       description:
         "In the order of its log, named as `POST /jobs/{id}/fork` takes them; `line` is the line of the log that ended the call, `null` while it has not ended. The header `X-Total-Count` counts all.",
@@ -41,6 +42,7 @@ export function forkRoutes({ prefix, jobs, runner }: MachineParts): RouteDefinit
       method: "GET",
       path: `${prefix}/jobs/{id}/export`,
       auth: "key",
+      needs: "view",
       summary: "All that is recorded of a job",
       description:
         'For `svc job pull`: a line of JSON for the job, for each line of its log, and for each case and each update of it; the last line is `{"type":"end"}`. Known secrets are masked; parameters are not part of it. It leaves a line in the audit log.',
@@ -53,6 +55,7 @@ export function forkRoutes({ prefix, jobs, runner }: MachineParts): RouteDefinit
       method: "POST",
       path: `${prefix}/jobs/{id}/fork`,
       auth: "key",
+      needs: "operate",
       summary: "Start a new job with the recorded beginning of this one",
       description:
         "Copies all that is recorded before the call `from` (a name of `GET /jobs/{id}/calls`, or `start`, or `end`), with its cases, and makes that call and all later ones. `fields` replaces fields of the job. The job itself, which may have any status, does not change. With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",

@@ -65,6 +65,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "none",
       // Probes add parameters, so that no cache answers them.
       query: v.looseObject({}),
+      needs: "nothing",
       summary: "Health of the service",
       description:
         "`unhealthy`, with status 503, while the store cannot write, and where instances share the store, until this one has run its probe job and from when it closes; `degraded` while new jobs are refused.",
@@ -98,6 +99,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       method: "GET",
       path: "/agents/health",
       auth: "key",
+      needs: "view",
       summary: "Health of the agents",
       description:
         "An agent is `busy` while a job is in progress and `degraded` when more than half of its jobs failed or were cancelled. `paused` agents start no new jobs. `success_rate` is the percentage of its jobs that completed.",

@@ -14,6 +14,7 @@ export function jobStreamRoute(
     path: `${prefix}/jobs/{id}/stream`,
     auth: "key",
     token: { scope: "stream", job: "id" },
+    needs: "view",
     summary: "Follow a job",
     description:
       "Server-sent events: `snapshot` with the current job, then every entry of its run log, named by its type, with its number as the event's id; finally `end` with the job's status. `Last-Event-ID` resumes the stream after that number, without a gap; for a job that has ended, without further events, the response is 204. Clients that stop reading are disconnected.",

@@ -14,6 +14,7 @@ export function messageRoute({ prefix, threads }: MachineParts): RouteDefinition
     path: `${prefix}/jobs/{id}/messages`,
     auth: "key",
     token: { scope: "message", job: "id" },
+    needs: "start",
     summary: "Send a message to a thread",
     description:
       "For jobs of agents that were defined with `defineChat`. The message is stored, and becomes the next turn of the thread: a case, which is closed with `{message, answer}`. With an `id`, repeating the request adds nothing. The answer streams from `GET /jobs/{id}/stream`.",

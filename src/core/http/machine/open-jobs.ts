@@ -9,6 +9,7 @@ export function openJobsRoute(parts: MachineParts): RouteDefinition {
     method: "GET",
     path: `${parts.prefix}/utils/open-jobs`,
     auth: "key",
+    needs: "view",
     summary: "The run logs of all open jobs",
     description:
       "For `svc check`: a line of JSON for each job that has not ended, with the job, its cases without their updates, and its run log. Parameters are not part of it.",

@@ -1,3 +1,4 @@
+import type { AccessKeys } from "../../access/access-keys.ts";
 import type { AgentSettings } from "../../agents/agent-settings.ts";
 import type { Parameters } from "../../agents/parameters.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
@@ -29,6 +30,7 @@ export interface MachineParts {
   readonly feed: JobFeed;
   readonly threads: Threads;
   readonly streams: LiveStreams;
+  readonly access: AccessKeys;
   readonly tokens: JobTokens;
   readonly audit: AuditLog;
   readonly state: ServiceState;

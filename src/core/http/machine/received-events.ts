@@ -30,6 +30,7 @@ export function receivedEventRoutes({ prefix, runner, store }: MachineParts): Ro
       method: "POST",
       path: `${prefix}/events/{name}`,
       auth: "key",
+      needs: "operate",
       summary: "Send an event to the jobs that wait for it",
       description:
         "The event is stored, and each job that waits for one like it gets it, whether it waits already or will later. With an `id`, repeating the request stores nothing; different data under the same id is refused with 409.",
@@ -44,6 +45,7 @@ export function receivedEventRoutes({ prefix, runner, store }: MachineParts): Ro
       method: "GET",
       path: `${prefix}/events`,
       auth: "key",
+      needs: "view",
       summary: "List the events that were sent to the service",
       description:
         "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",

@@ -1,4 +1,5 @@
 import type { RouteDefinition } from "../route.ts";
+import { accessRoutes } from "./access.ts";
 import { agentJobRoutes } from "./agent-jobs.ts";
 import { agentRoutes } from "./agents.ts";
 import { backupRoute } from "./backup.ts";
@@ -36,5 +37,6 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...utilRoutes(parts),
     backupRoute(parts),
     openJobsRoute(parts),
+    ...accessRoutes(parts),
   ];
 }

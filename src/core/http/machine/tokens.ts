@@ -28,6 +28,7 @@ export function tokenRoute({ prefix, jobs, tokens, audit, clock }: MachineParts)
     method: "POST",
     path: `${prefix}/jobs/{id}/tokens`,
     auth: "key",
+    needs: "start",
     summary: "Make a token of a job for a browser",
     description:
       "The token is accepted as `Authorization: Bearer` by the routes of this job that its `scopes` name, and nowhere else, for `expires_in` seconds (86400 at most). `name` is its user: shown with answers and in the audit log. It is not stored. It ends before its time when the API key changes.",

@@ -20,6 +20,7 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       method: "POST",
       path: `${prefix}/utils/resume`,
       auth: "key",
+      needs: "operate",
       summary: "End the pause of a service that was started paused",
       description: "Accepted jobs run, and unfinished ones resume.",
       tag: "Jobs",
@@ -39,6 +40,7 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       method: "POST",
       path: `${prefix}/utils/drain`,
       auth: "key",
+      needs: "operate",
       summary: "Start no new jobs for some seconds, before the service is replaced",
       description:
         "New jobs are accepted and wait in line; those that have started continue. It is valid for all instances of a store: others follow within two seconds. It ends by itself unless the call is repeated; `seconds: 0` ends it.",
@@ -58,6 +60,7 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       method: "GET",
       path: `${prefix}/utils/public_key`,
       auth: "key",
+      needs: "start",
       summary: "The public key for agent parameters",
       tag,
       responses: { 200: { description: "PEM (SPKI)", schema: v.string() } },
@@ -67,6 +70,7 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       method: "POST",
       path: `${prefix}/utils/encrypt`,
       auth: "key",
+      needs: "start",
       summary: "Encrypt agent parameters",
       description:
         "Takes the text to encrypt: JSON, a list of `{name, value}` or a map of name to value. The envelope is authenticated; with `agent`, no other agent can open it. `version=1` gives the older layout without authentication, for clients that need it.",

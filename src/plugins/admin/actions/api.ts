@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { KEY_NOTE, readGivenKey, readIdempotencyKey } from "../../../core/http/idempotency-key.ts";
+import { demand } from "../../../core/http/rights.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { JobSchema } from "../../../core/models/job.ts";
@@ -21,6 +22,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/jobs/{id}/status",
       auth: "session",
+      needs: "manage",
       summary: "Set a job's status",
       description: `From any status to any status; a terminal one aborts the current run. ${KEY_NOTE}`,
       tag,
@@ -37,6 +39,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/cases/{id}/status",
       auth: "session",
+      needs: "manage",
       summary: "Set a case's status",
       description: KEY_NOTE,
       tag,
@@ -53,6 +56,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "DELETE",
       path: "/admin/api/jobs/{id}",
       auth: "session",
+      needs: "operate",
       summary: "Delete a job and its cases",
       description:
         "A job that has not ended is cancelled first. It can be restored with `/admin/api/jobs/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted job, too.",
@@ -73,6 +77,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       },
       handler: async ({ params: { id }, query, caller }) => {
         const permanent = query.permanent === "true";
+        if (permanent) demand(caller, "manage");
         const { cases, restorableUntil } = await runner().remove(id, caller, { permanent });
         const message = `Job "${id}" was deleted${restorableUntil === null ? " permanently" : ""}`;
         return { message, id, deleted_cases: cases, restorable_until: restorableUntil };
@@ -82,6 +87,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "DELETE",
       path: "/admin/api/cases/{id}",
       auth: "session",
+      needs: "operate",
       summary: "Delete a case",
       description:
         "A case that has not ended is cancelled first; its job continues. It can be restored with `/admin/api/cases/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted case, too.",
@@ -100,9 +106,9 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         },
       },
       handler: async ({ params: { id }, query, caller }) => {
-        const { restorableUntil } = await runner().removeCase(id, caller, {
-          permanent: query.permanent === "true",
-        });
+        const permanent = query.permanent === "true";
+        if (permanent) demand(caller, "manage");
+        const { restorableUntil } = await runner().removeCase(id, caller, { permanent });
         const message = `Case "${id}" was deleted${restorableUntil === null ? " permanently" : ""}`;
         return { message, id, restorable_until: restorableUntil };
       },
@@ -111,6 +117,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/jobs/{id}/stop",
       auth: "session",
+      needs: "start",
       summary: "Ask a job to stop",
       tag,
       params: PathSchema,
@@ -124,6 +131,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/jobs/{id}/retry",
       auth: "session",
+      needs: "operate",
       summary: "Run a failed or cancelled job again",
       description: KEY_NOTE,
       tag,
@@ -139,6 +147,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/jobs/{id}/resume",
       auth: "session",
+      needs: "operate",
       summary: "Resume a job that a limit ended",
       description: KEY_NOTE,
       tag,
@@ -154,6 +163,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/jobs/{id}/continue",
       auth: "session",
+      needs: "operate",
       summary: "Resume a held job with the current code",
       description: KEY_NOTE,
       tag,
@@ -166,6 +176,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/jobs/{id}/fork",
       auth: "session",
+      needs: "operate",
       summary: "Start a new job with the recorded beginning of this one",
       description:
         "With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",
@@ -186,6 +197,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       method: "POST",
       path: "/admin/api/jobs/{id}/move",
       auth: "session",
+      needs: "operate",
       summary: "Give an open job another version of its agent",
       description: KEY_NOTE,
       tag,

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import type { Right } from "../../../core/models/access.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
@@ -41,6 +42,7 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
     ...Object.entries(JOB_ACTS).flatMap(([action, act]) =>
       pair(parts, "jobs", {
         action,
+        needs: NEEDS[action] ?? "operate",
         act,
         confirm: async (id, query) => {
           const job = await parts.jobs.get(id);
@@ -52,6 +54,7 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
     ...Object.entries(CASE_ACTS).flatMap(([action, act]) =>
       pair(parts, "cases", {
         action,
+        needs: NEEDS[action] ?? "operate",
         act,
         confirm: async (id) => caseConfirms(parts, await parts.cases.summary(id), action),
       }),
@@ -62,6 +65,7 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
 /** A change of one thing by form. */
 export interface Pair {
   readonly action: string;
+  readonly needs: Right;
   readonly act: Act;
   readonly confirm: (id: string, query: URLSearchParams) => Promise<Confirm>;
 }
@@ -70,7 +74,7 @@ export interface Pair {
 export function pair(
   parts: AdminParts,
   kind: "jobs" | "cases" | "schedules" | "deleted" | "deleted-cases",
-  { action, act, confirm }: Pair,
+  { action, needs, act, confirm }: Pair,
 ): RouteDefinition[] {
   const path = `/admin/${kind}/{id}/${action}`;
   const params = kind === "schedules" ? SchedulePathSchema : PathSchema;
@@ -79,6 +83,7 @@ export function pair(
     defineRoute({
       ...about,
       method: "GET",
+      needs,
       summary: `Confirm: ${action}`,
       responses: { 200: { description: "What will happen", contentType: "text/html" } },
       handler: async ({ params, event }) => {
@@ -91,6 +96,7 @@ export function pair(
     defineRoute({
       ...about,
       method: "POST",
+      needs,
       summary: `${action} (form)`,
       responses: { 303: { description: "Redirect to the entity, or to the list" } },
       handler: async ({ params, event, caller }) => {
@@ -122,6 +128,9 @@ async function perform(
     return redirect(here, [flashCookie(parts, event, "bad", text)]);
   }
 }
+
+/** Of the actions that need another right than `operate`. */
+const NEEDS: Readonly<Record<string, Right>> = { stop: "start", status: "manage" };
 
 const JOB_ACTS: Readonly<Record<string, Act>> = {
   stop: async ({ runner }, id, { caller }) => {

@@ -29,6 +29,7 @@ const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
 export function agentRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/agents", "Agents page"],
       api: ["/admin/api/agents", "List agents with their statistics"],
       answer: "The agents",
@@ -36,6 +37,7 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
       resource: () => agentsResource(parts),
     }),
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/agents/{slug}", "Agent page"],
       api: ["/admin/api/agents/{slug}", "Show an agent with its statistics"],
       params: PathSchema,

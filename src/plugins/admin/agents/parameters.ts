@@ -29,6 +29,7 @@ export function parameterFormRoutes(parts: AdminParts): RouteDefinition[] {
       ...about,
       method: "POST",
       path: "/admin/agents/{slug}/parameters",
+      needs: "manage",
       summary: "Set parameters (form)",
       hidden: true,
       responses: { 303: { description: "Redirect to the agent's page" } },
@@ -51,6 +52,7 @@ export function parameterFormRoutes(parts: AdminParts): RouteDefinition[] {
       ...about,
       method: "POST",
       path: "/admin/api/agents/{slug}/parameters",
+      needs: "manage",
       summary: "Set stored parameters of an agent",
       description:
         "They are encrypted with the service's key for this agent only, and apply to runs that start from now on. `null` removes a stored value; names that are omitted stay unchanged.",

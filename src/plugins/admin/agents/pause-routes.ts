@@ -33,6 +33,7 @@ export function pauseRoutes(parts: AdminParts): RouteDefinition[] {
       defineRoute({
         ...about,
         path: `/admin/api/agents/{slug}/${action}`,
+        needs: "operate",
         summary,
         description,
         responses: {
@@ -49,6 +50,7 @@ export function pauseRoutes(parts: AdminParts): RouteDefinition[] {
       defineRoute({
         ...about,
         path: `/admin/agents/{slug}/${action}`,
+        needs: "operate",
         summary: `${summary} (form)`,
         hidden: true,
         responses: { 303: { description: "Redirect to the agent's page" } },

@@ -30,6 +30,7 @@ export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
     defineRoute({
       ...page,
       method: "GET",
+      needs: "nothing",
       summary: "The page of a link that answers one question",
       // Mail programs and link trackers add parameters.
       query: v.looseObject({ token }),
@@ -45,6 +46,7 @@ export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
     defineRoute({
       ...page,
       method: "POST",
+      needs: "nothing",
       summary: "Answer one question with a link",
       responses: { 200: { description: "The answer was recorded" } },
       handler: ({ event }) => orPage(parts, event, () => answer(parts, misses, event)),

@@ -61,6 +61,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       ...about,
       method: "POST",
       path: "/admin/api/cases/{id}/links",
+      needs: "operate",
       summary: "Create a link with which one person answers the open question without a key",
       description:
         "It works until the question is answered or its time is over, at most for `expires_in` (default 7d). `path` holds a secret and is returned only here; `url` is the same with the service's public address, if that is known. The answer is recorded under `name`. With `evidence`, its page shows the last results of the case's steps. With an `Idempotency-Key` header, repeating the request is refused with 409 and creates no other link.",
@@ -77,6 +78,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       ...about,
       method: "GET",
       path: "/admin/api/cases/{id}/links",
+      needs: "operate",
       summary: "List the links that can answer the open question of a case",
       responses: {
         200: {
@@ -93,6 +95,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       ...about,
       method: "DELETE",
       path: "/admin/api/cases/{id}/links/{link}",
+      needs: "operate",
       summary: "Revoke a link",
       params: LinkPathSchema,
       responses: { 200: { description: "Done", schema: v.object({ message: v.string() }) } },
@@ -105,6 +108,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       ...about,
       method: "POST",
       path: "/admin/cases/{id}/links",
+      needs: "operate",
       summary: "Create a link with which one person answers (form)",
       hidden: true,
       responses: { 200: { description: "The link" } },
@@ -114,6 +118,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       ...about,
       method: "POST",
       path: "/admin/cases/{id}/links/{link}/revoke",
+      needs: "operate",
       summary: "Revoke a link (form)",
       hidden: true,
       params: LinkPathSchema,

@@ -47,6 +47,7 @@ const PageSchema = v.object({
 export function auditRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "manage",
       page: ["/admin/audit", "Audit log"],
       api: [
         "/admin/api/audit",
@@ -62,6 +63,7 @@ export function auditRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/api/audit/lines",
       auth: "session",
+      needs: "manage",
       summary: "Read the audit log, oldest first",
       description: "Lines after a number, oldest first: for exports, and to verify the hash chain.",
       tag: "Admin",

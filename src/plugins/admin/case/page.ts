@@ -34,6 +34,7 @@ const SHOWN_UPDATES = 200;
 /** A case: page and API. */
 export function caseRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
+    needs: "view",
     page: ["/admin/cases/{id}", "Case page"],
     api: ["/admin/api/cases/{id}", "Show a case with its updates and final delivery"],
     params: PathSchema,

@@ -28,6 +28,7 @@ const SHOWN_TURNS = 50;
 export function chatRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/jobs/{id}/chat", "Chat page"],
       api: ["/admin/api/jobs/{id}/chat", "Show the newest turns of a thread"],
       params: PathSchema,
@@ -39,6 +40,7 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/jobs/{id}/chat",
       auth: "session",
+      needs: "start",
       summary: "Send a message to a thread with its form",
       tag: "Admin",
       hidden: true,
@@ -51,6 +53,7 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       },
     }),
     ...resourceRoutes(parts, {
+      needs: "start",
       page: ["/admin/agents/{slug}/chat", "Page that starts a thread"],
       params: AgentPathSchema,
       answer: "The page",
@@ -60,6 +63,7 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/agents/{slug}/chat",
       auth: "session",
+      needs: "start",
       summary: "Start a thread with its first message",
       tag: "Admin",
       hidden: true,

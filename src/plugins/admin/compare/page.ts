@@ -29,6 +29,7 @@ const QuerySchema = filterQuery({ with: optionalText(EntityIdSchema) });
 /** Two jobs side by side: page and API. */
 export function compareRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
+    needs: "view",
     page: ["/admin/jobs/{id}/compare", "Compare page"],
     api: [
       "/admin/api/jobs/{id}/compare",

@@ -42,6 +42,7 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
   };
   return [
     ...resourceRoutes(parts, {
+      needs: "operate",
       page: ["/admin/console", "Console page"],
       api: ["/admin/api/console", "Last lines of the log"],
       query: RangeSchema,
@@ -53,6 +54,7 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       method: "GET",
       path: "/admin/api/console/stream",
       auth: "session",
+      needs: "operate",
       summary: "Follow the log",
       description:
         "Server-sent events: `hello`, then `line` for each line after `after` or `Last-Event-ID`, `gap` if lines were lost.",
@@ -71,6 +73,7 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       method: "GET",
       path: "/admin/api/console/download",
       auth: "session",
+      needs: "operate",
       summary: "Download the last lines of the log",
       tag,
       query: FilterSchema,

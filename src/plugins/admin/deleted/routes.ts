@@ -51,6 +51,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
     one === "job" ? parts.runner().restore(id, by) : parts.runner().restoreCase(id, by);
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: [path, `Deleted ${many} page`],
       api: [
         `/admin/api/${place}`,
@@ -66,6 +67,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
       method: "POST",
       path: `/admin/api/${many}/{id}/restore`,
       auth: "session",
+      needs: "operate",
       summary: `Restore a deleted ${one}`,
       description:
         one === "job"
@@ -86,6 +88,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
     }),
     ...pair(parts, place, {
       action: "restore",
+      needs: "operate",
       act: async (_parts, id, { caller }) => {
         await restore(id, caller);
         return { text: `The ${one} was restored.`, path: pathTo(many, id) };
@@ -99,6 +102,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
     }),
     ...pair(parts, place, {
       action: "erase",
+      needs: "manage",
       act: async ({ runner }, id, { caller }) => {
         const permanent = { permanent: true };
         if (one === "case") {

@@ -28,6 +28,7 @@ type Query = v.InferOutput<typeof QuerySchema>;
 export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/deliveries", "Deliveries page"],
       api: ["/admin/api/deliveries", "List events that are not delivered"],
       query: QuerySchema,
@@ -39,6 +40,7 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/deliveries",
       auth: "session",
+      needs: "operate",
       summary: "Send dead letters again, or drop them (form)",
       tag: "Admin",
       hidden: true,

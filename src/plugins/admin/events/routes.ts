@@ -31,6 +31,7 @@ type Page = Pick<Query, "limit" | "skip">;
 export function eventRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: [PATH, "Events page"],
       api: ["/admin/api/received-events", "List the events that were sent to the service", "Newest first."],
       query: QuerySchema,
@@ -39,6 +40,7 @@ export function eventRoutes(parts: AdminParts): RouteDefinition[] {
       resource: ({ query }) => receivedResource(parts, query),
     }),
     ...resourceRoutes(parts, {
+      needs: "view",
       page: [WAITS_PATH, "Page of the jobs that wait for an event"],
       api: ["/admin/api/received-events/waiting", "List the calls of jobs that wait for an event"],
       query: WaitsQuerySchema,

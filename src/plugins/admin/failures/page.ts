@@ -29,6 +29,7 @@ const LIMITS = {
 /** Failed jobs by reason: page and API. */
 export function failureRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
+    needs: "view",
     page: ["/admin/failures", "Failures page"],
     api: [
       "/admin/api/failures",

@@ -17,6 +17,7 @@ const FoundSchema = v.object({
 /** Leads from a few typed letters to a page, an agent, a saved view, a job, a question or a case. */
 export function findRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
+    needs: "view",
     page: ["/admin/find", "Find page"],
     api: [
       "/admin/api/find",

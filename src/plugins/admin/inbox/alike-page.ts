@@ -26,6 +26,7 @@ export function alikeRoutes(parts: AdminParts): RouteDefinition[] {
     defineRoute({
       ...about,
       method: "GET",
+      needs: "answer",
       summary: "Form that answers equal questions together",
       responses: { 200: { description: "The page", contentType: "text/html" } },
       handler: async ({ params, event }) => {
@@ -38,6 +39,7 @@ export function alikeRoutes(parts: AdminParts): RouteDefinition[] {
     defineRoute({
       ...about,
       method: "POST",
+      needs: "answer",
       summary: "Answer equal questions together (form)",
       responses: { 303: { description: "Redirect to the inbox" } },
       handler: ({ params, event, caller }) => answerAll(parts, event, { id: params.id, caller }),

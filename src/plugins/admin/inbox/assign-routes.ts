@@ -21,6 +21,7 @@ export function assignRoutes(parts: AdminParts): RouteDefinition[] {
     defineRoute({
       ...about,
       path: "/admin/api/cases/{id}/assign",
+      needs: "operate",
       summary: "Assign the open question of a case to a person or role",
       description: "`null` assigns it to nobody. Anyone may still answer it.",
       body: v.object({ to: v.nullable(name) }),
@@ -38,6 +39,7 @@ export function assignRoutes(parts: AdminParts): RouteDefinition[] {
     defineRoute({
       ...about,
       path: "/admin/cases/{id}/assign",
+      needs: "operate",
       summary: "Assign a question (form)",
       hidden: true,
       responses: { 303: { description: "Redirect to the question" } },

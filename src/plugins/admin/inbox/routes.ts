@@ -34,6 +34,7 @@ type Query = v.InferOutput<typeof QuerySchema>;
 export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/inbox", "Inbox page"],
       api: ["/admin/api/inbox", "List open questions"],
       query: QuerySchema,
@@ -45,6 +46,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/api/cases/{id}/answer",
       auth: "session",
+      needs: "answer",
       summary: "Answer a case's question",
       description:
         "The first answer wins; a later one is refused with 409. A question that needs several people stays open until so many have given the same answer. With an `Idempotency-Key` header, repeating the request answers nothing, also where the case asks something else by then.",
@@ -64,6 +66,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/cases/{id}/answer",
       auth: "session",
+      needs: "answer",
       summary: "Answer a question with its form",
       tag: "Admin",
       hidden: true,

@@ -61,6 +61,7 @@ type View = ReturnType<typeof withoutEmpty<v.InferOutput<typeof QuerySchema>>>;
 export function jobRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/jobs/{id}", "Job page"],
       api: ["/admin/api/jobs/{id}", "Show a job with its cases"],
       params: PathSchema,
@@ -74,6 +75,7 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/api/jobs/{id}/timeline",
       auth: "session",
+      needs: "view",
       summary: "What happened to a job, as spans of time",
       tag: "Admin",
       params: PathSchema,
@@ -86,6 +88,7 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/api/jobs/{id}/log",
       auth: "session",
+      needs: "view",
       summary: "Last lines that a job has logged",
       description: "They are kept with the job, stored about once a second.",
       tag: "Admin",

@@ -21,6 +21,7 @@ export function exportRoute(parts: AdminParts): RouteDefinition {
     method: "GET",
     path: "/admin/api/jobs/export",
     auth: "session",
+    needs: "view",
     summary: "Download jobs",
     description: "All jobs that match, in the order of `sort`, as CSV (RFC 4180, UTF-8) or as a JSON array.",
     tag: "Admin",

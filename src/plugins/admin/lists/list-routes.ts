@@ -50,6 +50,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
   const fragment = (description: string) => ({ 200: { description, contentType: "text/html" } });
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: [`/admin/${kind}`, `${title} page`],
       api: [`/admin/api/${kind}`, `List ${kind}`, list.description],
       query: schema,
@@ -60,6 +61,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
     defineRoute({
       ...live,
       path: `/admin/api/${kind}/rows`,
+      needs: "view",
       summary: `Rows of the ${kind} table`,
       query: IdsQuerySchema,
       responses: fragment("Table rows"),
@@ -73,6 +75,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
     defineRoute({
       ...live,
       path: `/admin/api/${kind}/tabs`,
+      needs: "view",
       summary: `Counts of the ${kind} list, and how many are new since it was rendered`,
       query: v.object({
         ...schema.entries,

@@ -21,6 +21,7 @@ export function liveRoute(
     method: "GET",
     path: "/admin/api/live",
     auth: "session",
+    needs: "view",
     summary: "Follow changes",
     description:
       "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only, what its steps emit now as `chunk`, and `settled` when an attempt of such a step is over. `beat`, each 15 seconds, says that the stream is alive.",

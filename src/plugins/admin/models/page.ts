@@ -31,6 +31,7 @@ const QuerySchema = v.object({
 /** Tokens and cost by model, agent and day. */
 export function modelRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
+    needs: "view",
     page: ["/admin/models", "Models page"],
     api: ["/admin/api/models", "Tokens and cost by model, agent and day"],
     query: QuerySchema,

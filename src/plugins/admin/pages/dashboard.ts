@@ -30,6 +30,7 @@ const QuerySchema = filterQuery({ range: optionalText(v.picklist(["1h", "24h", "
 export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/", "Dashboard page"],
       api: ["/admin/api/dashboard", "What the dashboard shows"],
       query: QuerySchema,
@@ -38,6 +39,7 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
       resource: ({ query }) => dashboard(parts, withoutEmpty(query).range ?? "24h"),
     }),
     ...resourceRoutes(parts, {
+      needs: "view",
       api: ["/admin/api/stats", "System statistics"],
       answer: "System statistics",
       schema: StatsSchema,
@@ -49,6 +51,7 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
       }),
     }),
     ...resourceRoutes(parts, {
+      needs: "view",
       api: ["/admin/api/recent-activity", "The last ten changes"],
       answer: "The last ten changes",
       schema: v.object({ items: v.array(RecentSchema) }),

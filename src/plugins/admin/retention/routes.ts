@@ -49,6 +49,7 @@ export function retentionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/api/retention",
       auth: "session",
+      needs: "view",
       summary: "Show how long jobs are kept, and what is removed next",
       tag: "Admin",
       responses: {

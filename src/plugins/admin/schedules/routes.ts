@@ -20,6 +20,7 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
   const schedules = () => parts.runner().schedules;
   return [
     ...resourceRoutes(parts, {
+      needs: "view",
       page: ["/admin/schedules", "Schedules page"],
       api: ["/admin/api/schedules", "List the schedules"],
       answer: "The schedules, in the order in which the service declares them",
@@ -29,6 +30,7 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
     ...Object.entries(ACTS).flatMap(([action, { act, confirm }]) =>
       pair(parts, "schedules", {
         action,
+        needs: "operate",
         act,
         confirm: async (id) => confirm(await schedules().show(id)),
       }),
@@ -37,6 +39,7 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/api/schedules/{id}/run",
       auth: "session",
+      needs: "operate",
       summary: "Start a job of a schedule now",
       description:
         "Its planned times are unchanged. With an `Idempotency-Key` header, repeating the request returns the same job and starts nothing.",
@@ -51,6 +54,7 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/api/schedules/{id}/pause",
       auth: "session",
+      needs: "operate",
       summary: "Pause a schedule",
       tag,
       params: PathSchema,
@@ -61,6 +65,7 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/api/schedules/{id}/resume",
       auth: "session",
+      needs: "operate",
       summary: "Resume a paused schedule",
       description: "From now on: times that were planned during the pause are not caught up.",
       tag,

@@ -16,6 +16,7 @@ import { instanceFact, readInstances } from "./instances.ts";
 /** The service itself: version, configuration, dependencies. */
 export function serverRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
+    needs: "view",
     page: ["/admin/server", "Server page"],
     api: ["/admin/api/server", "Show the service, its configuration, store and plugins"],
     answer: "The service",

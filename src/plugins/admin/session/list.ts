@@ -35,6 +35,7 @@ const EndedSchema = v.object({ message: v.string(), ended: v.number() });
 export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
+      needs: "manage",
       page: ["/admin/sessions", "Sessions page"],
       api: ["/admin/api/sessions", "List the people who are signed in"],
       answer: "Sessions, newest first",
@@ -45,6 +46,7 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/sessions",
       auth: "session",
+      needs: "manage",
       summary: "Sign out one or all (form)",
       tag: "Admin",
       hidden: true,
@@ -61,6 +63,7 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       method: "DELETE",
       path: "/admin/api/sessions/{id}",
       auth: "session",
+      needs: "manage",
       summary: "Sign out one session",
       tag: "Admin",
       params: v.object({ id: EntityIdSchema }),
@@ -71,6 +74,7 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       method: "DELETE",
       path: "/admin/api/sessions",
       auth: "session",
+      needs: "manage",
       summary: "Sign out everywhere",
       description: "Ends all sessions, including your own. Unused sign-in links become invalid too.",
       tag: "Admin",

@@ -26,6 +26,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/session",
       auth: "none",
+      needs: "nothing",
       summary: "Sign in with the API key",
       responses: {
         303: { description: "Redirect to the requested page" },
@@ -37,6 +38,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/api/sign-in-links",
       auth: "key",
+      needs: "manage",
       summary: "Create a one-time sign-in link, valid for five minutes",
       tag: "Admin",
       status: 201,
@@ -54,6 +56,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/sign-in",
       auth: "none",
+      needs: "nothing",
       summary: "The page of a one-time link",
       // Mail programs and link trackers add parameters.
       query: v.looseObject({ token: optionalText(v.pipe(v.string(), v.maxLength(100))) }),
@@ -70,6 +73,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/sign-in",
       auth: "none",
+      needs: "nothing",
       summary: "Sign in with a one-time link",
       responses: {
         303: { description: "Redirect to the dashboard" },
@@ -86,6 +90,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/session/end",
       auth: "session",
+      needs: "nothing",
       summary: "Sign out",
       responses: { 303: { description: "Redirect to the sign-in page" } },
       handler: async ({ event, caller }) => {
@@ -99,6 +104,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/theme",
       auth: "session",
+      needs: "nothing",
       summary: "Choose the color theme",
       responses: { 303: { description: "Back" } },
       handler: async ({ event }) => {
@@ -114,6 +120,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/times",
       auth: "session",
+      needs: "nothing",
       summary: "Choose how times are shown",
       responses: { 303: { description: "Back" } },
       handler: async ({ event }) => {
@@ -151,8 +158,9 @@ async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
   const form = await readForm(event);
   const next = localPath(form.get("next"));
   const key = form.get("key")?.trim() ?? "";
+  let access: string | undefined;
   try {
-    parts.gate.checkKey(key, event);
+    access = parts.gate.checkKey(key, event).access;
   } catch (error) {
     if (!isServiceError(error) || wantsJson(event)) throw error;
     return showSignIn(parts, event, {
@@ -162,13 +170,16 @@ async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
       headers: error.headers,
     });
   }
-  return beginSession(parts, event, { next, name: toName(form.get("name")), key });
+  const by = access === undefined ? { name: toName(form.get("name")) } : { access };
+  return beginSession(parts, event, { next, ...by, key });
 }
 
 interface Begun {
   readonly next: string;
   readonly name?: string;
   readonly key?: string;
+  /** The named key, by its id. */
+  readonly access?: string;
   /** Of the link that signs the person in, where there is no key. */
   readonly token?: string;
 }

@@ -1,0 +1,372 @@
+import { hash, randomBytes } from "node:crypto";
+import type { AuditLog } from "../audit/audit-log.ts";
+import { type Caller, nameOf } from "../audit/caller.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import type { Ledger } from "../entities/ledger.ts";
+import type { Access, NewAccess, StoredAccess } from "../models/access.ts";
+import type { Store } from "../store/store.ts";
+import type { DeclaredKey } from "./declared-keys.ts";
+import { sightOf } from "./sight-of.ts";
+
+/** Topic of hints about keys that have changed. */
+const HINT = "access";
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+/** Milliseconds between reads of the keys of a store that other instances change, too. */
+const REREAD = 2000;
+/** Milliseconds without such a read, then no stored key is believed: it may have been removed. */
+const STALE = 60_000;
+
+export interface AccessParts {
+  readonly store: Store;
+  readonly ledger: Ledger;
+  readonly audit: AuditLog;
+  readonly log: Logger;
+  readonly clock: () => Date;
+  readonly declared: readonly DeclaredKey[];
+  /** Throws where no agent has the slug. */
+  readonly agent: (slug: string) => unknown;
+}
+
+/** A named key as requests are compared with it. */
+interface Holder {
+  readonly id: string;
+  readonly caller: Caller;
+  /** Milliseconds since the epoch. */
+  readonly expires: number;
+  readonly isStored: boolean;
+  readonly over: AbortController;
+  /** The hour of the last use that is stored. */
+  usedHour: number;
+}
+
+interface Accepted {
+  readonly holder: Holder;
+  /** Milliseconds since the epoch, for a key that was rotated. */
+  readonly until: number;
+}
+
+/**
+ * The named keys: those that the code declares, and those in the store. Every instance has them in memory, so that a
+ * request waits for no store; one that is removed is out everywhere within seconds.
+ */
+export class AccessKeys {
+  readonly #parts: AccessParts;
+  /**
+   * By the SHA-256 of the key. Finding one takes time that depends on the digest of what was sent, which nobody can
+   * bring closer to another one step by step: it reveals nothing about a key.
+   */
+  #accepted = new Map<string, Accepted>();
+  #holders = new Map<string, Holder>();
+  readonly #declared: readonly Holder[];
+  #loadedAt = Number.NEGATIVE_INFINITY;
+  #loading: Promise<void> = Promise.resolve();
+  #stop: () => void = () => {};
+  #expiring: NodeJS.Timeout | undefined;
+
+  constructor(parts: AccessParts) {
+    this.#parts = parts;
+    this.#declared = parts.declared.map((one) => ({
+      id: `declared:${one.name}`,
+      caller: toCaller(`declared:${one.name}`, one),
+      expires: one.expires ?? Number.POSITIVE_INFINITY,
+      isStored: false,
+      over: new AbortController(),
+      usedHour: 0,
+    }));
+    for (const { agents, name } of parts.declared) this.#assertAgents(agents, name);
+    this.#index([]);
+  }
+
+  /** Reads the stored keys, and follows what becomes of them. */
+  async start(): Promise<void> {
+    const { store } = this.#parts;
+    await this.#load();
+    const stopHints = store.hints.on((hint) => {
+      if (hint === "all" || hint.topic === HINT) this.#loadLater();
+    });
+    const timer = store.isShared ? setInterval(() => this.#loadLater(), REREAD).unref() : undefined;
+    this.#stop = () => {
+      stopHints();
+      clearInterval(timer);
+    };
+  }
+
+  close(): void {
+    this.#stop();
+    clearTimeout(this.#expiring);
+  }
+
+  /** The holder of a key: nobody, or why it no longer works. */
+  find(key: string): Caller | "expired" | undefined {
+    const found = this.#accepted.get(hash("sha256", key, "hex"));
+    if (!found) return undefined;
+    const { holder, until } = found;
+    const now = this.#parts.clock().getTime();
+    if (holder.expires <= now || until <= now) return "expired";
+    if (holder.isStored) this.#assertFresh();
+    const hour = now - (now % HOUR);
+    if (holder.isStored && holder.usedHour < hour) this.#noteUse(holder, hour);
+    return holder.caller;
+  }
+
+  /** The holder of the key with an id while it is valid: for what was made with it. */
+  callerOf(id: string): Caller | undefined {
+    const holder = this.#holders.get(id);
+    if (!holder || holder.expires <= this.#parts.clock().getTime()) return undefined;
+    if (holder.isStored) this.#assertFresh();
+    return holder.caller;
+  }
+
+  /** All named keys, the declared ones first. */
+  async list(): Promise<Access[]> {
+    const { items } = await this.#table.list({ limit: Number.POSITIVE_INFINITY });
+    const stored = items.map(toShown).sort((a, b) => (a.name < b.name ? -1 : 1));
+    return [...this.#parts.declared.map(toShownDeclared), ...stored];
+  }
+
+  /** Makes a key; it is in the result and nowhere else. */
+  async add(
+    { name, role, agents, workspace, expires_at = null }: NewAccess & { readonly expires_at?: string | null },
+    by: Caller,
+  ): Promise<{ readonly key: string; readonly access: Access }> {
+    this.#assertAgents(agents, name);
+    if (this.#parts.declared.some((one) => one.name === name)) throw nameTaken(name);
+    const id = randomBytes(6).toString("hex");
+    const key = makeKey(id);
+    const row = await this.#parts.ledger.write(async (unit) => {
+      if ((await unit.tx.ids("Access", "name", name)).length > 0) throw nameTaken(name);
+      const made: StoredAccess = {
+        ...{ id, name, role, agents: agents ?? null, workspace: workspace ?? null, expires_at },
+        created_at: unit.now,
+        created_by: nameOf(by),
+        used_at: null,
+        hash: digestOf(key),
+        previous: null,
+      };
+      await unit.tx.insert("Access", made);
+      const after = { name, role, agents, workspace, expires_at };
+      await this.#parts.audit.write(unit, {
+        by,
+        action: "access.add",
+        target: { kind: "access", id },
+        after,
+      });
+      return made;
+    });
+    await this.#changed(id);
+    return { key, access: toShown(row) };
+  }
+
+  /** Makes another key for the same access; the former one works for a day. */
+  async rotate(idOrName: string, by: Caller): Promise<{ readonly key: string; readonly access: Access }> {
+    const { id, name } = await this.#get(idOrName);
+    const key = makeKey(id);
+    const row = await this.#parts.ledger.write(async (unit) => {
+      const until = new Date(Date.parse(unit.now) + DAY).toISOString();
+      if (!(await unit.tx.get("Access", id))) throw notFound(idOrName);
+      const changed = await unit.tx.change("Access", id, (row) => ({
+        ...row,
+        hash: digestOf(key),
+        previous: { hash: row.hash, until },
+      }));
+      const after = { name, previous_until: until };
+      await this.#parts.audit.write(unit, {
+        ...{ by, action: "access.rotate", target: { kind: "access", id }, after },
+      });
+      return changed;
+    });
+    await this.#changed(id);
+    return { key, access: toShown(row) };
+  }
+
+  /** Removes a key: requests with it are refused from now on, and its streams end. */
+  async remove(idOrName: string, by: Caller): Promise<Access> {
+    const { id } = await this.#get(idOrName);
+    const row = await this.#parts.ledger.write(async (unit) => {
+      const found = await unit.tx.get("Access", id);
+      if (!found) throw notFound(idOrName);
+      await unit.tx.remove("Access", id);
+      const { name, role, agents, workspace } = found;
+      const before = { name, role, agents, workspace };
+      await this.#parts.audit.write(unit, {
+        ...{ by, action: "access.remove", target: { kind: "access", id }, before },
+      });
+      return found;
+    });
+    await this.#changed(id);
+    return toShown(row);
+  }
+
+  async #get(idOrName: string): Promise<StoredAccess> {
+    const direct = await this.#table.get(idOrName);
+    if (direct) return direct;
+    const { items } = await this.#table.list({ where: { name: idOrName }, limit: 1 });
+    if (items[0]) return items[0];
+    if (this.#parts.declared.some(({ name }) => name === idOrName || `declared:${name}` === idOrName)) {
+      throw new ServiceError("invalid_transition", `The key "${idOrName}" is declared in the code`, {
+        detail: "Change the option access.keys, and start the service with it.",
+      });
+    }
+    throw notFound(idOrName);
+  }
+
+  async #changed(id: string): Promise<void> {
+    await this.#load();
+    this.#parts.store.hints.tell(HINT, [id]);
+  }
+
+  #loadLater(): void {
+    this.#load().catch((error: unknown) =>
+      this.#parts.log.warn("the named keys could not be read", { error }),
+    );
+  }
+
+  /** One after another: an earlier state must not take the place of a later one. */
+  #load(): Promise<void> {
+    const loaded = this.#loading.then(async () => {
+      const begun = performance.now();
+      this.#index((await this.#table.list({ limit: Number.POSITIVE_INFINITY })).items);
+      this.#loadedAt = begun;
+    });
+    this.#loading = loaded.catch(() => {});
+    return loaded;
+  }
+
+  #index(rows: readonly StoredAccess[]): void {
+    const before = this.#holders;
+    const holders = new Map<string, Holder>();
+    const accepted = new Map<string, Accepted>();
+    for (const [at, holder] of this.#declared.entries()) {
+      holders.set(holder.id, holder);
+      accepted.set(this.#parts.declared[at]!.sha256, { holder, until: Number.POSITIVE_INFINITY });
+    }
+    for (const row of rows) {
+      const holder = before.get(row.id) ?? toHolder(row);
+      holders.set(row.id, holder);
+      accepted.set(row.hash, { holder, until: Number.POSITIVE_INFINITY });
+      if (row.previous) accepted.set(row.previous.hash, { holder, until: Date.parse(row.previous.until) });
+    }
+    this.#holders = holders;
+    this.#accepted = accepted;
+    for (const [id, { over }] of before) if (!holders.has(id)) over.abort();
+    this.#endExpired();
+  }
+
+  /** Ends what belongs to keys that have expired, and comes back when the next one does. */
+  #endExpired(): void {
+    clearTimeout(this.#expiring);
+    const now = this.#parts.clock().getTime();
+    let next = Number.POSITIVE_INFINITY;
+    for (const { expires, over } of this.#holders.values()) {
+      if (expires <= now) over.abort();
+      else next = Math.min(next, expires);
+    }
+    if (next === Number.POSITIVE_INFINITY) return;
+    this.#expiring = setTimeout(() => this.#endExpired(), Math.min(next - now, DAY)).unref();
+  }
+
+  /** Once an hour for each key: who no longer needs one is seen by that. */
+  #noteUse(holder: Holder, hour: number): void {
+    holder.usedHour = hour;
+    const used_at = new Date(hour).toISOString();
+    this.#table
+      .change(holder.id, (row) => ({
+        ...row,
+        used_at: row.used_at && row.used_at > used_at ? row.used_at : used_at,
+      }))
+      .catch((error: unknown) => this.#parts.log.debug("a key's last use could not be stored", { error }));
+  }
+
+  /** Another instance may have removed a key since. */
+  #assertFresh(): void {
+    if (!this.#parts.store.isShared || performance.now() - this.#loadedAt < STALE) return;
+    throw new ServiceError("unavailable", "Whether this key is still valid cannot be read from the store", {
+      detail: "Try again later; the service's log says why.",
+      headers: { "retry-after": "5" },
+    });
+  }
+
+  #assertAgents(agents: readonly string[] | undefined, name: string): void {
+    for (const slug of agents ?? []) {
+      try {
+        this.#parts.agent(slug);
+      } catch (error) {
+        if (!(error instanceof Error)) throw error;
+        throw new ServiceError(
+          "invalid_request",
+          `The key "${name}" names the agent "${slug}", which does not exist`,
+          {
+            detail: "GET /agents lists the agents.",
+          },
+        );
+      }
+    }
+  }
+
+  get #table() {
+    return this.#parts.store.table("Access");
+  }
+}
+
+function toHolder(row: StoredAccess): Holder {
+  const { id, name, role, agents, workspace, expires_at, used_at } = row;
+  const over = new AbortController();
+  const limits = { name, role, agents: agents ?? undefined, workspace: workspace ?? undefined };
+  return {
+    id,
+    caller: { ...toCaller(id, limits), over: over.signal },
+    expires: expires_at === null ? Number.POSITIVE_INFINITY : Date.parse(expires_at),
+    isStored: true,
+    over,
+    usedHour: used_at === null ? 0 : Date.parse(used_at),
+  };
+}
+
+function toCaller(id: string, { name, role, agents, workspace }: Limits): Caller {
+  const sight = sightOf({ id, role, agents, workspace, names: [name] });
+  return { kind: "key", name, role, access: id, ...(sight && { sight }) };
+}
+
+type Limits = Pick<DeclaredKey, "name" | "role" | "agents" | "workspace">;
+
+function toShown(row: StoredAccess): Access {
+  const { hash: _hash, previous, agents, ...shown } = row;
+  const previous_until = previous?.until ?? null;
+  return { ...shown, agents: agents && [...agents], previous_until, source: "stored" };
+}
+
+function toShownDeclared({ name, role, agents, workspace, expires }: DeclaredKey): Access {
+  return {
+    ...{
+      id: `declared:${name}`,
+      name,
+      role,
+      agents: agents ? [...agents] : null,
+      workspace: workspace ?? null,
+    },
+    expires_at: expires === undefined ? null : new Date(expires).toISOString(),
+    ...{ created_at: null, created_by: null, used_at: null, previous_until: null, source: "declared" },
+  };
+}
+
+function makeKey(id: string): string {
+  return `svck_${id}_${randomBytes(32).toString("base64url")}`;
+}
+
+function digestOf(key: string): string {
+  return hash("sha256", key, "hex");
+}
+
+function nameTaken(name: string): ServiceError {
+  return new ServiceError("invalid_transition", `A key with the name "${name}" already exists`, {
+    detail: "Choose another name, or rotate or remove that key.",
+  });
+}
+
+function notFound(idOrName: string): ServiceError {
+  return new ServiceError("not_found", `There is no key "${idOrName}"`, {
+    detail: "GET /access lists the keys; svc access list does so, too.",
+  });
+}

@@ -1,0 +1,128 @@
+import * as v from "valibot";
+import { nameOf } from "../../audit/caller.ts";
+import { isDuration, toMilliseconds } from "../../base/duration.ts";
+import { AccessSchema, grants, NewAccessSchema, RIGHTS, RoleSchema } from "../../models/access.ts";
+import { TimestampSchema } from "../../models/scalars.ts";
+import { invalid } from "../check.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+
+const tag = "Access";
+const PathSchema = v.object({ id: v.string() });
+
+const AddSchema = v.object({
+  ...NewAccessSchema.entries,
+  /** How long it works, such as `90d`; indefinitely if omitted. */
+  expires_in: v.optional(
+    v.pipe(
+      v.string(),
+      v.check((text) => isDuration(text), 'must be a duration such as "90d"'),
+    ),
+  ),
+});
+
+const MadeSchema = v.object({
+  /** The key: it is shown this once and stored nowhere. */
+  key: v.string(),
+  access: AccessSchema,
+});
+
+const WhoSchema = v.object({
+  /** As histories and the audit log name the caller. */
+  name: v.string(),
+  kind: v.picklist(["key", "session"]),
+  role: RoleSchema,
+  rights: v.array(v.picklist(RIGHTS)),
+  /** Limits of what the caller sees; null where there are none. */
+  agents: v.nullable(v.array(v.string())),
+  workspace: v.nullable(v.string()),
+  expires_at: v.nullable(TimestampSchema),
+});
+
+/** The named keys of the service, and what a caller may do. */
+export function accessRoutes({ prefix, access, clock }: MachineParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/whoami`,
+      auth: "session",
+      needs: "nothing",
+      narrows: true,
+      summary: "Who the caller is, and what it may do",
+      tag,
+      responses: { 200: { description: "The caller", schema: WhoSchema } },
+      handler: async ({ caller }) => {
+        const { role = "viewer", sight } = caller;
+        const own =
+          caller.access === undefined
+            ? undefined
+            : (await access.list()).find(({ id }) => id === caller.access);
+        return {
+          name: nameOf(caller),
+          kind: caller.kind,
+          role,
+          rights: RIGHTS.filter((right) => grants(role, right)),
+          agents: sight?.agents ?? null,
+          workspace: sight?.workspace ?? null,
+          expires_at: own?.expires_at ?? null,
+        };
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/access`,
+      auth: "session",
+      needs: "manage",
+      summary: "List the named keys",
+      description: "Without the keys themselves: nothing shows a key again.",
+      tag,
+      responses: { 200: { description: "The keys", schema: v.array(AccessSchema) } },
+      handler: () => access.list(),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/access`,
+      auth: "session",
+      needs: "manage",
+      summary: "Make a named key",
+      description: "The response has the key, once: only its SHA-256 is stored.",
+      tag,
+      body: AddSchema,
+      status: 201,
+      responses: { 201: { description: "The key", schema: MadeSchema } },
+      stored: true,
+      handler: ({ body: { expires_in, ...asked }, caller }) => {
+        const time = expires_in === undefined ? undefined : toMilliseconds(expires_in as `${number}d`);
+        if (time === 0) throw invalid("body", "expires_in must be longer than 0");
+        const expires_at = time === undefined ? null : new Date(clock().getTime() + time).toISOString();
+        return access.add({ ...asked, expires_at }, caller);
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/access/{id}/rotate`,
+      auth: "session",
+      needs: "manage",
+      summary: "Replace a named key",
+      description:
+        "The response has the new key, once; the former one works for another day. `id` may be the name.",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The new key", schema: MadeSchema } },
+      stored: true,
+      handler: ({ params, caller }) => access.rotate(params.id, caller),
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: `${prefix}/access/{id}`,
+      auth: "session",
+      needs: "manage",
+      summary: "Remove a named key",
+      description: "On every instance within seconds; its streams end. `id` may be the name.",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "What it was", schema: AccessSchema } },
+      handler: ({ params, caller }) => access.remove(params.id, caller),
+    }),
+  ];
+}

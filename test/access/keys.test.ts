@@ -1,0 +1,254 @@
+import { hash } from "node:crypto";
+import { AUDIT } from "agent-control-service/plugin";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { describe, expect, it } from "vitest";
+import type { Access } from "../../src/core/models/access.ts";
+import { STORE } from "../../src/core/service/tokens.ts";
+import { greeter } from "../_setup.ts";
+import { postForm } from "../admin/_sign-in.ts";
+import { startInstances } from "../instances/_instances.ts";
+
+interface Made {
+  readonly key: string;
+  readonly access: Access;
+}
+
+async function add(server: TestServer, json: Record<string, unknown> = {}): Promise<Made> {
+  const response = await server.request("/access", { json: { name: "billing", role: "operator", ...json } });
+  if (response.status !== 201) throw new Error(await response.text());
+  return (await response.json()) as Made;
+}
+
+const statusOf = async (server: TestServer, key: string, path = "/jobs") =>
+  (await server.request(path, { key })).status;
+const start = (options = {}) => testServer({ agents: [greeter], ...options });
+
+describe("a named key", () => {
+  it("is shown once, and only its hash is stored", async () => {
+    await using server = await start();
+
+    const { key, access } = await add(server, { agents: ["greeter"], workspace: "acme", expires_in: "90d" });
+
+    expect(key).toMatch(/^svck_[0-9a-f]{12}_[\w-]{43}$/);
+    expect(access).toMatchObject({
+      ...{ name: "billing", role: "operator", agents: ["greeter"], workspace: "acme", used_at: null },
+      ...{ source: "stored", created_by: "api-key" },
+    });
+    const row = await server.service.get(STORE).table("Access").get(access.id);
+    expect(row?.hash).toBe(hash("sha256", key, "hex"));
+    const shown = await (await server.request("/access")).text();
+    for (const secret of [key.slice(-43), row!.hash]) expect(shown).not.toContain(secret);
+  });
+
+  it("works as X-API-Key and as bearer; a wrong one is answered with what is asked for", async () => {
+    await using server = await start();
+    const { key } = await add(server);
+
+    const bearer = await server.request("/jobs", { key: null, headers: { authorization: `Bearer ${key}` } });
+    const root = await server.request("/jobs", {
+      key: null,
+      headers: { authorization: `bearer ${server.key}` },
+    });
+    const none = await server.request("/jobs", { key: null });
+    const wrong = await server.request("/jobs", { key: null, headers: { authorization: `Bearer ${key}x` } });
+
+    expect([await statusOf(server, key), bearer.status, root.status]).toEqual([200, 200, 200]);
+    expect([none.status, none.headers.get("www-authenticate")]).toEqual([
+      401,
+      'Bearer realm="agent-control-service"',
+    ]);
+    expect([wrong.status, wrong.headers.get("www-authenticate")]).toEqual([
+      401,
+      'Bearer realm="agent-control-service", error="invalid_token"',
+    ]);
+  });
+
+  it("may do what its role says, and learns it from /whoami", async () => {
+    await using server = await start();
+    const { key } = await add(server, { role: "viewer" });
+
+    const who = await server.request("/whoami", { key });
+    const refused = await server.request("/utils/drain", { key, json: { seconds: 1 } });
+
+    expect(await who.json()).toMatchObject({
+      name: "key billing",
+      role: "viewer",
+      rights: ["view"],
+      agents: null,
+    });
+    expect(refused.status).toBe(403);
+    expect(await refused.json()).toMatchObject({
+      error_type: "forbidden",
+      error: 'This needs the right "operate"',
+      detail: expect.stringContaining("the roles operator, admin do"),
+    });
+    expect(await (await server.request("/whoami")).json()).toMatchObject({ name: "api-key", role: "admin" });
+  });
+
+  it("is out as soon as it is removed, with its streams", async () => {
+    await using server = await start();
+    const { key, access } = await add(server);
+    const stream = await server.request("/admin/api/live", { key });
+    const reader = stream.body!.getReader();
+
+    const removed = await server.request(`/access/${access.id}`, { method: "DELETE" });
+
+    expect([stream.status, removed.status, await statusOf(server, key)]).toEqual([200, 200, 401]);
+    while (!(await reader.read()).done);
+  });
+
+  it("is replaced, and the former one works for a day", async () => {
+    let ahead = 0;
+    await using server = await start({ clock: () => new Date(Date.now() + ahead) });
+    const { key } = await add(server);
+
+    const again = (await (await server.request("/access/billing/rotate", { method: "POST" })).json()) as Made;
+    const both = [await statusOf(server, key), await statusOf(server, again.key)];
+    ahead = 24 * 3_600_000 + 1000;
+
+    expect(both).toEqual([200, 200]);
+    expect(again.access.previous_until).not.toBeNull();
+    const late = await server.request("/jobs", { key });
+    expect(await late.json()).toMatchObject({ status_code: 401, error: "The key has expired" });
+    expect(await statusOf(server, again.key)).toBe(200);
+  });
+
+  it("expires, and that is no guess of a wrong key", async () => {
+    let ahead = 0;
+    await using server = await start({ clock: () => new Date(Date.now() + ahead) });
+    const { key } = await add(server, { expires_in: "1h" });
+    ahead = 3_600_001;
+
+    const statuses = [];
+    for (let attempt = 0; attempt < 12; attempt++) statuses.push(await statusOf(server, key));
+
+    expect(new Set(statuses)).toEqual(new Set([401]));
+    expect(await statusOf(server, server.key)).toBe(200);
+  });
+
+  it("shows in which hour it was last used", async () => {
+    await using server = await start({ clock: () => new Date("2027-03-01T10:25:00Z") });
+    const { key, access } = await add(server);
+
+    await statusOf(server, key);
+
+    await expect
+      .poll(async () => (await server.service.get(STORE).table("Access").get(access.id))?.used_at)
+      .toBe("2027-03-01T10:00:00.000Z");
+  });
+
+  it("leaves a line in the audit log with each change, and with what is done with it", async () => {
+    await using server = await start();
+    const { key, access } = await add(server);
+    await server.request("/access/billing/rotate", { method: "POST" });
+    await server.request("/utils/drain", { key, json: { seconds: 1 } });
+    await server.request("/access/billing", { method: "DELETE" });
+
+    const { items } = await server.service.get(AUDIT).list({ limit: 10 });
+
+    const target = { kind: "access", id: access.id };
+    expect(items.reverse()).toMatchObject([
+      { action: "access.add", target, after: { name: "billing", role: "operator" }, who: { kind: "key" } },
+      { action: "access.rotate", target },
+      { action: "service.drain", who: { kind: "key", name: "billing", access: access.id } },
+      { action: "access.remove", target, before: { name: "billing" } },
+    ]);
+    expect(JSON.stringify(items)).not.toContain(key.slice(-43));
+  });
+
+  it.each([
+    [{ name: "" }, 422],
+    [{ role: "root" }, 422],
+    [{ agents: [] }, 422],
+    [{ agents: ["nobody"] }, 422],
+    [{ expires_in: "soon" }, 422],
+    [{ name: "taken" }, 409],
+  ])("is not made from %j", async (json, status) => {
+    await using server = await start();
+    await add(server, { name: "taken" });
+
+    const response = await server.request("/access", { json: { name: "billing", role: "viewer", ...json } });
+
+    expect(response.status).toBe(status);
+    expect(await (await server.request("/access")).json()).toHaveLength(1);
+  });
+
+  it("signs in to the admin pages with its own rights, until it is removed", async () => {
+    await using server = await start();
+    const { key } = await add(server, { role: "viewer" });
+
+    const signedIn = await postForm(server, "/admin/session", { key, name: "Root" }, {});
+    const cookie = signedIn.headers.getSetCookie()[0]!.split(";")[0]!;
+    const get = (path: string) => server.request(path, { key: null, headers: { cookie } });
+
+    expect(await (await get("/whoami")).json()).toMatchObject({
+      name: "billing",
+      kind: "session",
+      role: "viewer",
+    });
+    expect((await get("/admin/api/jobs")).status).toBe(200);
+    expect((await get("/admin/api/audit")).status).toBe(403);
+    await server.request("/access/billing", { method: "DELETE" });
+    expect((await get("/admin/api/jobs")).status).toBe(401);
+  });
+
+  it("outlives a restart", async () => {
+    await using server = await start();
+    const { key } = await add(server);
+
+    await server.crash();
+
+    expect(await statusOf(server, key)).toBe(200);
+  });
+});
+
+describe("a declared key", () => {
+  const key = `svck_declared_${"y".repeat(43)}`;
+  const sha256 = hash("sha256", key, "hex");
+
+  it("works without a line in the store, and is removed in the code only", async () => {
+    await using server = await start({ access: { keys: [{ name: "ci", role: "operator", sha256 }] } });
+
+    const removed = await server.request("/access/ci", { method: "DELETE" });
+
+    expect(await statusOf(server, key)).toBe(200);
+    expect(await (await server.request("/access")).json()).toMatchObject([
+      { name: "ci", source: "declared" },
+    ]);
+    expect(await removed.json()).toMatchObject({
+      status_code: 409,
+      error: 'The key "ci" is declared in the code',
+    });
+  });
+
+  it.each([
+    [[{ name: "ci", role: "boss", sha256 }], "keys[0]: role"],
+    [[{ name: "ci", role: "viewer", sha256: "abc" }], "keys[0]: sha256 must be the SHA-256 of the key"],
+    [[{ name: "ci", role: "viewer", sha256, agent: "x" }], "agent"],
+    [
+      [
+        { name: "ci", role: "viewer", sha256 },
+        { name: "cd", role: "viewer", sha256 },
+      ],
+      "two keys have the same sha256",
+    ],
+    [[{ name: "ci", role: "viewer", sha256, agents: ["nobody"] }], 'names the agent "nobody"'],
+  ])("that is wrong stops the start: %j", async (keys, message) => {
+    await expect(start({ access: { keys: keys as never } })).rejects.toThrow(message);
+  });
+});
+
+describe("on several instances", () => {
+  it("a key works on each as soon as it is made, and on none once it is removed", async () => {
+    const [one, other] = await startInstances([{}, {}]);
+    const { key } = await add(one);
+    await expect.poll(() => statusOf(other, key)).toBe(200);
+    const stream = await other.request("/admin/api/live", { key });
+    const reader = stream.body!.getReader();
+
+    await one.request("/access/billing", { method: "DELETE" });
+
+    await expect.poll(() => statusOf(other, key)).toBe(401);
+    while (!(await reader.read()).done);
+  });
+});
