@@ -1,6 +1,7 @@
 import type { CaseHandle, JobHandle, StepInfo } from "../core/agents/run-context.ts";
 import { getOrMake } from "../core/base/get-or-make.ts";
 import { Mutex } from "../core/base/mutex.ts";
+import { parseJson } from "../core/base/parse-json.ts";
 import { fromRecord, toRecord } from "./json-codec.ts";
 import {
   type Approval,
@@ -110,7 +111,7 @@ function functionTool(handle: JobHandle | CaseHandle, tool: FunctionToolLike, ap
   const { approval, steps = false, ...rest } = tool;
   const { name } = tool;
   const invoke: FunctionToolLike["invoke"] = async (context, text, details = {}) => {
-    const input = parse(text);
+    const input = parseJson(text, text);
     const callId = details.toolCall?.callId ?? text;
     const question =
       (await questionOf(approval, name, input)) ??
@@ -124,14 +125,6 @@ function functionTool(handle: JobHandle | CaseHandle, tool: FunctionToolLike, ap
     });
   };
   return { ...rest, invoke, needsApproval: async () => false };
-}
-
-function parse(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return json;
-  }
 }
 
 /** Makes the call of a tool as a step, which is found by the model's id of the call. */

@@ -5,6 +5,7 @@ import type { CliContext } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { describeFlags, type Flag, readFlags } from "./flags.ts";
 import { guardNumbers, unguard } from "./number-guard.ts";
+import { withPrintable } from "./printable.ts";
 import { reportError } from "./report-error.ts";
 
 /** A program name and its commands. */
@@ -236,4 +237,10 @@ function flagsOf({ flags }: Command): Flag[] {
 
 function nameOf(usage: string): string {
   return usage.split(" ")[0]!;
+}
+
+/** Runs commands of a running service as a program: `svc job …`. What the service sends is printed as text only. */
+export function serviceCommands(program: Program) {
+  return (argv: readonly string[], context: CliContext): Promise<number> =>
+    runProgram(program, argv, withPrintable(context));
 }

@@ -1,4 +1,4 @@
-import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { mkdir, open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /** Replaces a file so that a reader, or a crash, sees either the old or the new one. */
@@ -15,15 +15,4 @@ export async function writeAtomic(path: string, text: string, mode = 0o600): Pro
     await file.close();
   }
   await rename(temporary, path);
-}
-
-/** The text of a file, or undefined if it does not exist. */
-export async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
-    throw error;
-  }
 }

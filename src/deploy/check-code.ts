@@ -1,7 +1,8 @@
+import { parseJson } from "../core/base/parse-json.ts";
 import { SECRETS_ONLY, SERVICE_SECRETS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
-import { step } from "./events.ts";
+import { step, warn } from "./events.ts";
 
 /** The code to be deployed, and what it will find where it runs. */
 export interface CodeToCheck {
@@ -50,13 +51,13 @@ export async function guardCode(
     );
     const found = readReport(stdout);
     if (code === 0 && found?.agents) return note(`${found.agents.length} agents in ${file}`);
-    const warn = (message: string) => emit({ type: "notice", level: "warning", message });
     if (code === 0 && found?.needs)
       return warn(
+        emit,
         `${file} was not checked: it reads ${found.needs.join(", ")}, not set here, and failed with: ${found.error?.split("\n")[0]}`,
       );
     const lines = stderr.split("\n").filter((line) => line.trim() !== "");
-    if (onlyWarn) return warn(`${file} cannot be loaded before hooks.beforeBuild: ${lines[0] ?? ""}`);
+    if (onlyWarn) return warn(emit, `${file} cannot be loaded before hooks.beforeBuild: ${lines[0] ?? ""}`);
     throw refusal(file, outcome, lines.slice(-20));
   });
 }
@@ -69,12 +70,7 @@ interface Report {
 
 /** The document that `--json` prints last: the code itself may print before it. */
 function readReport(text: string): Report | undefined {
-  const start = text.lastIndexOf("\n{\n") + 1;
-  try {
-    return JSON.parse(text.slice(start)) as Report;
-  } catch {
-    return undefined;
-  }
+  return parseJson(text.slice(text.lastIndexOf("\n{\n") + 1)) as Report | undefined;
 }
 
 function refusal(file: string, outcome: string, lines: readonly string[]): DeployError {

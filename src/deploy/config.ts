@@ -1,7 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as v from "valibot";
 import { type Document, isNode, LineCounter, parseDocument } from "yaml";
+import { readIfThere } from "../core/base/read-if-there.ts";
 import { DeployError } from "./errors.ts";
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -113,14 +113,7 @@ export const OLD_CONFIG = join(".deployment", "config.yaml");
 
 /** Reads the configuration of a project without a `deploy.yaml`; an error names the line. */
 export async function readConfig(cwd: string): Promise<DeployConfig> {
-  const path = join(cwd, OLD_CONFIG);
-  let text = "";
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-  }
-  return parseConfig(text);
+  return parseConfig((await readIfThere(join(cwd, OLD_CONFIG))) ?? "");
 }
 
 /** Parses the text of a `config.yaml`. A file with only comments counts as empty. */

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { readIfThere } from "./atomic-file.ts";
+import { readIfThere } from "../core/base/read-if-there.ts";
 import { credentialNames } from "./credential-names.ts";
 import { serviceFolder } from "./data-folder.ts";
 import { type IgnoreRules, parseIgnore } from "./dockerignore.ts";

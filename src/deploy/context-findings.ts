@@ -1,6 +1,6 @@
 import type { PackedContext } from "./build-context.ts";
 import { DeployError } from "./errors.ts";
-import type { Emit } from "./events.ts";
+import { type Emit, inform } from "./events.ts";
 import type { Finding } from "./platform.ts";
 
 /**
@@ -29,12 +29,11 @@ export function checkContext(context: PackedContext, emit: Emit): Finding[] {
     );
   if (leftOut.length > 0) {
     const file = leftOut.find(({ path, why }) => why === "credential" && !path.endsWith("/"));
-    emit({
-      type: "notice",
-      level: "info",
-      message: `Excluded from the image by name, as credentials or data: ${named(leftOut.map(({ path }) => path))}`,
-      ...(file ? { fix: `To include a file, add it to .dockerignore: "!${file.path}"` } : {}),
-    });
+    inform(
+      emit,
+      `Excluded from the image by name, as credentials or data: ${named(leftOut.map(({ path }) => path))}`,
+      file && `To include a file, add it to .dockerignore: "!${file.path}"`,
+    );
   }
   const findings: Finding[] = suspects.map(({ path, kind }) => ({
     level: "warning",

@@ -1,4 +1,5 @@
 import type { Deployment } from "./deployment.ts";
+import { inform, warn } from "./events.ts";
 import { isLasting, type JobPlace, storeOf } from "./job-store.ts";
 import { askLive } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
@@ -36,23 +37,18 @@ export async function continuedJobs(
   const after = before.known ? await askLive(deployment, release) : before;
   if (!before.known || !after.known) {
     const { reason } = after as { reason: string };
-    emit({
-      type: "notice",
-      level: "info",
-      message: `Open jobs stay in the ${storeOf(release)}; they were not counted: ${reason}`,
-    });
+    inform(emit, `Open jobs stay in the ${storeOf(release)}; they were not counted: ${reason}`);
     return undefined;
   }
   const now = new Map(after.jobs.map((job) => [job.id, job]));
   const mine = before.jobs.filter(({ held }) => !held);
   const held = mine.filter(({ id }) => now.get(id)?.held).map(({ id }) => id);
   if (held.length > 0)
-    emit({
-      type: "notice",
-      level: "warning",
-      message: `Held since the release: ${held.slice(0, 20).join(", ")}`,
-      fix: "svc job show <id> says why; Retry in /admin, or svc job retry, releases one",
-    });
+    warn(
+      emit,
+      `Held since the release: ${held.slice(0, 20).join(", ")}`,
+      "svc job show <id> says why; Retry in /admin, or svc job retry, releases one",
+    );
   const isWhole = after.total === after.jobs.length;
   const ended = isWhole ? mine.filter(({ id }) => !now.has(id)).length : 0;
   return { continued: mine.length - held.length, ended, held };

@@ -1,6 +1,6 @@
 import { type Duration, toMilliseconds } from "../core/base/duration.ts";
 import type { Deployment } from "./deployment.ts";
-import { step } from "./events.ts";
+import { step, warn } from "./events.ts";
 import { connectionTo } from "./live-work.ts";
 import type { Release } from "./platform.ts";
 import { type ServiceClient, withService } from "./service-client.ts";
@@ -54,11 +54,7 @@ export async function drain(
     if (problem === undefined) return;
     // What does not respond, or is of an earlier version, must be replaceable too.
     skip(problem);
-    emit({
-      type: "notice",
-      level: "warning",
-      message: `The running service was not drained (${problem}): its jobs continue in the next release`,
-    });
+    warn(emit, `The running service was not drained (${problem}): its jobs continue in the next release`);
   }).catch((error: unknown) => {
     clearInterval(renewing);
     throw error;
@@ -71,11 +67,10 @@ export async function drain(
       return undefined;
     });
     if (problem !== undefined)
-      emit({
-        type: "notice",
-        level: "warning",
-        message: `New jobs start again within ${LEASE} s: the end of the drain could not be sent (${problem})`,
-      });
+      warn(
+        emit,
+        `New jobs start again within ${LEASE} s: the end of the drain could not be sent (${problem})`,
+      );
   };
 }
 

@@ -58,6 +58,16 @@ export type DeployEvent =
 
 export type Emit = (event: DeployEvent) => void;
 
+/** Reports what a person should know, with what to do where there is something. */
+export function inform(emit: Emit, message: string, fix?: string): void {
+  emit({ type: "notice", level: "info", message, ...(fix ? { fix } : {}) });
+}
+
+/** The same for what a person should not miss. */
+export function warn(emit: Emit, message: string, fix?: string): void {
+  emit({ type: "notice", level: "warning", message, ...(fix ? { fix } : {}) });
+}
+
 /** Notes from a step's body, reported at its end. */
 export interface StepNotes {
   note(text: string): void;

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { lstat, mkdir, readlink } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { readIfThere, writeAtomic } from "./atomic-file.ts";
+import { readIfThere } from "../core/base/read-if-there.ts";
+import { writeAtomic } from "./atomic-file.ts";
 import { DeployError } from "./errors.ts";
 
 export interface FileOutcome {

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { type Backoff, delays } from "../core/base/backoff.ts";
+import { parseJson } from "../core/base/parse-json.ts";
 import {
   type HealthCheckConfig,
   HealthCheckConfigSchema,
@@ -162,12 +163,8 @@ async function checkHealth(
 }
 
 function toBody(text: string): { status?: unknown; uptime?: unknown; probe?: unknown; release?: unknown } {
-  try {
-    const body: unknown = JSON.parse(text);
-    return typeof body === "object" && body !== null ? body : {};
-  } catch {
-    return {};
-  }
+  const body = parseJson(text);
+  return typeof body === "object" && body !== null ? body : {};
 }
 
 function reasonOf(error: unknown): string {

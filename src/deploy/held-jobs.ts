@@ -1,5 +1,6 @@
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
+import { warn } from "./events.ts";
 import { connectionTo, hasNeverServed } from "./live-work.ts";
 import type { Prepared } from "./plan.ts";
 import type { Release } from "./platform.ts";
@@ -43,14 +44,13 @@ export async function guardHeldJobs(
   // The code stays the same; what has never been up has no jobs.
   if (imageCurrent || (await hasNeverServed(deployment, live))) return;
   const { heldJobs = "stop" } = options;
-  const tell = (message: string) => emit({ type: "notice", level: "warning", message });
   const found = await ask(deployment, live, check);
   if (!found.known) {
     // The run that is resumed has checked them, and may have stopped the service.
     if (journal.recall("deploy")?.data[CHECKED_FOR] === source) return;
     const message = `The open jobs of "${target.serviceName}" were not checked against the new code`;
     if (heldJobs !== "stop")
-      return tell(`${message}, as accepted by --held-jobs ${heldJobs}: ${found.reason}`);
+      return warn(emit, `${message}, as accepted by --held-jobs ${heldJobs}: ${found.reason}`);
     throw new DeployError("held_jobs", message, {
       detail: found.reason,
       outcome: "The service was not changed",
@@ -68,12 +68,15 @@ export async function guardHeldJobs(
         fix: "Make the code fit them (svc check names the calls), or add --held-jobs ok to have them held until somebody decides",
         facts: { held_jobs: problems, unsure_jobs: unsure },
       });
-    tell(`${count} will not continue under the new code, as accepted by --held-jobs ok`);
+    warn(emit, `${count} will not continue under the new code, as accepted by --held-jobs ok`);
   }
   if (unsure.length === 0) return;
   const count = `${unsure.length} of ${jobs} open jobs on "${target.serviceName}"`;
   if (heldJobs !== "stop")
-    return tell(`${count} could not be judged under the new code, as accepted by --held-jobs ${heldJobs}`);
+    return warn(
+      emit,
+      `${count} could not be judged under the new code, as accepted by --held-jobs ${heldJobs}`,
+    );
   throw new DeployError("held_jobs", `${count} could not be judged under the new code`, {
     detail: unsure.slice(0, 20).join("\n"),
     outcome: "The service was not changed",

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { readIfThere } from "./atomic-file.ts";
+import { readIfThere } from "../core/base/read-if-there.ts";
 import type { ContextFiles } from "./build-context.ts";
 import { DeployError } from "./errors.ts";
-import type { Emit } from "./events.ts";
+import { type Emit, inform } from "./events.ts";
 import { effectiveFile } from "./files.ts";
 
 /** The Dockerfile and the ignore rules that an image is built with: the user's own, else the generated ones. */
@@ -32,11 +32,7 @@ export async function imageFiles(
         `${useless.instead} there, or delete the file: it is generated again`,
       );
     if (existsSync(join(cwd, "Dockerfile")))
-      emit({
-        type: "notice",
-        level: "info",
-        message: "The Dockerfile of the project is not used: --dockerfile Dockerfile builds with it",
-      });
+      inform(emit, "The Dockerfile of the project is not used: --dockerfile Dockerfile builds with it");
     return { dockerfile, dockerignore };
   }
   const useless = given(options);

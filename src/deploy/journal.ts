@@ -1,5 +1,7 @@
-import { closeSync, fdatasyncSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { parseJson } from "../core/base/parse-json.ts";
+import { readIfThereSync } from "../core/base/read-if-there.ts";
 import type { JournalStep } from "./tools.ts";
 
 /** One line of a journal. */
@@ -102,21 +104,12 @@ function append(path: string, text: string): void {
 }
 
 function readLines(path: string): JournalLine[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
-  }
+  const text = readIfThereSync(path) ?? "";
   const lines: JournalLine[] = [];
   for (const line of text.split("\n")) {
-    if (line === "") continue;
-    try {
-      lines.push(JSON.parse(line) as JournalLine);
-    } catch {
-      // The last line of a killed run may be cut off: its call was not made.
-    }
+    // The last line of a killed run may be cut off: its call was not made.
+    const read = parseJson(line) as JournalLine | undefined;
+    if (read) lines.push(read);
   }
   return lines;
 }

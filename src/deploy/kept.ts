@@ -1,5 +1,6 @@
 import { DATABASE_URL, type DeployConfig, OLD_CONFIG, OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
+import { inform, warn } from "./events.ts";
 import { DEPLOY_FILE } from "./file/deploy-file.ts";
 import { type JobPlace, storeOf, wantedStore } from "./job-store.ts";
 import type { Release } from "./platform.ts";
@@ -73,24 +74,21 @@ export function tellKept(
   );
   const file = config.file ?? DEPLOY_FILE;
   if (kept.length > 0)
-    emit({
-      type: "notice",
-      level: "info",
-      message: `${config.file === undefined ? `There is no ${file}` : `${file} does not list all`} of the service's variables: it keeps ${list(kept)}`,
-    });
+    inform(
+      emit,
+      `${config.file === undefined ? `There is no ${file}` : `${file} does not list all`} of the service's variables: it keeps ${list(kept)}`,
+    );
   const lost = [...theirs, ...(live?.secretNames ?? [])].filter((name) =>
     theirs.includes(name) ? env[name] === undefined : config.removed?.includes(name),
   );
   if (lost.length > 0)
-    emit({
-      type: "notice",
-      level: "warning",
-      message: `${file} ${config.known ? "does not list" : "removes"} ${list(lost)}: the service will no longer receive it`,
-    });
+    warn(
+      emit,
+      `${file} ${config.known ? "does not list" : "removes"} ${list(lost)}: the service will no longer receive it`,
+    );
   if (config.known)
-    emit({
-      type: "notice",
-      level: "info",
-      message: `${OLD_CONFIG} is not committed, so colleagues and pipelines do not have it: svc deploy init moves it to ${DEPLOY_FILE}`,
-    });
+    inform(
+      emit,
+      `${OLD_CONFIG} is not committed, so colleagues and pipelines do not have it: svc deploy init moves it to ${DEPLOY_FILE}`,
+    );
 }

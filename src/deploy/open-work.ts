@@ -1,5 +1,5 @@
 import { DeployError } from "./errors.ts";
-import type { Emit } from "./events.ts";
+import { type Emit, warn } from "./events.ts";
 import { type ConnectOptions, type ServiceClient, withService } from "./service-client.ts";
 
 /** A job that has not ended. */
@@ -96,7 +96,7 @@ export function guardOpenWork(
   const message = describeOpenWork(work, serviceName);
   if (accepted) {
     const told = `${message}; ${fate}, as accepted by --accept-data-loss`;
-    emit({ type: "notice", level: "warning", message: told });
+    warn(emit, told);
     return;
   }
   const list = work.known ? work.jobs.map(({ id, status }) => `${id}: ${status}`).slice(0, 20) : [];

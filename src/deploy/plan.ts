@@ -5,7 +5,7 @@ import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
 import { DEFAULT_ARCHITECTURE } from "./docker.ts";
 import { DeployError } from "./errors.ts";
-import { step } from "./events.ts";
+import { step, warn } from "./events.ts";
 import { wantedExpiry } from "./expiry.ts";
 import { refuseForeignImage } from "./given-image.ts";
 import { imageFiles } from "./image-files.ts";
@@ -69,7 +69,7 @@ export async function prepare(
   const findings = [...(await checkRights(deployment, readOnly))];
   const inspected = await inspect(deployment);
   const { live, stored, drift } = inspected;
-  for (const message of drift) emit({ type: "notice", level: "warning", message });
+  for (const message of drift) warn(emit, message);
   const config = await effectiveConfig(deployment, live, stored);
   findings.push(
     ...judge(deployment, [...diskFindings(deployment, config.store), ...leftBehind(config, live)]),

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
 import intersects from "semver/ranges/intersects.js";
 import validRange from "semver/ranges/valid.js";
-import { readIfThere } from "./atomic-file.ts";
+import { readIfThere } from "../core/base/read-if-there.ts";
 import type { ContextSource } from "./context-files.ts";
 import { DeployError } from "./errors.ts";
 import { LOCK_FILES, type PackageManager } from "./lock-files.ts";

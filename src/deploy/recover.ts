@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, type DeployErrorCode, toDeployError } from "./errors.ts";
-import { step } from "./events.ts";
+import { inform, step } from "./events.ts";
 import type { Prepared } from "./plan.ts";
 import type { Release } from "./platform.ts";
 import { isWell, releaseHealth } from "./release-health.ts";
@@ -114,11 +114,7 @@ export async function endRecovery(
     | undefined;
   if (begun === undefined || previous === undefined) return;
   if (begun.goal !== goalOf(deployment, prepared) || prepared.secrets.changed.length > 0) return;
-  emit({
-    type: "notice",
-    level: "info",
-    message: "The previous run was rolling back to the previous release: that rollback is finished first",
-  });
+  inform(emit, "The previous run was rolling back to the previous release: that rollback is finished first");
   const failed = { previous, prepared, image: begun.image, endedBefore: 0 };
   await rollBack(
     deployment,

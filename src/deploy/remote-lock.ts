@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { parseJson } from "../core/base/parse-json.ts";
 import { DeployError } from "./errors.ts";
 import { ageOf, isRunning } from "./lock.ts";
 import { LEASE } from "./lock-keeper.ts";
@@ -132,11 +133,7 @@ export function pipelineOf(env: Readonly<Record<string, string | undefined>>): s
 }
 
 function parse(text: string): Held | undefined {
-  try {
-    return JSON.parse(text) as Held;
-  } catch {
-    return undefined;
-  }
+  return parseJson(text) as Held | undefined;
 }
 
 function isLeft(held: Held | undefined, now: Date): boolean {

@@ -2,7 +2,7 @@ import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { drain } from "./drain.ts";
 import { DeployError, toDeployError } from "./errors.ts";
-import { step } from "./events.ts";
+import { step, warn } from "./events.ts";
 import { placeOf } from "./job-store.ts";
 import { fateOf, liveWork } from "./live-work.ts";
 import { guardOpenWork, type OpenWork } from "./open-work.ts";
@@ -63,9 +63,7 @@ export async function rollback(
     to: choose(unknown ? [...candidates, live] : candidates, live, options.to),
   };
   // Not every platform says what an earlier release has as secrets.
-  if (to.secretNames)
-    for (const { message, fix } of leftBehind(placeOf(to), live))
-      emit({ type: "notice", level: "warning", message, fix });
+  if (to.secretNames) for (const { message, fix } of leftBehind(placeOf(to), live)) warn(emit, message, fix);
   const next = to.secretNames ? placeOf(to) : placeOf(live);
   // After a killed run the release to go back to may serve already: it is not replaced.
   const isBack = live.revision !== undefined && live.revision === to.revision;

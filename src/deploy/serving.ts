@@ -1,5 +1,6 @@
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
+import { warn } from "./events.ts";
 import type { Release } from "./platform.ts";
 
 /** What a deployment intends to run: its image by digest, and its plain variables. */
@@ -18,11 +19,10 @@ export async function confirmServing(
 ): Promise<void> {
   const serving = await session.inspect();
   if (serving !== undefined && serving.image === undefined)
-    emit({
-      type: "notice",
-      level: "warning",
-      message: `The platform does not report which image "${target.serviceName}" is serving, so it could not be verified`,
-    });
+    warn(
+      emit,
+      `The platform does not report which image "${target.serviceName}" is serving, so it could not be verified`,
+    );
   checkRelease(target.serviceName, serving, wanted);
 }
 

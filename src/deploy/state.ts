@@ -1,8 +1,9 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as v from "valibot";
+import { readIfThere } from "../core/base/read-if-there.ts";
 import { type DeploymentState, DeploymentStateSchema } from "../core/models/deployment.ts";
-import { readIfThere, writeAtomic } from "./atomic-file.ts";
+import { writeAtomic } from "./atomic-file.ts";
 import { DeployError } from "./errors.ts";
 import type { Release } from "./platform.ts";
 

@@ -5,7 +5,7 @@ import { type ContinuedJobs, continuedJobs, jobsBefore } from "./continued.ts";
 import type { Deployment } from "./deployment.ts";
 import { drain } from "./drain.ts";
 import { DeployError, isDeployError, toDeployError } from "./errors.ts";
-import { step } from "./events.ts";
+import { inform, step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
 import { checkGivenImage } from "./given-image.ts";
 import { CHECKED_FOR, type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
@@ -58,18 +58,8 @@ export async function up(
   const { journal, emit, tools } = deployment;
   const begun = tools.now();
   const lock = await deployment.lock();
-  if (lock.tookOver !== undefined)
-    emit({
-      type: "notice",
-      level: "info",
-      message: `Took over the lock of ${lock.tookOver}, which has ended`,
-    });
-  if (journal.unfinished.length > 0)
-    emit({
-      type: "notice",
-      level: "info",
-      message: `Resuming a run that stopped. ${standing(journal)}`,
-    });
+  if (lock.tookOver !== undefined) inform(emit, `Took over the lock of ${lock.tookOver}, which has ended`);
+  if (journal.unfinished.length > 0) inform(emit, `Resuming a run that stopped. ${standing(journal)}`);
 
   await runHook(deployment, "beforeBuild", {
     env: deployment.config.environment,

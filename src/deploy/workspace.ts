@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { parse } from "yaml";
-import { readIfThere } from "./atomic-file.ts";
+import { parseJson } from "../core/base/parse-json.ts";
+import { readIfThere } from "../core/base/read-if-there.ts";
 import { parseIgnore } from "./dockerignore.ts";
 import { DeployError } from "./errors.ts";
 import { LOCK_FILES, type PackageManager } from "./lock-files.ts";
@@ -85,7 +86,7 @@ async function membersOf(root: string, patterns: readonly string[]): Promise<Mem
   for (const path of await manifestsBelow(root)) {
     const folder = relative(root, dirname(path)).replaceAll("\\", "/");
     if (folder === "" || !isMember(patterns, folder)) continue;
-    const manifest = readObject((await readIfThere(path)) ?? "{}");
+    const manifest = parseJson((await readIfThere(path)) ?? "{}") as Manifest | undefined;
     if (manifest === undefined)
       throw new DeployError("usage", `${path} is not JSON`, {
         outcome: "Nothing was built",
@@ -213,7 +214,8 @@ async function packageNames(root: string, cwd: string): Promise<Set<string>> {
   for (const path of await manifestsBelow(root)) {
     if (root !== cwd && `${dirname(path)}${sep}`.startsWith(cwd + sep)) continue;
     // What is not JSON is a fixture or a template in the repository; npm could not install it either.
-    const name = readObject((await readIfThere(path)) ?? "{}")?.name;
+    const manifest = parseJson((await readIfThere(path)) ?? "{}") as Manifest | undefined;
+    const name = manifest?.name;
     if (typeof name === "string") names.add(name);
   }
   return names;
@@ -240,14 +242,6 @@ interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
-}
-
-function readObject(text: string): Manifest | undefined {
-  try {
-    return JSON.parse(text) as Manifest;
-  } catch {
-    return undefined;
-  }
 }
 
 function isFile(version: string): boolean {

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import * as v from "valibot";
 import { option } from "../../core/base/option.ts";
+import { parseJson } from "../../core/base/parse-json.ts";
 import { type AuditEntry, AuditEntrySchema, ChainCheck } from "../../core/models/audit-entry.ts";
 import { defineCommand } from "../command.ts";
 import { CliError } from "../errors.ts";
@@ -79,16 +80,8 @@ async function eachLineOf(file: string, visit: (entry: AuditEntry) => void): Pro
   for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
     number++;
     if (line.trim() === "") continue;
-    const entry = v.safeParse(AuditEntrySchema, readJson(line));
+    const entry = v.safeParse(AuditEntrySchema, parseJson(line));
     if (!entry.success) throw new CliError(`${file}, line ${number} is not a line of an audit log`);
     visit(entry.output);
-  }
-}
-
-function readJson(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
   }
 }

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { parseJson } from "../../core/base/parse-json.ts";
 import type { CheckedJob } from "../../core/runs/check/check-job.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { run } from "../../deploy/exec.ts";
@@ -51,9 +52,5 @@ function isReport(document: unknown): document is CheckReport {
 
 /** The document that `--json` prints last: the code itself may print before it. */
 function lastDocument(text: string): unknown {
-  try {
-    return JSON.parse(text.slice(text.lastIndexOf("\n{\n") + 1)) as unknown;
-  } catch {
-    return undefined;
-  }
+  return parseJson(text.slice(text.lastIndexOf("\n{\n") + 1));
 }

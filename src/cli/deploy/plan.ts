@@ -2,6 +2,7 @@ import { guardCode } from "../../deploy/check-code.ts";
 import { putComment } from "../../deploy/ci/comment.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import { warn } from "../../deploy/events.ts";
 import { unknownKey } from "../../deploy/known-key.ts";
 import { describeOpenWork, mayLose, type OpenWork } from "../../deploy/open-work.ts";
 import { prepare } from "../../deploy/plan.ts";
@@ -45,18 +46,12 @@ export const planCommand = platformCommand({
       });
     const keyless = changes ? unknownKey(deployment, prepared.secrets) : undefined;
     if (keyless !== undefined)
-      shell.emit({
-        type: "notice",
-        level: "warning",
-        message: `${keyless.message}. svc deploy up will refuse this`,
-        ...(keyless.fix === undefined ? {} : { fix: keyless.fix }),
-      });
+      warn(shell.emit, `${keyless.message}. svc deploy up will refuse this`, keyless.fix);
     if (mayLose(openWork))
-      shell.emit({
-        type: "notice",
-        level: "warning",
-        message: `${describeOpenWork(openWork, plan.service_name)}; svc deploy up will require --accept-data-loss`,
-      });
+      warn(
+        shell.emit,
+        `${describeOpenWork(openWork, plan.service_name)}; svc deploy up will require --accept-data-loss`,
+      );
     shell.progress.clear();
     const isMarkdown = given.markdown === true || given.comment === true;
     const text = isMarkdown ? planMarkdown(plan, { changes, notes: [...drift, ...lossOf(openWork)] }) : "";

@@ -1,7 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { isLoopback } from "../../core/base/loopback.ts";
 import { option } from "../../core/base/option.ts";
+import { readIfThere } from "../../core/base/read-if-there.ts";
 import type { CliContext } from "../context.ts";
 import { certificateFile } from "../dev/certificate.ts";
 import { UsageError } from "../errors.ts";
@@ -71,10 +71,5 @@ export async function connect(flags: ConnectionFlags, context: CliContext): Prom
 }
 
 async function readText(file: string): Promise<string | undefined> {
-  try {
-    return (await readFile(file, "utf8")).trim() || undefined;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
+  return (await readIfThere(file))?.trim() || undefined;
 }

@@ -1,3 +1,4 @@
+import { parseJson } from "../../core/base/parse-json.ts";
 import { suggest } from "../../core/base/suggest.ts";
 import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
 import { UsageError } from "../errors.ts";
@@ -24,7 +25,7 @@ export function readFields(
     }
     const field = declared.find((one) => one.name === name);
     if (!field && declared.length > 0) throw unknownField(name, declared);
-    values[name] = operator === ":=" ? parseJson(name, value, flag) : toFieldValue(field, value);
+    values[name] = operator === ":=" ? readJson(name, value, flag) : toFieldValue(field, value);
   }
   return values;
 }
@@ -50,17 +51,13 @@ function toFieldValue(field: AgentMethodField | undefined, text: string): unknow
     case "MultipleChoiceField":
       return text === "" ? [] : text.split(",").map((one) => one.trim());
     case "JSONField":
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        return text;
-      }
+      return parseJson(text, text);
     default:
       return text;
   }
 }
 
-function parseJson(name: string, text: string, flag: string): unknown {
+function readJson(name: string, text: string, flag: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { listProblems, MOST_TOLD } from "../base/describe-issue.ts";
 import { ServiceError } from "../base/errors.ts";
+import { parseJson } from "../base/parse-json.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { isAuthenticated, type SealOptions, seal, unseal } from "./envelope.ts";
 import type { HostedAgent } from "./registry.ts";
@@ -190,12 +191,7 @@ function describe(name: string, problem: string): string {
 }
 
 function readValues(text: string): OpenParameters | undefined {
-  let data: unknown;
-  try {
-    data = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const data = parseJson(text);
   if (typeof data !== "object" || data === null) return undefined;
   if (!Array.isArray(data)) return toValues(Object.entries(data));
   const pairs: [string, unknown][] = [];

@@ -1,3 +1,4 @@
+import { parseJson } from "../base/parse-json.ts";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
 
 /** A part of a message. */
@@ -17,7 +18,7 @@ export function readValues(
   const values: Record<string, unknown> = Object.assign({}, ...parts.map(({ data }) => data).filter(isMap));
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("\n");
   if (text === "") return values;
-  const json = parse(text);
+  const json = parseJson(text);
   if (isMap(json)) return { ...json, ...values };
   const open = fields.filter(({ name }) => !(name in values));
   const required = open.filter(({ required }) => required);
@@ -40,15 +41,7 @@ function toValue({ field_type }: AgentMethodField, text: string): unknown {
   }
   const isNumber = field_type === "IntegerField" || field_type === "FloatField";
   if (isNumber && /^\s*-?\d+(\.\d+)?\s*$/.test(text)) return Number(text);
-  return field_type === "JSONField" ? (parse(text) ?? text) : text;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return field_type === "JSONField" ? (parseJson(text) ?? text) : text;
 }
 
 function isMap(value: unknown): value is Record<string, unknown> {

@@ -1,3 +1,4 @@
+import { parseJson } from "../base/parse-json.ts";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
 import { readFields } from "./fields.ts";
 import type { FieldsInput, FieldsSchema } from "./fields-input.ts";
@@ -41,18 +42,9 @@ export function readFlat(
   return Object.fromEntries(
     Object.entries(values).map(([name, value]) => [
       name,
-      json.has(name) && typeof value === "string" ? parse(value) : value,
+      json.has(name) && typeof value === "string" ? parseJson(value, value) : value,
     ]),
   );
-}
-
-/** A text that is not JSON is the value. */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
 
 function toProperty(field: AgentMethodField, flat: boolean): Record<string, unknown> {

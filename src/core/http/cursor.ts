@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { parseJson } from "../base/parse-json.ts";
 import type { ListQuery, Page, Position } from "../store/store.ts";
 import { invalid } from "./check.ts";
 import type { HttpEvent } from "./route.ts";
@@ -31,12 +32,7 @@ export function behindCursor(
   after: string | undefined,
 ): ListQuery {
   if (after === undefined) return query;
-  let found: unknown;
-  try {
-    found = JSON.parse(Buffer.from(after, "base64url").toString("utf8"));
-  } catch {
-    // It is refused below.
-  }
+  const found = parseJson(Buffer.from(after, "base64url").toString("utf8"));
   const read = v.safeParse(PositionSchema, found);
   if (!read.success)
     throw invalid("query", "after is not a cursor: give back what X-Next-Cursor of a page was");

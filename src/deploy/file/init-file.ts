@@ -1,7 +1,8 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isMap, isScalar, isSeq, type Pair, parseDocument, Scalar, stringify, type YAMLMap } from "yaml";
-import { readIfThere, writeAtomic } from "../atomic-file.ts";
+import { readIfThere } from "../../core/base/read-if-there.ts";
+import { writeAtomic } from "../atomic-file.ts";
 import { DATABASE_URL, OLD_CONFIG, parseConfig } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { ignoreFolder, refuseLinks } from "../files.ts";

@@ -1,6 +1,7 @@
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { readIfThere, writeAtomic } from "../atomic-file.ts";
+import { readIfThere } from "../../core/base/read-if-there.ts";
+import { writeAtomic } from "../atomic-file.ts";
 import { DATABASE_URL, SERVICE_SECRETS } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { newApiKey, newRsaKey, withoutLineEnd } from "../secrets.ts";

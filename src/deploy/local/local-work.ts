@@ -1,4 +1,4 @@
-import { readIfThere } from "../atomic-file.ts";
+import { readIfThere } from "../../core/base/read-if-there.ts";
 import { askOpenWork, type OpenWork } from "../open-work.ts";
 import type { LocalRun } from "./local-run.ts";
 import { secretFile } from "./local-secrets.ts";

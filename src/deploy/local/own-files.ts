@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { readIfThere } from "../atomic-file.ts";
+import { readIfThere } from "../../core/base/read-if-there.ts";
 import { DeployError } from "../errors.ts";
 import { deploymentFolder, isEdited, refuseLinks } from "../files.ts";
 import type { LocalRun } from "./local-run.ts";

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { mkdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { readIfThere, writeAtomic } from "../atomic-file.ts";
+import { readIfThere } from "../../core/base/read-if-there.ts";
+import { writeAtomic } from "../atomic-file.ts";
 import { DeployError } from "../errors.ts";
 
 /**

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
+import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { createGuardedFetch } from "../../core/delivery/guarded-post.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
 import {
@@ -103,18 +104,9 @@ export const a2a = definePlugin({
 
 /** Loads the SDK, which only those have who use this plugin. */
 async function loadSdk(): Promise<A2aSdk> {
-  try {
-    const [types, errors, server] = await Promise.all([
-      import("@a2a-js/sdk"),
-      import("@a2a-js/sdk/errors"),
-      import("@a2a-js/sdk/server"),
-    ]);
-    return { types, errors, server };
-  } catch (error) {
-    const { code } = error as { code?: string };
-    if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
-    throw new PluginError(
-      'Plugin "a2a" needs package "@a2a-js/sdk", which is not installed. Run: npm install @a2a-js/sdk@1',
-    );
-  }
+  const load = () =>
+    Promise.all([import("@a2a-js/sdk"), import("@a2a-js/sdk/errors"), import("@a2a-js/sdk/server")]);
+  const missing = () => new PluginError(isNotInstalled('Plugin "a2a"', "@a2a-js/sdk", 1));
+  const [types, errors, server] = await optionalPackage(load, missing);
+  return { types, errors, server };
 }

@@ -2,6 +2,7 @@ import type * as Sdk from "@modelcontextprotocol/client";
 import { NonRetryableError } from "../../core/agents/retry-errors.ts";
 import type { CaseHandle, JobHandle, StepOptions } from "../../core/agents/run-context.ts";
 import { OptionsError } from "../../core/base/check-options.ts";
+import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { type NamesOf, refuseUnknown } from "../../core/base/refuse-unknown.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 
@@ -146,14 +147,9 @@ function toResult({
 }
 
 /** Loads the SDK, which only those have who use such tools. */
-async function loadSdk(): Promise<typeof Sdk> {
-  try {
-    return await import("@modelcontextprotocol/client");
-  } catch (error) {
-    const { code } = error as { code?: string };
-    if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
-    throw new OptionsError(
-      'mcpTools() needs package "@modelcontextprotocol/client", which is not installed. Run: npm install @modelcontextprotocol/client@2',
-    );
-  }
+function loadSdk(): Promise<typeof Sdk> {
+  return optionalPackage(
+    () => import("@modelcontextprotocol/client"),
+    () => new OptionsError(isNotInstalled("mcpTools()", "@modelcontextprotocol/client", 2)),
+  );
 }

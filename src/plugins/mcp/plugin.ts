@@ -1,6 +1,7 @@
 import type * as Sdk from "@modelcontextprotocol/server";
 import * as v from "valibot";
 import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
+import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
@@ -112,14 +113,9 @@ export const mcp = definePlugin({
 }) as (options?: McpOptions) => Plugin;
 
 /** Loads the SDK, which only those have who use this plugin. */
-async function loadSdk(): Promise<typeof Sdk> {
-  try {
-    return await import("@modelcontextprotocol/server");
-  } catch (error) {
-    const { code } = error as { code?: string };
-    if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
-    throw new PluginError(
-      'Plugin "mcp" needs package "@modelcontextprotocol/server", which is not installed. Run: npm install @modelcontextprotocol/server@2',
-    );
-  }
+function loadSdk(): Promise<typeof Sdk> {
+  return optionalPackage(
+    () => import("@modelcontextprotocol/server"),
+    () => new PluginError(isNotInstalled('Plugin "mcp"', "@modelcontextprotocol/server", 2)),
+  );
 }

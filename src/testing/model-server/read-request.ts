@@ -1,3 +1,4 @@
+import { parseJson } from "../../core/base/parse-json.ts";
 import type { ModelMessage, ModelServerRequest } from "./messages.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -21,7 +22,7 @@ function fromChat(message: Fields): ModelMessage {
     text: toText(message.content),
     toolCalls: calls.map(({ id, function: { name, arguments: given } }) => ({
       ...{ id, name },
-      arguments: parse(given),
+      arguments: parseJson(given, given),
     })),
     ...(typeof message.tool_call_id === "string" && { toolCallId: message.tool_call_id }),
   };
@@ -36,7 +37,7 @@ function fromInput(input: unknown, instructions: unknown): ModelMessage[] {
       const call = {
         id: String(item.call_id),
         name: String(item.name),
-        arguments: parse(String(item.arguments)),
+        arguments: parseJson(String(item.arguments), item.arguments),
       };
       return { role: "assistant", text: "", toolCalls: [call] };
     }
@@ -52,12 +53,4 @@ function toText(content: unknown): string {
   if (Array.isArray(content)) return content.map((part: Fields) => toText(part.text)).join("");
   const text = (content as Fields | null | undefined)?.text;
   return typeof text === "string" ? text : "";
-}
-
-function parse(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return json;
-  }
 }

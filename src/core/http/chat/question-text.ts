@@ -1,4 +1,5 @@
 import { ServiceError } from "../../base/errors.ts";
+import { parseJson } from "../../base/parse-json.ts";
 import type { AgentMethodField } from "../../models/agent-method-field.ts";
 import type { Question } from "../../models/question.ts";
 
@@ -13,7 +14,7 @@ export function describeQuestion({ question, note, fields }: Question): string {
 /** The answer that a reply means; throws what to reply instead. */
 export function readReply(text: string, { fields }: Question): Record<string, unknown> {
   const reply = text.trim();
-  const given = readJson(reply);
+  const given = parseJson(reply);
   if (typeof given === "object" && given !== null && !Array.isArray(given))
     return given as Record<string, unknown>;
   const [field] = fields;
@@ -44,7 +45,7 @@ function readValue(reply: string, field: AgentMethodField): unknown {
     case "FloatField":
       return reply !== "" && Number.isFinite(Number(reply)) ? Number(reply) : undefined;
     case "JSONField":
-      return readJson(reply);
+      return parseJson(reply);
     case "MultipleChoiceField":
       return reply.split(",").map((one) => one.trim());
     default:
@@ -59,12 +60,4 @@ function choicesOf({ choices }: AgentMethodField): string[] {
 function exampleOf(type: AgentMethodField["field_type"]): string {
   if (type === "BooleanField") return "true";
   return type === "IntegerField" || type === "FloatField" ? "0" : '"…"';
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }

@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGunzip, createGzip } from "node:zlib";
 import * as v from "valibot";
+import { parseJson } from "../../base/parse-json.ts";
 import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import { toBytes } from "../../storage/storage-driver.ts";
 import { storageError } from "../storage-error.ts";
@@ -99,13 +100,7 @@ export async function* readGeneration(
 export async function readManifest(storage: UnstorageStorage, id: string): Promise<Generation | undefined> {
   const bytes = toBytes(await storage.getItemRaw(`${ROOT}:${id}:${MANIFEST}`));
   if (bytes === undefined) return undefined;
-  let value: unknown;
-  try {
-    value = JSON.parse(bytes.toString());
-  } catch {
-    // Reported below.
-  }
-  const parsed = v.safeParse(GenerationSchema, value);
+  const parsed = v.safeParse(GenerationSchema, parseJson(bytes.toString()));
   if (parsed.success && parsed.output.id === id) return parsed.output;
   throw storageError(
     `The manifest of the backup ${id} is damaged, or of a newer version`,

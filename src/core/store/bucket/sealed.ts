@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { parseJson } from "../../base/parse-json.ts";
 
 /** Where a journal is kept: immutable objects by key, except for marks. All calls reject if the storage fails. */
 export interface Objects {
@@ -38,12 +39,9 @@ export function seal(head: object, content: Uint8Array = Buffer.alloc(0)): Buffe
 export function unseal<H>(bytes: Buffer | undefined): Sealed<H> | undefined {
   const end = bytes?.indexOf(10) ?? -1;
   if (bytes === undefined || end < 0) return undefined;
-  let head: H & { format: number; size: number; crc: number; head: number };
-  try {
-    head = JSON.parse(bytes.toString("utf8", 0, end)) as typeof head;
-  } catch {
-    return undefined;
-  }
+  type Head = H & { format: number; size: number; crc: number; head: number };
+  const head = parseJson(bytes.toString("utf8", 0, end)) as Head | undefined;
+  if (!head) return undefined;
   const content = bytes.subarray(end + 1);
   const { head: sum, ...rest } = head;
   if (sum !== crc32(JSON.stringify(rest))) return undefined;

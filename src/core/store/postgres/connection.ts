@@ -2,6 +2,7 @@ import { createRequire } from "node:module";
 import { OptionsError } from "../../base/check-options.ts";
 import { isServiceError, type ServiceError } from "../../base/errors.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
+import { isNotInstalled, optionalPackage } from "../../base/optional-package.ts";
 import { storageError } from "../storage-error.ts";
 import { isPooledUrl, type PostgresOptions } from "./postgres-options.ts";
 
@@ -239,17 +240,14 @@ async function refuseStandby(client: Client): Promise<void> {
 
 /** Loads `pg`, which only those have who use this store. */
 export async function loadPg(): Promise<Pg> {
-  try {
-    const { default: pg } = (await import("pg")) as unknown as { default: Pg };
-    // Where two import it in the same moment, Node 20 gives one of them an object without its exports.
-    return pg.Client ? pg : (createRequire(import.meta.url)("pg") as Pg);
-  } catch (error) {
-    const { code } = error as { code?: string };
-    if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
-    throw new OptionsError(
-      'The store on Postgres needs package "pg", which is not installed. Run: npm install pg@8',
-    );
-  }
+  return optionalPackage(
+    async () => {
+      const { default: pg } = (await import("pg")) as unknown as { default: Pg };
+      // Where two import it in the same moment, Node 20 gives one of them an object without its exports.
+      return pg.Client ? pg : (createRequire(import.meta.url)("pg") as Pg);
+    },
+    () => new OptionsError(isNotInstalled("The store on Postgres", "pg", 8)),
+  );
 }
 
 /** Whether the server has refused a statement, and so has done nothing of it. */

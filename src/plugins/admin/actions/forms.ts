@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { parseJson } from "../../../core/base/parse-json.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import type { Right } from "../../../core/models/access.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
@@ -199,12 +200,8 @@ function readStatus(form: URLSearchParams) {
 /** Values by name, as a person typed them. */
 function readJson(text: string | null): Record<string, unknown> {
   if (!text?.trim()) return {};
-  try {
-    const value = JSON.parse(text) as unknown;
-    if (v.is(JsonMapSchema, value)) return value;
-  } catch {
-    // The same for any other text.
-  }
+  const value = parseJson(text);
+  if (v.is(JsonMapSchema, value)) return value;
   throw new ServiceError("invalid_request", 'The fields must be a JSON object, such as { "name": "value" }');
 }
 

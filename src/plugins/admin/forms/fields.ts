@@ -1,3 +1,4 @@
+import { parseJson } from "../../../core/base/parse-json.ts";
 import { readSwitch } from "../../../core/base/switch.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
 import { toLabel } from "../views/format.ts";
@@ -190,7 +191,7 @@ function readField(field: AgentMethodField, texts: readonly string[]): unknown {
     const number = Number(text);
     return Number.isFinite(number) && text.trim() !== "" ? number : text;
   }
-  if (field.field_type === "JSONField") return parseJson(text);
+  if (field.field_type === "JSONField") return parseJson(text, text);
   // A browser sends the time without a zone; the form says that it is UTC.
   if (field.field_type === "DateTimeField")
     return /^[\d-]+T[\d:]+$/.test(text) ? `${withSeconds(text)}.000Z` : text;
@@ -199,12 +200,4 @@ function readField(field: AgentMethodField, texts: readonly string[]): unknown {
 
 function withSeconds(text: string): string {
   return /T\d\d:\d\d$/.test(text) ? `${text}:00` : text;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
 }

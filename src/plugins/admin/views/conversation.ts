@@ -1,3 +1,4 @@
+import { parseJson } from "../../../core/base/parse-json.ts";
 import { formatCount } from "./format.ts";
 import { type Html, html } from "./html.ts";
 import { renderJson } from "./json-tree.ts";
@@ -157,12 +158,7 @@ function textOf(content: unknown): unknown {
 }
 
 function parse(json: unknown): unknown {
-  if (typeof json !== "string") return json;
-  try {
-    return JSON.parse(json);
-  } catch {
-    return json;
-  }
+  return typeof json === "string" ? parseJson(json, json) : json;
 }
 
 function fieldsOf(value: unknown): Fields {

@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { readIfThereSync } from "../../../core/base/read-if-there.ts";
 import type { PlatformDefaults } from "../../../deploy/platform.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -38,20 +38,11 @@ export function renewal(env: Env): string {
 function readSection(path: string, section: string): Record<string, string> {
   const values: Record<string, string> = {};
   let inside = false;
-  for (const line of readText(path).split(/\r?\n/)) {
+  for (const line of (readIfThereSync(path) ?? "").split(/\r?\n/)) {
     const heading = /^\s*\[\s*([^\]]+?)\s*\]/.exec(line);
     if (heading) inside = heading[1] === section;
     const pair = /^([\w-]+)\s*=\s*(.*?)\s*$/.exec(line);
     if (inside && pair?.[1]) values[pair[1]] = pair[2] ?? "";
   }
   return values;
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
-    throw error;
-  }
 }

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { readIfThereSync } from "../../../core/base/read-if-there.ts";
 import type { PlatformDefaults, Sourced } from "../../../deploy/platform.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -22,9 +23,9 @@ function gcloudFolder(env: Env): string {
 export function readGcloudConfig(env: Env): GcloudConfig {
   const folder = gcloudFolder(env);
   const name =
-    env.CLOUDSDK_ACTIVE_CONFIG_NAME ?? (readText(join(folder, "active_config"))?.trim() || "default");
+    env.CLOUDSDK_ACTIVE_CONFIG_NAME ?? (readIfThereSync(join(folder, "active_config"))?.trim() || "default");
   const path = join(folder, "configurations", `config_${name}`);
-  return { path, values: parseIni(readText(path) ?? "") };
+  return { path, values: parseIni(readIfThereSync(path) ?? "") };
 }
 
 /** File of the application default credentials, if there is one. */
@@ -62,7 +63,7 @@ function fromEnv(env: Env, ...names: readonly string[]): Sourced | undefined {
 
 function projectOfKey(env: Env): Sourced | undefined {
   const file = credentialsFile(env);
-  const text = file && readText(file.value);
+  const text = file && readIfThereSync(file.value);
   if (!file || !text) return undefined;
   try {
     const key = JSON.parse(text) as { project_id?: string; quota_project_id?: string };
@@ -84,13 +85,4 @@ function parseIni(text: string): Record<string, string> {
     if (pair?.[1] && !heading) values[`${section}/${pair[1]}`] = pair[2] ?? "";
   }
   return values;
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
 }

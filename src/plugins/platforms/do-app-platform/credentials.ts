@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { parse } from "yaml";
+import { readIfThereSync } from "../../../core/base/read-if-there.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import type { Sourced } from "../../../deploy/platform.ts";
 
@@ -42,12 +42,8 @@ function doctlFiles(env: Env): string[] {
 }
 
 function readYaml(path: string): Record<string, unknown> | undefined {
-  try {
-    return (parse(readFileSync(path, "utf8")) ?? {}) as Record<string, unknown>;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
+  const text = readIfThereSync(path);
+  return text === undefined ? undefined : ((parse(text) ?? {}) as Record<string, unknown>);
 }
 
 function textOf(value: unknown): string | undefined {

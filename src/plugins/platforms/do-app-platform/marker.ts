@@ -1,3 +1,4 @@
+import { parseJson } from "../../../core/base/parse-json.ts";
 import type { DeployTarget } from "../../../deploy/platform.ts";
 import type { AppEnv } from "./app-types.ts";
 
@@ -23,13 +24,8 @@ export function isMarker({ key }: AppEnv): boolean {
 
 export function readMarker(envs: readonly AppEnv[] | undefined): Marker | undefined {
   const text = envs?.find(isMarker)?.value;
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text) as Marker;
-  } catch {
-    // Somebody overwrote it; then it no longer marks the app as ours.
-    return undefined;
-  }
+  // If somebody overwrote it, it no longer marks the app as ours.
+  return text === undefined ? undefined : (parseJson(text) as Marker | undefined);
 }
 
 export function isOwnApp(envs: readonly AppEnv[] | undefined, { name, environment }: Owner): boolean {
