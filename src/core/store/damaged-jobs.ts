@@ -1,15 +1,8 @@
 import type { DamagedJob } from "../models/own-rows.ts";
-import type { TableSpec } from "./store.ts";
+import { rowTable } from "./row-table.ts";
 
 /** Written by a repair; the next start ends each of these jobs and removes its row. */
-export const DAMAGED_JOB_TABLE: TableSpec<DamagedJob> = {
-  name: "DamagedJob",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+export const DAMAGED_JOB_TABLE = rowTable<DamagedJob>("DamagedJob");
 
 /** The owner of an entity or log key: a job, or a case of one; `undefined` if it is neither. */
 export function ownerOf(

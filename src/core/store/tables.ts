@@ -20,6 +20,7 @@ import type { EventName, EventWait, StoredEvent } from "../models/received-event
 import type { ScheduleState } from "../models/schedule.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
+import { rowTable } from "./row-table.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
 
@@ -113,10 +114,7 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
 };
 
-const DELETED_JOB_TABLE: TableSpec<DeletedJob> = {
-  name: "DeletedJob",
-  version: 1,
-  entity: false,
+const DELETED_JOB_TABLE = rowTable<DeletedJob>("DeletedJob", {
   index: ({ status, agent_name, name, finished_at, deleted_at }) => ({
     ...{ status, agent_name, name },
     finished_at: time(finished_at),
@@ -126,163 +124,68 @@ const DELETED_JOB_TABLE: TableSpec<DeletedJob> = {
   sorted: ["deleted_at"],
   sparse: ["finished_at"],
   text: ({ id, name }) => `${id}\n${name}`,
-};
+});
 
 /** Cases of deleted jobs, and cases that were deleted alone: only those have `deleted_at`. */
-const DELETED_CASE_TABLE: TableSpec<DeletedCase> = {
-  name: "DeletedCase",
+const DELETED_CASE_TABLE = rowTable<DeletedCase>("DeletedCase", {
   version: 2,
-  entity: false,
   index: ({ job_id, deleted_at }) => ({ job_id, deleted_at: time(deleted_at ?? null) }),
   facets: ["job_id"],
-  sorted: [],
   sparse: ["deleted_at"],
   text: ({ id, name }) => `${id}\n${name}`,
-};
+});
 
-const RETENTION_TABLE: TableSpec<RetentionState> = {
-  name: "Retention",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const RETENTION_TABLE = rowTable<RetentionState>("Retention");
 
-const AUDIT_TABLE: TableSpec<AuditHead> = {
-  name: "AuditHead",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const AUDIT_TABLE = rowTable<AuditHead>("AuditHead");
 
-const KEY_MARK_TABLE: TableSpec<KeyMark> = {
-  name: "KeyMark",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const KEY_MARK_TABLE = rowTable<KeyMark>("KeyMark");
 
-const IDEMPOTENCY_KEY_TABLE: TableSpec<KeyedJob> = {
-  name: "IdempotencyKey",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const IDEMPOTENCY_KEY_TABLE = rowTable<KeyedJob>("IdempotencyKey");
 
-const KEYED_REQUEST_TABLE: TableSpec<KeyedRequest> = {
-  name: "KeyedRequest",
-  version: 1,
-  entity: false,
+const KEYED_REQUEST_TABLE = rowTable<KeyedRequest>("KeyedRequest", {
   index: ({ job_id }) => ({ job_id }),
   facets: ["job_id"],
-  sorted: [],
-};
+});
 
-const RECEIVED_EVENT_TABLE: TableSpec<StoredEvent> = {
-  name: "ReceivedEvent",
-  version: 1,
-  entity: false,
+const RECEIVED_EVENT_TABLE = rowTable<StoredEvent>("ReceivedEvent", {
   index: ({ name, n, created_at }) => ({ name, n, created_at: time(created_at) }),
   facets: ["name"],
   sorted: ["created_at"],
-};
+});
 
-const EVENT_NAME_TABLE: TableSpec<EventName> = {
-  name: "EventName",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const EVENT_NAME_TABLE = rowTable<EventName>("EventName");
 
-const EVENT_WAIT_TABLE: TableSpec<EventWait> = {
-  name: "EventWait",
-  version: 1,
-  entity: false,
+const EVENT_WAIT_TABLE = rowTable<EventWait>("EventWait", {
   index: ({ job_id, shape, match, event }) => ({ job_id, shape, match, event }),
   facets: ["job_id", "shape", "match", "event"],
-  sorted: [],
-};
+});
 
-const INSTANCE_TABLE: TableSpec<Instance> = {
-  name: "Instance",
-  version: 1,
-  entity: false,
+const INSTANCE_TABLE = rowTable<Instance>("Instance", {
   index: ({ seen_at }) => ({ seen_at: time(seen_at) }),
-  facets: [],
-  sorted: [],
-};
+});
 
-const PROBE_TABLE: TableSpec<ProbeJob> = {
-  name: "Probe",
-  version: 1,
-  entity: false,
+const PROBE_TABLE = rowTable<ProbeJob>("Probe", {
   index: ({ created_at, run_count }) => ({ created_at: time(created_at), run_count }),
-  facets: [],
-  sorted: [],
-};
+});
 
-const SHARED_LIMIT_TABLE: TableSpec<SharedLimit> = {
-  name: "SharedLimit",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const SHARED_LIMIT_TABLE = rowTable<SharedLimit>("SharedLimit");
 
-const MODEL_USE_TABLE: TableSpec<ModelUse> = {
-  name: "ModelUse",
-  version: 1,
-  entity: false,
+const MODEL_USE_TABLE = rowTable<ModelUse>("ModelUse", {
   index: ({ day, agent, model }) => ({ day, agent, model }),
-  facets: [],
   sorted: ["day"],
-};
+});
 
-const SPENDING_TABLE: TableSpec<Spending> = {
-  name: "Spending",
-  version: 1,
-  entity: false,
+const SPENDING_TABLE = rowTable<Spending>("Spending", {
   index: ({ id, agent }) => ({ agent, month: id.split("/")[1] ?? "" }),
   facets: ["agent"],
-  sorted: [],
-};
+});
 
-const BUDGET_NOTICE_TABLE: TableSpec<BudgetNotice> = {
-  name: "BudgetNotice",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const BUDGET_NOTICE_TABLE = rowTable<BudgetNotice>("BudgetNotice");
 
-const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
-  name: "AgentSetting",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const AGENT_SETTING_TABLE = rowTable<AgentSetting>("AgentSetting");
 
-const SCHEDULE_TABLE: TableSpec<ScheduleState> = {
-  name: "Schedule",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+const SCHEDULE_TABLE = rowTable<ScheduleState>("Schedule");
 
 const ACCESS_TABLE: TableSpec<StoredAccess> = {
   name: "Access",

@@ -1,4 +1,4 @@
-import type { TableSpec } from "../../core/store/store.ts";
+import { rowTable } from "../../core/store/row-table.ts";
 
 /** A person who is signed in. Times are milliseconds since the epoch. */
 export interface AdminSession {
@@ -36,20 +36,12 @@ declare module "../../core/store/store.ts" {
   }
 }
 
-export const SESSION_TABLE: TableSpec<AdminSession> = {
-  name: "AdminSession",
+export const SESSION_TABLE = rowTable<AdminSession>("AdminSession", {
   version: 2,
-  entity: false,
   index: ({ until, seen }) => ({ until, seen }),
-  facets: [],
-  sorted: [],
-};
+});
 
-export const LINK_TABLE: TableSpec<OneTimeLink> = {
-  name: "SignInLink",
-  version: 1,
-  entity: false,
+export const LINK_TABLE = rowTable<OneTimeLink>("SignInLink", {
   index: ({ until }) => ({ until }),
-  facets: [],
   sorted: ["until"],
-};
+});

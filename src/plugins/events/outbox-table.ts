@@ -1,4 +1,5 @@
 import type { OutboxMessage } from "../../core/delivery/control-system.ts";
+import { rowTable } from "../../core/store/row-table.ts";
 import type { TableSpec } from "../../core/store/store.ts";
 import { timeOf } from "./message-ids.ts";
 
@@ -60,11 +61,4 @@ export const OUTBOX_TABLE: TableSpec<OutboxRow> = {
   sorted: ["time", "seq"],
 };
 
-export const OUTBOX_LANE_TABLE: TableSpec<OutboxLane> = {
-  name: "OutboxLane",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+export const OUTBOX_LANE_TABLE = rowTable<OutboxLane>("OutboxLane");

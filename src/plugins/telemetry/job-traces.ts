@@ -1,4 +1,5 @@
-import type { Store, TableSpec, Transaction } from "../../core/store/store.ts";
+import { rowTable } from "../../core/store/row-table.ts";
+import type { Store, Transaction } from "../../core/store/store.ts";
 import { type SpanPlace, spanIdOf, traceIdOf } from "./trace-context.ts";
 import type { TraceSampler } from "./trace-sampler.ts";
 
@@ -17,14 +18,7 @@ declare module "../../core/store/store.ts" {
   }
 }
 
-export const JOB_TRACE_TABLE: TableSpec<JobTraceRow> = {
-  name: "JobTrace",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+export const JOB_TRACE_TABLE = rowTable<JobTraceRow>("JobTrace");
 
 export interface JobPlace extends SpanPlace {
   readonly parentId: string | undefined;

@@ -1,4 +1,4 @@
-import type { TableSpec } from "../../../core/store/store.ts";
+import { rowTable } from "../../../core/store/row-table.ts";
 
 /** A link with which one person answers one question without a key. Times are milliseconds since the epoch. */
 export interface AnswerLink {
@@ -27,11 +27,8 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const ANSWER_LINK_TABLE: TableSpec<AnswerLink> = {
-  name: "AnswerLink",
-  version: 1,
-  entity: false,
+export const ANSWER_LINK_TABLE = rowTable<AnswerLink>("AnswerLink", {
   index: ({ case_id, until }) => ({ case_id, until }),
   facets: ["case_id"],
   sorted: ["until"],
-};
+});

@@ -1,5 +1,5 @@
 import type { Actor } from "../../../core/audit/caller.ts";
-import type { TableSpec } from "../../../core/store/store.ts";
+import { rowTable } from "../../../core/store/row-table.ts";
 
 export type BulkAction = "stop" | "retry" | "continue" | "restart" | "resume" | "delete" | "restore";
 export type BulkState = "preview" | "running" | "done" | "aborted";
@@ -44,20 +44,9 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const BULK_TABLE: TableSpec<BulkRow> = {
-  name: "BulkOperation",
-  version: 1,
-  entity: false,
+export const BULK_TABLE = rowTable<BulkRow>("BulkOperation", {
   index: ({ createdAt }) => ({ created_at: Date.parse(createdAt) }),
-  facets: [],
   sorted: ["created_at"],
-};
+});
 
-export const BULK_SELECTION_TABLE: TableSpec<BulkSelection> = {
-  name: "BulkSelection",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+export const BULK_SELECTION_TABLE = rowTable<BulkSelection>("BulkSelection");

@@ -1,5 +1,5 @@
 import type { LogLevel } from "../../../core/base/log.ts";
-import type { TableSpec } from "../../../core/store/store.ts";
+import { rowTable } from "../../../core/store/row-table.ts";
 
 /** A line of the log of a job, without secrets. */
 export interface JobLine {
@@ -27,11 +27,7 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const JOB_LOG_TABLE: TableSpec<JobLogPart> = {
-  name: "JobLog",
-  version: 1,
-  entity: false,
+export const JOB_LOG_TABLE = rowTable<JobLogPart>("JobLog", {
   index: ({ job_id, part }) => ({ job_id, part }),
   facets: ["job_id"],
-  sorted: [],
-};
+});

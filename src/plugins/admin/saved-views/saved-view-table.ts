@@ -1,4 +1,4 @@
-import type { TableSpec } from "../../../core/store/store.ts";
+import { rowTable } from "../../../core/store/row-table.ts";
 
 /** Filters of the list of jobs under a name, for everybody. */
 export interface SavedView {
@@ -18,11 +18,4 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const SAVED_VIEW_TABLE: TableSpec<SavedView> = {
-  name: "SavedView",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
+export const SAVED_VIEW_TABLE = rowTable<SavedView>("SavedView");
