@@ -1,19 +1,18 @@
 import * as v from "valibot";
 import { ServiceError } from "../../core/base/errors.ts";
-import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
+import type { RouteDefinition } from "../../core/http/route.ts";
+import { adminRoute } from "./admin-route.ts";
 import type { AdminParts } from "./parts.ts";
 import { respond } from "./respond.ts";
 
 /** Pages that plugins added. */
 export function pluginPageRoutes(parts: AdminParts): RouteDefinition[] {
   return [
-    defineRoute({
+    adminRoute({
       method: "GET",
       path: "/admin/x/{path}",
-      auth: "session",
       needs: "view",
       summary: "A page of a plugin",
-      tag: "Admin",
       hidden: true,
       params: v.object({ path: v.string() }),
       responses: { 200: { description: "The page", contentType: "text/html" } },

@@ -1,14 +1,14 @@
 import * as v from "valibot";
 import { KEY_NOTE, readGivenKey, readIdempotencyKey } from "../../../core/http/idempotency-key.ts";
 import { demand } from "../../../core/http/rights.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { JobSchema } from "../../../core/models/job.ts";
 import { JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
 
-const tag = "Admin";
 const PathSchema = v.object({ id: EntityIdSchema });
 const StatusSchema = v.object({ status: EntityStatusSchema });
 const ChangedSchema = v.object({ message: v.string(), id: v.string(), status: EntityStatusSchema });
@@ -18,14 +18,12 @@ const changed = { 200: { description: "The new status", schema: ChangedSchema } 
 /** Changes by an operator, as JSON. */
 export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[] {
   return [
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/status",
-      auth: "session",
       needs: "manage",
       summary: "Set a job's status",
       description: `From any status to any status; a terminal one aborts the current run. ${KEY_NOTE}`,
-      tag,
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
@@ -35,14 +33,12 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return { message: `Job "${id}" is ${status}`, id, status };
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/cases/{id}/status",
-      auth: "session",
       needs: "manage",
       summary: "Set a case's status",
       description: KEY_NOTE,
-      tag,
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
@@ -52,15 +48,13 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return { message: `Case "${id}" is ${status}`, id, status };
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "DELETE",
       path: "/admin/api/jobs/{id}",
-      auth: "session",
       needs: "operate",
       summary: "Delete a job and its cases",
       description:
         "A job that has not ended is cancelled first. It can be restored with `/admin/api/jobs/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted job, too.",
-      tag,
       params: PathSchema,
       query: DeleteQuerySchema,
       responses: {
@@ -83,15 +77,13 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return { message, id, deleted_cases: cases, restorable_until: restorableUntil };
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "DELETE",
       path: "/admin/api/cases/{id}",
-      auth: "session",
       needs: "operate",
       summary: "Delete a case",
       description:
         "A case that has not ended is cancelled first; its job continues. It can be restored with `/admin/api/cases/{id}/restore` as long as `deletedRetention` says. With `permanent=true` nothing of it is kept; that applies to a deleted case, too.",
-      tag,
       params: PathSchema,
       query: DeleteQuerySchema,
       responses: {
@@ -113,13 +105,11 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return { message, id, restorable_until: restorableUntil };
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/stop",
-      auth: "session",
       needs: "start",
       summary: "Ask a job to stop",
-      tag,
       params: PathSchema,
       responses: changed,
       handler: async ({ params, caller }) => {
@@ -127,14 +117,12 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return { message: `Job "${id}" is ${status}`, id, status };
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/retry",
-      auth: "session",
       needs: "operate",
       summary: "Run a failed or cancelled job again",
       description: KEY_NOTE,
-      tag,
       params: PathSchema,
       body: v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }),
       responses: { 200: { description: "The job", schema: JobSchema } },
@@ -143,14 +131,12 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
           await runner().retry(params.id, body.from, caller, readGivenKey(event, "retry", body.from)),
         ),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/resume",
-      auth: "session",
       needs: "operate",
       summary: "Resume a job that a limit ended",
       description: KEY_NOTE,
-      tag,
       params: PathSchema,
       body: v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }),
       responses: { 200: { description: "The job", schema: JobSchema } },
@@ -159,28 +145,24 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return jobs.show(await runner().resume(params.id, body.job_instructions, caller, once));
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/continue",
-      auth: "session",
       needs: "operate",
       summary: "Resume a held job with the current code",
       description: KEY_NOTE,
-      tag,
       params: PathSchema,
       responses: { 200: { description: "The job", schema: JobSchema } },
       handler: async ({ params, caller, event }) =>
         jobs.show(await runner().continue(params.id, caller, readGivenKey(event, "continue"))),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/fork",
-      auth: "session",
       needs: "operate",
       summary: "Start a new job with the recorded beginning of this one",
       description:
         "With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",
-      tag,
       params: PathSchema,
       body: v.object({
         from: v.pipe(v.string(), v.minLength(1)),
@@ -193,14 +175,12 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return jobs.show(await runner().fork(params.id, request, caller));
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/jobs/{id}/move",
-      auth: "session",
       needs: "operate",
       summary: "Give an open job another version of its agent",
       description: KEY_NOTE,
-      tag,
       params: PathSchema,
       body: v.object({ version: v.string() }),
       responses: { 200: { description: "The job", schema: JobSchema } },

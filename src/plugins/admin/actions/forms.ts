@@ -2,10 +2,11 @@ import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { parseJson } from "../../../core/base/parse-json.ts";
-import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import type { Right } from "../../../core/models/access.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { type DeletedThing, flashCookie } from "../flash.ts";
 import { optionIn } from "../forms/marks.ts";
@@ -79,9 +80,9 @@ export function pair(
 ): RouteDefinition[] {
   const path = `/admin/${kind}/{id}/${action}`;
   const params = kind === "schedules" ? SchedulePathSchema : PathSchema;
-  const about = { path, auth: "session", tag: "Admin", hidden: true, params } as const;
+  const about = { path, hidden: true, params } as const;
   return [
-    defineRoute({
+    adminRoute({
       ...about,
       method: "GET",
       needs,
@@ -94,7 +95,7 @@ export function pair(
           : renderPage(parts, event, { template: "confirm", state });
       },
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       method: "POST",
       needs,

@@ -3,7 +3,8 @@ import type { OpenParameters } from "../../../core/agents/parameters.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -23,9 +24,9 @@ const ParameterStateSchema = v.object({
 
 /** Sets stored parameters of an agent: by form and in the API. Values are written, never shown. */
 export function parameterFormRoutes(parts: AdminParts): RouteDefinition[] {
-  const about = { auth: "session", tag: "Admin", params: PathSchema } as const;
+  const about = { params: PathSchema } as const;
   return [
-    defineRoute({
+    adminRoute({
       ...about,
       method: "POST",
       path: "/admin/agents/{slug}/parameters",
@@ -48,7 +49,7 @@ export function parameterFormRoutes(parts: AdminParts): RouteDefinition[] {
         }
       },
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       method: "POST",
       path: "/admin/api/agents/{slug}/parameters",

@@ -1,5 +1,6 @@
 import * as v from "valibot";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { PausedSchema } from "../answers/service.ts";
 import { flashCookie } from "../flash.ts";
@@ -24,13 +25,13 @@ const ACTS = {
 
 /** Pauses and resumes agents: by form and in the API. */
 export function pauseRoutes(parts: AdminParts): RouteDefinition[] {
-  const about = { method: "POST", auth: "session", tag: "Admin", params: PathSchema } as const;
+  const about = { method: "POST", params: PathSchema } as const;
   return (["pause", "resume"] as const).flatMap((action) => {
     const { summary, description, done } = ACTS[action];
     const act = (slug: string, by: Parameters<RouteDefinition["handler"]>[0]["caller"]) =>
       action === "pause" ? parts.runner().pauseAgent(slug, by) : parts.runner().resumeAgent(slug, by);
     return [
-      defineRoute({
+      adminRoute({
         ...about,
         path: `/admin/api/agents/{slug}/${action}`,
         needs: "operate",
@@ -47,7 +48,7 @@ export function pauseRoutes(parts: AdminParts): RouteDefinition[] {
           return { slug, paused: (await parts.settings.find(slug))?.paused ?? null };
         },
       }),
-      defineRoute({
+      adminRoute({
         ...about,
         path: `/admin/agents/{slug}/${action}`,
         needs: "operate",

@@ -3,11 +3,12 @@ import * as v from "valibot";
 import { describeProblems, fieldsOf as readAgentFields } from "../../../core/agents/fields.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
 import { isServiceError, type ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { invalidFields } from "../../../core/runs/queue/start-request.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readFields, renderFields, toTyped } from "../forms/fields.ts";
@@ -34,13 +35,11 @@ const QuerySchema = filterQuery({ from: optionalText(EntityIdSchema) });
 export function startRoutes(parts: AdminParts): RouteDefinition[] {
   const path = "/admin/agents/{slug}/start";
   return [
-    defineRoute({
+    adminRoute({
       method: "GET",
       path,
-      auth: "session",
       needs: "start",
       summary: "Form that starts a job",
-      tag: "Admin",
       hidden: true,
       params: PathSchema,
       responses: { 200: { description: "The page", contentType: "text/html" } },
@@ -54,13 +53,11 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
         return showForm(parts, event, { agent, typed: asTyped(agent, job), from: job });
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path,
-      auth: "session",
       needs: "start",
       summary: "Start a job from its form",
-      tag: "Admin",
       hidden: true,
       params: PathSchema,
       responses: { 303: { description: "Redirect to the job's page" } },

@@ -4,9 +4,10 @@ import { isDuration, toMilliseconds } from "../../../core/base/duration.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { type GivenKey, isRepeated } from "../../../core/entities/keyed-requests.ts";
 import { readGivenKey } from "../../../core/http/idempotency-key.ts";
-import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { isMarked } from "../forms/marks.ts";
@@ -55,9 +56,9 @@ const CreatedSchema = v.object({ ...LinkSchema.entries, path: v.string(), url: v
 
 /** Makes, lists and revokes links with which one person answers one question: in the API, and by form. */
 export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
-  const about = { auth: "session", tag: "Admin", params: PathSchema } as const;
+  const about = { params: PathSchema } as const;
   return [
-    defineRoute({
+    adminRoute({
       ...about,
       method: "POST",
       path: "/admin/api/cases/{id}/links",
@@ -74,7 +75,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
         return { ...toLink(link), path, url: publicUrl(parts, path) };
       },
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       method: "GET",
       path: "/admin/api/cases/{id}/links",
@@ -91,7 +92,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
         return { items: isAsking(item) ? (await parts.answerLinks.of(item)).map(toLink) : [] };
       },
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       method: "DELETE",
       path: "/admin/api/cases/{id}/links/{link}",
@@ -104,7 +105,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
         return { message: "The link was revoked" };
       },
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       method: "POST",
       path: "/admin/cases/{id}/links",
@@ -114,7 +115,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 200: { description: "The link" } },
       handler: ({ params, event, caller }) => createByForm(parts, event, { id: params.id, caller }),
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       method: "POST",
       path: "/admin/cases/{id}/links/{link}/revoke",

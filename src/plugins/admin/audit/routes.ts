@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { nameOf } from "../../../core/audit/caller.ts";
 import { wholeNumber } from "../../../core/http/query.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import {
   AUDIT_ACTIONS,
   type AuditEntry,
@@ -9,6 +9,7 @@ import {
   describeValue,
 } from "../../../core/models/audit-entry.ts";
 import { TimestampSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -59,14 +60,12 @@ export function auditRoutes(parts: AdminParts): RouteDefinition[] {
       schema: PageSchema,
       resource: ({ query }) => auditResource(parts, query),
     }),
-    defineRoute({
+    adminRoute({
       method: "GET",
       path: "/admin/api/audit/lines",
-      auth: "session",
       needs: "manage",
       summary: "Read the audit log, oldest first",
       description: "Lines after a number, oldest first: for exports, and to verify the hash chain.",
-      tag: "Admin",
       query: filterQuery({
         after: wholeNumber({ min: 0, max: MOST, default: 0 }),
         limit: wholeNumber({ min: 1, max: 1000, default: 1000 }),

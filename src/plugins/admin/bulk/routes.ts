@@ -2,7 +2,8 @@ import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { BulkSchema } from "../answers/entities.ts";
 import { isMarked } from "../forms/marks.ts";
@@ -14,20 +15,17 @@ import { canUndo, toBulkData, toBulkView } from "./bulk-view.ts";
 import type { BulkOperation } from "./operations.ts";
 import { BulkBodySchema, freeze, selectionOf } from "./selection.ts";
 
-const tag = "Admin";
 const PathSchema = v.object({ id: v.pipe(v.string(), v.uuid("must be the id of a preview")) });
 /** Actions on many entities: preview, confirm, progress, abort. */
 export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
   return [
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/bulk",
-      auth: "session",
       needs: "operate",
       summary: "Preview an action on many entities",
       description:
         "Fixes the selection and returns what would happen, with a hash. Nothing is changed until that hash is sent to `/admin/api/bulk/{id}/run`.",
-      tag,
       body: BulkBodySchema,
       status: 201,
       responses: { 201: { description: "The preview", schema: BulkSchema } },
@@ -43,13 +41,11 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       schema: BulkSchema,
       resource: ({ params }) => bulkResource(parts, params.id),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/bulk/{id}/run",
-      auth: "session",
       needs: "operate",
       summary: "Run a preview",
-      tag,
       params: PathSchema,
       body: v.object({ hash: v.string() }),
       status: 202,
@@ -57,25 +53,21 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ params, body, caller }) =>
         toBulkData(await runBulk(parts, params.id, body.hash, caller)),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/bulk/{id}/abort",
-      auth: "session",
       needs: "operate",
       summary: "Abort an operation",
-      tag,
       params: PathSchema,
       responses: { 200: { description: "The operation", schema: BulkSchema } },
       handler: async ({ params, caller }) => toBulkData(await abortBulk(parts, params.id, caller)),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/bulk/{id}/undo",
-      auth: "session",
       needs: "operate",
       summary: "Restore the jobs that an operation has deleted",
       description: "Those that are still deleted. The answer is another operation, which runs.",
-      tag,
       params: PathSchema,
       status: 202,
       responses: { 202: { description: "The running operation", schema: BulkSchema } },
@@ -86,10 +78,10 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
 }
 
 function formRoutes(parts: AdminParts): RouteDefinition[] {
-  const page = { auth: "session", tag, hidden: true } as const;
+  const page = { hidden: true } as const;
   const pageOf = (id: string) => `/admin/bulk/${id}`;
   return [
-    defineRoute({
+    adminRoute({
       ...page,
       method: "POST",
       path: "/admin/bulk",
@@ -103,7 +95,7 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect(pageOf(id));
       },
     }),
-    defineRoute({
+    adminRoute({
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/run",
@@ -117,7 +109,7 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect(pageOf(params.id));
       },
     }),
-    defineRoute({
+    adminRoute({
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/abort",
@@ -130,7 +122,7 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect(pageOf(id));
       },
     }),
-    defineRoute({
+    adminRoute({
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/undo",

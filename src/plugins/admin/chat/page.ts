@@ -1,11 +1,12 @@
 import { hash, randomUUID } from "node:crypto";
 import * as v from "valibot";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { type Case, CaseSchema, type StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -36,13 +37,11 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       schema: v.array(CaseSchema),
       resource: async ({ params }) => chatResource(parts, await readThread(parts, params.id)),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/jobs/{id}/chat",
-      auth: "session",
       needs: "start",
       summary: "Send a message to a thread with its form",
-      tag: "Admin",
       hidden: true,
       params: PathSchema,
       responses: { 303: { description: "Redirect to the thread" } },
@@ -59,13 +58,11 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       answer: "The page",
       resource: ({ params }) => newThread(parts, parts.threads.agent(params.slug)),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/agents/{slug}/chat",
-      auth: "session",
       needs: "start",
       summary: "Start a thread with its first message",
-      tag: "Admin",
       hidden: true,
       params: AgentPathSchema,
       responses: { 303: { description: "Redirect to the thread" } },

@@ -3,9 +3,10 @@ import * as v from "valibot";
 import { LOG_LEVELS } from "../../../core/base/log.ts";
 import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.ts";
 import { wholeNumber } from "../../../core/http/query.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
 import { shortInstance } from "../../../core/models/own-rows.ts";
+import { adminRoute } from "../admin-route.ts";
 import { ConsoleSchema } from "../answers/service.ts";
 import { Mailbox } from "../live/mailbox.ts";
 import { eventStreamHead } from "../live/route.ts";
@@ -16,7 +17,6 @@ import type { Resource } from "../respond.ts";
 import { formatCount, toLabel } from "../views/format.ts";
 import type { ConsoleBuffer, ConsoleLine, LineFilter } from "./buffer.ts";
 
-const tag = "Admin";
 const filter = {
   level: optionalText(v.picklist(LOG_LEVELS)),
   search: optionalText(v.pipe(v.string(), v.maxLength(200))),
@@ -50,15 +50,13 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       schema: ConsoleSchema,
       resource: ({ query }) => resource(query),
     }),
-    defineRoute({
+    adminRoute({
       method: "GET",
       path: "/admin/api/console/stream",
-      auth: "session",
       needs: "operate",
       summary: "Follow the log",
       description:
         "Server-sent events: `hello`, then `line` for each line after `after` or `Last-Event-ID`, `gap` if lines were lost.",
-      tag,
       query: RangeSchema,
       responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
       handler: ({ query, event, caller }) => {
@@ -69,13 +67,11 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
         return streams.open(lines, { caller, over: parts.sessions.over(event) });
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "GET",
       path: "/admin/api/console/download",
-      auth: "session",
       needs: "operate",
       summary: "Download the last lines of the log",
-      tag,
       query: FilterSchema,
       responses: { 200: { description: "JSON lines", contentType: "application/x-ndjson" } },
       handler: ({ query }) =>

@@ -1,10 +1,11 @@
 import * as v from "valibot";
 import { pageQuery } from "../../../core/http/query.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { DeletedCase, DeletedJob } from "../../../core/models/deleted-job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { button } from "../actions/confirms.ts";
 import { pair } from "../actions/forms.ts";
+import { adminRoute } from "../admin-route.ts";
 import { DeletedCasesSchema, DeletedJobsSchema } from "../answers/entities.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
@@ -63,17 +64,15 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
       schema: kind.schema,
       resource: ({ query }) => deletedResource(parts, kind, query),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: `/admin/api/${many}/{id}/restore`,
-      auth: "session",
       needs: "operate",
       summary: `Restore a deleted ${one}`,
       description:
         one === "job"
           ? "As it was, with its cases. One that was open when it was deleted is cancelled: retry it."
           : "With its history. One that was open when it was deleted is cancelled. A case that was deleted with its job returns with it.",
-      tag: "Admin",
       params: v.object({ id: EntityIdSchema }),
       responses: {
         200: {

@@ -3,7 +3,8 @@ import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import type { ControlSystem, OutboxMessage } from "../../../core/delivery/control-system.ts";
 import { pageQuery } from "../../../core/http/query.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { DeliveriesSchema } from "../answers/service.ts";
 import { flashCookie } from "../flash.ts";
@@ -36,13 +37,11 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
       schema: DeliveriesSchema,
       resource: ({ query }) => deliveriesResource(parts, query),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/deliveries",
-      auth: "session",
       needs: "operate",
       summary: "Send dead letters again, or drop them (form)",
-      tag: "Admin",
       hidden: true,
       responses: { 303: { description: "Redirect to the page" } },
       handler: async ({ event, caller }) => {

@@ -2,8 +2,9 @@ import * as v from "valibot";
 import { readFields as readCoreFields } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readFields, renderFields } from "../forms/fields.ts";
@@ -21,9 +22,9 @@ const PATH = "/admin/cases/{id}/alike";
 
 /** Equal questions answered with one form: exactly those that it lists, and only as long as they ask the same. */
 export function alikeRoutes(parts: AdminParts): RouteDefinition[] {
-  const about = { path: PATH, auth: "session", tag: "Admin", hidden: true, params: PathSchema } as const;
+  const about = { path: PATH, hidden: true, params: PathSchema } as const;
   return [
-    defineRoute({
+    adminRoute({
       ...about,
       method: "GET",
       needs: "answer",
@@ -36,7 +37,7 @@ export function alikeRoutes(parts: AdminParts): RouteDefinition[] {
         return showForm(parts, event, { alike });
       },
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       method: "POST",
       needs: "answer",

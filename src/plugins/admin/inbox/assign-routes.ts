@@ -1,6 +1,7 @@
 import * as v from "valibot";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -16,9 +17,9 @@ const name = v.pipe(
 
 /** Gives a question to a person or role: in the API, and by form. */
 export function assignRoutes(parts: AdminParts): RouteDefinition[] {
-  const about = { auth: "session", tag: "Admin", params: PathSchema, method: "POST" } as const;
+  const about = { params: PathSchema, method: "POST" } as const;
   return [
-    defineRoute({
+    adminRoute({
       ...about,
       path: "/admin/api/cases/{id}/assign",
       needs: "operate",
@@ -36,7 +37,7 @@ export function assignRoutes(parts: AdminParts): RouteDefinition[] {
         return { case_id: item.id, assigned_to: item.question?.assigned_to ?? null };
       },
     }),
-    defineRoute({
+    adminRoute({
       ...about,
       path: "/admin/cases/{id}/assign",
       needs: "operate",

@@ -3,9 +3,10 @@ import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { readGivenKey } from "../../../core/http/idempotency-key.ts";
 import { pageQuery } from "../../../core/http/query.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { acceptedText, CaseUpdateRequestSchema } from "../../../core/models/question.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import { AnsweredSchema, InboxItemSchema, pageOf } from "../answers/entities.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
@@ -42,15 +43,13 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       schema: pageOf(InboxItemSchema),
       resource: ({ query, caller }) => inboxResource(parts, toFilter(query, caller)),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/cases/{id}/answer",
-      auth: "session",
       needs: "answer",
       summary: "Answer a case's question",
       description:
         "The first answer wins; a later one is refused with 409. A question that needs several people stays open until so many have given the same answer. With an `Idempotency-Key` header, repeating the request answers nothing, also where the case asks something else by then.",
-      tag: "Admin",
       params: PathSchema,
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
@@ -62,13 +61,11 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
         return { message: acceptedText(item), id: item.id, status: item.status };
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/cases/{id}/answer",
-      auth: "session",
       needs: "answer",
       summary: "Answer a question with its form",
-      tag: "Admin",
       hidden: true,
       params: PathSchema,
       responses: { 303: { description: "Redirect to the inbox" } },

@@ -1,11 +1,12 @@
 import * as v from "valibot";
 import { LISTED_UPDATES } from "../../../core/entities/cases.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
 import { countFailed } from "../lists/failed-cases.ts";
@@ -71,27 +72,23 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       resource: async ({ params, query }) =>
         jobResource(parts, await parts.jobs.get(params.id), withoutEmpty(query)),
     }),
-    defineRoute({
+    adminRoute({
       method: "GET",
       path: "/admin/api/jobs/{id}/timeline",
-      auth: "session",
       needs: "view",
       summary: "What happened to a job, as spans of time",
-      tag: "Admin",
       params: PathSchema,
       responses: {
         200: { description: "Rows with spans, in milliseconds since the epoch", schema: TimelineSchema },
       },
       handler: async ({ params }) => readWholeTimeline(parts, await parts.jobs.get(params.id)),
     }),
-    defineRoute({
+    adminRoute({
       method: "GET",
       path: "/admin/api/jobs/{id}/log",
-      auth: "session",
       needs: "view",
       summary: "Last lines that a job has logged",
       description: "They are kept with the job, stored about once a second.",
-      tag: "Admin",
       params: PathSchema,
       responses: { 200: { description: "Lines, oldest first", schema: JobLogSchema } },
       handler: async ({ params }) => {

@@ -1,5 +1,6 @@
 import * as v from "valibot";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { adminRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
 import { countFailed } from "./failed-cases.ts";
 import { JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
@@ -17,14 +18,12 @@ const COLUMNS = [
 /** Downloads exactly the jobs that a list shows on all its pages, in its order. */
 export function exportRoute(parts: AdminParts): RouteDefinition {
   const { limit: _limit, skip: _skip, refresh: _refresh, ...filters } = JobsQuerySchema.entries;
-  return defineRoute({
+  return adminRoute({
     method: "GET",
     path: "/admin/api/jobs/export",
-    auth: "session",
     needs: "view",
     summary: "Download jobs",
     description: "All jobs that match, in the order of `sort`, as CSV (RFC 4180, UTF-8) or as a JSON array.",
-    tag: "Admin",
     query: v.object({ ...filters, format: v.optional(v.picklist(["csv", "json"]), "csv") }),
     responses: { 200: { description: "The jobs", contentType: "text/csv" } },
     handler: async ({ query }) => {

@@ -1,7 +1,8 @@
 import * as v from "valibot";
 import { behindCursor, toCursor } from "../../../core/http/cursor.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { ListQuery, Page } from "../../../core/store/store.ts";
+import { adminRoute } from "../admin-route.ts";
 import { pageOf } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
@@ -46,7 +47,7 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
 export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>): RouteDefinition[] {
   const { kind, title, schema } = list;
   const context = () => ({ now: parts.clock(), currency: parts.options.currency });
-  const live = { method: "GET", auth: "session", tag: "Admin", hidden: true } as const;
+  const live = { method: "GET", hidden: true } as const;
   const fragment = (description: string) => ({ 200: { description, contentType: "text/html" } });
   return [
     ...resourceRoutes(parts, {
@@ -58,7 +59,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       schema: pageOf(list.rowSchema),
       resource: ({ query }) => listResource(parts, list, query as Q),
     }),
-    defineRoute({
+    adminRoute({
       ...live,
       path: `/admin/api/${kind}/rows`,
       needs: "view",
@@ -72,7 +73,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
         return renderFragment(parts, event, { template: "entity-rows", state: { list: { rows } } });
       },
     }),
-    defineRoute({
+    adminRoute({
       ...live,
       path: `/admin/api/${kind}/tabs`,
       needs: "view",

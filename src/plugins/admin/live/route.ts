@@ -1,11 +1,12 @@
 import * as v from "valibot";
 import type { JobFeed } from "../../../core/http/job-feed.ts";
 import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
 import type { CallEntryBase } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { EmittedChunks } from "../../../core/runs/emissions/emissions.ts";
+import { adminRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
 import { Mailbox } from "./mailbox.ts";
 
@@ -17,15 +18,13 @@ export function liveRoute(
   parts: Pick<AdminParts, "hub" | "sessions" | "feed" | "log">,
   streams: LiveStreams,
 ): RouteDefinition {
-  return defineRoute({
+  return adminRoute({
     method: "GET",
     path: "/admin/api/live",
-    auth: "session",
     needs: "view",
     summary: "Follow changes",
     description:
       "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only, what its steps emit now as `chunk`, and `settled` when an attempt of such a step is over. `beat`, each 15 seconds, says that the stream is alive.",
-    tag: "Admin",
     query: v.object({ job: v.optional(EntityIdSchema) }),
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
     handler: ({ query, event, caller }) => {

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { KEPT_STATUSES, type RetentionPolicy } from "../../../core/agents/retention-policy.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { adminRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
 import { formatCount, formatDuration } from "../views/format.ts";
 
@@ -45,13 +46,11 @@ export const RetentionSchema = v.object({
 /** How long jobs are kept, what is removed next and what has been removed. */
 export function retentionRoutes(parts: AdminParts): RouteDefinition[] {
   return [
-    defineRoute({
+    adminRoute({
       method: "GET",
       path: "/admin/api/retention",
-      auth: "session",
       needs: "view",
       summary: "Show how long jobs are kept, and what is removed next",
-      tag: "Admin",
       responses: {
         200: { description: "The times, what is due, what was removed", schema: RetentionSchema },
       },

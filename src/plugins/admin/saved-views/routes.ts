@@ -2,7 +2,8 @@ import * as v from "valibot";
 import { type Caller, nameOf } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -31,10 +32,8 @@ const PathSchema = v.object({ id: v.pipe(v.string(), v.maxLength(100)) });
 
 /** Saves, lists and removes views of the list of jobs: in the API, and by form. */
 export function savedViewRoutes(parts: AdminParts): RouteDefinition[] {
-  const about = { auth: "session", tag: "Admin" } as const;
   return [
-    defineRoute({
-      ...about,
+    adminRoute({
       method: "GET",
       path: "/admin/api/views",
       needs: "view",
@@ -44,8 +43,7 @@ export function savedViewRoutes(parts: AdminParts): RouteDefinition[] {
       },
       handler: async () => ({ items: await parts.views.list() }),
     }),
-    defineRoute({
-      ...about,
+    adminRoute({
       method: "POST",
       path: "/admin/api/views",
       needs: "operate",
@@ -56,8 +54,7 @@ export function savedViewRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 200: { description: "The view", schema: ViewSchema } },
       handler: ({ body, caller }) => save(parts, body, caller),
     }),
-    defineRoute({
-      ...about,
+    adminRoute({
       method: "DELETE",
       path: "/admin/api/views/{id}",
       needs: "operate",
@@ -70,8 +67,7 @@ export function savedViewRoutes(parts: AdminParts): RouteDefinition[] {
         return { message: "The view was removed" };
       },
     }),
-    defineRoute({
-      ...about,
+    adminRoute({
       method: "POST",
       path: "/admin/views",
       needs: "operate",
@@ -84,8 +80,7 @@ export function savedViewRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect(hrefOf(view), [flashCookie(parts, event, "good", `Saved as "${view.name}".`)]);
       },
     }),
-    defineRoute({
-      ...about,
+    adminRoute({
       method: "POST",
       path: "/admin/views/{id}/remove",
       needs: "operate",

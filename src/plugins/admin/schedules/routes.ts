@@ -1,10 +1,11 @@
 import * as v from "valibot";
 import { readIdempotencyKey } from "../../../core/http/idempotency-key.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { JobSchema } from "../../../core/models/job.ts";
 import { type Schedule, ScheduleSchema } from "../../../core/models/schedule.ts";
 import { button, type Confirm } from "../actions/confirms.ts";
 import { type Pair, pair } from "../actions/forms.ts";
+import { adminRoute } from "../admin-route.ts";
 import { SchedulesSchema } from "../answers/service.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -13,7 +14,6 @@ import { formatCount, toLabel } from "../views/format.ts";
 import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
 const PathSchema = v.object({ id: v.string() });
-const tag = "Admin";
 
 /** The schedules, and what a person can do with them. */
 export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
@@ -35,40 +35,34 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
         confirm: async (id) => confirm(await schedules().show(id)),
       }),
     ),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/schedules/{id}/run",
-      auth: "session",
       needs: "operate",
       summary: "Start a job of a schedule now",
       description:
         "Its planned times are unchanged. With an `Idempotency-Key` header, repeating the request returns the same job and starts nothing.",
-      tag,
       params: PathSchema,
       status: 202,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
       handler: async ({ params, caller, event }) =>
         parts.jobs.show(await schedules().run(params.id, caller, readIdempotencyKey(event))),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/schedules/{id}/pause",
-      auth: "session",
       needs: "operate",
       summary: "Pause a schedule",
-      tag,
       params: PathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
       handler: ({ params, caller }) => schedules().pause(params.id, caller),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/api/schedules/{id}/resume",
-      auth: "session",
       needs: "operate",
       summary: "Resume a paused schedule",
       description: "From now on: times that were planned during the pause are not caught up.",
-      tag,
       params: PathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
       handler: ({ params, caller }) => schedules().resume(params.id, caller),

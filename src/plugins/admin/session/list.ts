@@ -1,8 +1,9 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { isMarked } from "../forms/marks.ts";
@@ -42,13 +43,11 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       schema: SessionsSchema,
       resource: ({ event }) => sessionsResource(parts, event),
     }),
-    defineRoute({
+    adminRoute({
       method: "POST",
       path: "/admin/sessions",
-      auth: "session",
       needs: "manage",
       summary: "Sign out one or all (form)",
-      tag: "Admin",
       hidden: true,
       responses: { 303: { description: "Redirect to the page" } },
       handler: async ({ event, caller }) => {
@@ -59,25 +58,21 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect("/admin/sessions", [flashCookie(parts, event, "good", text)]);
       },
     }),
-    defineRoute({
+    adminRoute({
       method: "DELETE",
       path: "/admin/api/sessions/{id}",
-      auth: "session",
       needs: "manage",
       summary: "Sign out one session",
-      tag: "Admin",
       params: v.object({ id: EntityIdSchema }),
       responses: { 200: { description: "Done", schema: EndedSchema } },
       handler: async ({ params, caller }) => toEnded(await endOne(parts, params.id, caller)),
     }),
-    defineRoute({
+    adminRoute({
       method: "DELETE",
       path: "/admin/api/sessions",
-      auth: "session",
       needs: "manage",
       summary: "Sign out everywhere",
       description: "Ends all sessions, including your own. Unused sign-in links become invalid too.",
-      tag: "Admin",
       responses: { 200: { description: "Done", schema: EndedSchema } },
       handler: async ({ caller }) => toEnded(await endAll(parts, caller)),
     }),
