@@ -1,4 +1,5 @@
 import { rowTable } from "../../core/store/row-table.ts";
+import type { TableSpec } from "../../core/store/store.ts";
 
 /** A person who is signed in. Times are milliseconds since the epoch. */
 export interface AdminSession {
@@ -36,12 +37,12 @@ declare module "../../core/store/store.ts" {
   }
 }
 
-export const SESSION_TABLE = rowTable<AdminSession>("AdminSession", {
+export const SESSION_TABLE: TableSpec<AdminSession> = rowTable("AdminSession", {
   version: 2,
   index: ({ until, seen }) => ({ until, seen }),
 });
 
-export const LINK_TABLE = rowTable<OneTimeLink>("SignInLink", {
+export const LINK_TABLE: TableSpec<OneTimeLink> = rowTable("SignInLink", {
   index: ({ until }) => ({ until }),
   sorted: ["until"],
 });

@@ -61,4 +61,4 @@ export const OUTBOX_TABLE: TableSpec<OutboxRow> = {
   sorted: ["time", "seq"],
 };
 
-export const OUTBOX_LANE_TABLE = rowTable<OutboxLane>("OutboxLane");
+export const OUTBOX_LANE_TABLE: TableSpec<OutboxLane> = rowTable("OutboxLane");

@@ -1,5 +1,5 @@
 import { rowTable } from "../../core/store/row-table.ts";
-import type { Store, Transaction } from "../../core/store/store.ts";
+import type { Store, TableSpec, Transaction } from "../../core/store/store.ts";
 import { type SpanPlace, spanIdOf, traceIdOf } from "./trace-context.ts";
 import type { TraceSampler } from "./trace-sampler.ts";
 
@@ -18,7 +18,7 @@ declare module "../../core/store/store.ts" {
   }
 }
 
-export const JOB_TRACE_TABLE = rowTable<JobTraceRow>("JobTrace");
+export const JOB_TRACE_TABLE: TableSpec<JobTraceRow> = rowTable("JobTrace");
 
 export interface JobPlace extends SpanPlace {
   readonly parentId: string | undefined;

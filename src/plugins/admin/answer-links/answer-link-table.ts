@@ -1,4 +1,5 @@
 import { rowTable } from "../../../core/store/row-table.ts";
+import type { TableSpec } from "../../../core/store/store.ts";
 
 /** A link with which one person answers one question without a key. Times are milliseconds since the epoch. */
 export interface AnswerLink {
@@ -27,7 +28,7 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const ANSWER_LINK_TABLE = rowTable<AnswerLink>("AnswerLink", {
+export const ANSWER_LINK_TABLE: TableSpec<AnswerLink> = rowTable("AnswerLink", {
   index: ({ case_id, until }) => ({ case_id, until }),
   facets: ["case_id"],
   sorted: ["until"],

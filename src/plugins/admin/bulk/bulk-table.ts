@@ -1,5 +1,6 @@
 import type { Actor } from "../../../core/audit/caller.ts";
 import { rowTable } from "../../../core/store/row-table.ts";
+import type { TableSpec } from "../../../core/store/store.ts";
 
 export type BulkAction = "stop" | "retry" | "continue" | "restart" | "resume" | "delete" | "restore";
 export type BulkState = "preview" | "running" | "done" | "aborted";
@@ -44,9 +45,9 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const BULK_TABLE = rowTable<BulkRow>("BulkOperation", {
+export const BULK_TABLE: TableSpec<BulkRow> = rowTable("BulkOperation", {
   index: ({ createdAt }) => ({ created_at: Date.parse(createdAt) }),
   sorted: ["created_at"],
 });
 
-export const BULK_SELECTION_TABLE = rowTable<BulkSelection>("BulkSelection");
+export const BULK_SELECTION_TABLE: TableSpec<BulkSelection> = rowTable("BulkSelection");

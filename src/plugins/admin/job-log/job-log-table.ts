@@ -1,5 +1,6 @@
 import type { LogLevel } from "../../../core/base/log.ts";
 import { rowTable } from "../../../core/store/row-table.ts";
+import type { TableSpec } from "../../../core/store/store.ts";
 
 /** A line of the log of a job, without secrets. */
 export interface JobLine {
@@ -27,7 +28,7 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const JOB_LOG_TABLE = rowTable<JobLogPart>("JobLog", {
+export const JOB_LOG_TABLE: TableSpec<JobLogPart> = rowTable("JobLog", {
   index: ({ job_id, part }) => ({ job_id, part }),
   facets: ["job_id"],
 });

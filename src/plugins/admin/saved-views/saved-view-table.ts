@@ -1,4 +1,5 @@
 import { rowTable } from "../../../core/store/row-table.ts";
+import type { TableSpec } from "../../../core/store/store.ts";
 
 /** Filters of the list of jobs under a name, for everybody. */
 export interface SavedView {
@@ -18,4 +19,4 @@ declare module "../../../core/store/store.ts" {
   }
 }
 
-export const SAVED_VIEW_TABLE = rowTable<SavedView>("SavedView");
+export const SAVED_VIEW_TABLE: TableSpec<SavedView> = rowTable("SavedView");
