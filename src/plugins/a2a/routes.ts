@@ -4,6 +4,7 @@ import * as v from "valibot";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { readSwitch } from "../../core/base/switch.ts";
+import { keyRoutes } from "../../core/http/key-routes.ts";
 import type { LiveStreams } from "../../core/http/live-streams.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
@@ -13,6 +14,7 @@ import { type A2aParts, shownAgents } from "./parts.ts";
 import { type A2aSdk, AgentRequests } from "./requests.ts";
 
 const tag = "Agent2Agent";
+const keyRoute = keyRoutes(tag);
 const SlugSchema = v.object({ slug: v.string() });
 const TargetSchema = v.object({ slug: v.string(), target: v.string() });
 const ActionSchema = v.object({ slug: v.string(), action: v.string() });
@@ -146,15 +148,13 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         return { keys: [signer.jwk] };
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/{slug}`,
-      auth: "key",
       needs: "start",
       summary: "Agent2Agent over JSON-RPC",
       description:
         "One request of the Agent2Agent protocol, version 1.0. Streaming methods are answered with server-sent events.",
-      tag,
       params: SlugSchema,
       query: AnyQuerySchema,
       body: RpcSchema,
@@ -173,14 +173,12 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         }
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/{slug}/{action}`,
-      auth: "key",
       needs: "start",
       summary: "Send a message",
       description: "`message:send` answers with the task, `message:stream` with server-sent events.",
-      tag,
       params: ActionSchema,
       query: AnyQuerySchema,
       body: JsonMapSchema,
@@ -199,13 +197,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         }));
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/{slug}/tasks`,
-      auth: "key",
       needs: "start",
       summary: "List the tasks of an agent",
-      tag,
       params: SlugSchema,
       query: QuerySchema,
       responses: answers("A page of tasks"),
@@ -221,14 +217,12 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
           return types.ListTasksResponse.toJSON(await requestsOf(params.slug, event).listTasks(request));
         }),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/{slug}/tasks/{target}`,
-      auth: "key",
       needs: "start",
       summary: "Show or follow a task",
       description: "`{id}` is the task; `{id}:subscribe` follows it with server-sent events.",
-      tag,
       params: TargetSchema,
       query: v.looseObject({ historyLength: v.optional(v.string()) }),
       responses: answers("The task"),
@@ -244,15 +238,13 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         return rest(async () => types.Task.toJSON(await requests.getTask({ tenant: "", id })));
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/{slug}/tasks/{target}`,
-      auth: "key",
       needs: "start",
       summary: "Cancel or follow a task",
       description:
         "`{id}:cancel` asks the task to stop; `{id}:subscribe` follows it with server-sent events.",
-      tag,
       params: TargetSchema,
       query: AnyQuerySchema,
       body: AnyBodySchema,
@@ -272,13 +264,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         );
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs`,
-      auth: "key",
       needs: "start",
       summary: "Have changes of a task sent to a URL",
-      tag,
       params: TaskSchema,
       query: AnyQuerySchema,
       body: JsonMapSchema,
@@ -290,13 +280,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
           return types.TaskPushNotificationConfig.toJSON(stored);
         }),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs`,
-      auth: "key",
       needs: "start",
       summary: "List where changes of a task are sent",
-      tag,
       params: TaskSchema,
       query: v.looseObject({ pageSize: v.optional(v.string()), pageToken: v.optional(v.string()) }),
       responses: answers("The configs"),
@@ -307,13 +295,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
           return types.ListTaskPushNotificationConfigsResponse.toJSON(listed);
         }),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs/{config}`,
-      auth: "key",
       needs: "start",
       summary: "Show where changes of a task are sent",
-      tag,
       params: ConfigSchema,
       query: AnyQuerySchema,
       responses: answers("The config"),
@@ -324,13 +310,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
           return types.TaskPushNotificationConfig.toJSON(found);
         }),
     }),
-    defineRoute({
+    keyRoute({
       method: "DELETE",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs/{config}`,
-      auth: "key",
       needs: "start",
       summary: "No longer send changes of a task",
-      tag,
       params: ConfigSchema,
       query: AnyQuerySchema,
       responses: answers("An empty object"),

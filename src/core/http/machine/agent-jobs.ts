@@ -8,12 +8,13 @@ import { ListedJobSchema } from "../../models/listed-job.ts";
 import { EntityIdSchema, optional } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
-import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
+import { keyRoutes } from "../key-routes.ts";
+import type { HttpEvent, RouteDefinition } from "../route.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentJobPathSchema, AgentPathSchema, JobsQuerySchema } from "./schemas.ts";
 
-const tag = "Jobs of an agent";
+const keyRoute = keyRoutes("Jobs of an agent");
 /** Seconds; proxies abort longer requests. */
 const LONGEST_WAIT = 60;
 
@@ -34,15 +35,13 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
   const { prefix, agents, envelopes, jobs, runner, hasControlSystem } = parts;
   const find = (slug: string, id: string): Promise<StoredJob> => jobs.get(id, agents.get(slug).slug);
   return [
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/jobs`,
-      auth: "key",
       needs: "start",
       summary: "Start a job",
       description:
         "A job without a `job_context.job_id` gets a new id; other missing fields of `job_context` are filled in. A service that reports to a control system requires all of them. With an id, repeating the request returns the same job and starts nothing; different content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ or are missing. While the job is queued, `X-Queue-Position` is its position (1 is next) and `X-Queue-Length` the number of queued jobs. With the header `Prefer: wait=30` the response is sent once the job has ended, or after that many seconds (60 at most).",
-      tag,
       params: AgentPathSchema,
       body: hasControlSystem ? ControlledStartSchema : StartSchema,
       status: 202,
@@ -67,42 +66,36 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
         return new Answer(await jobs.show(await runner.ended(job.id, seconds * 1000)), 202, headers);
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/agents/{slug}/jobs`,
-      auth: "key",
       needs: "view",
       summary: "List an agent's jobs",
       description:
         "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
-      tag,
       params: AgentPathSchema,
       query: JobsQuerySchema,
       responses: { 200: { description: "A page of jobs", schema: v.array(ListedJobSchema) } },
       handler: ({ params, query, event }) =>
         listJobs({ jobs, runner }, { query, agent: agents.get(params.slug).slug, event }),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/agents/{slug}/jobs/{id}`,
-      auth: "key",
       needs: "view",
       summary: "Show one of an agent's jobs",
-      tag,
       params: AgentJobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
       handler: ({ params }) =>
         andThen(jobs.peek(params.id, agents.get(params.slug).slug), (job) => runner.describe(job)),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/stop`,
-      auth: "key",
       needs: "start",
       summary: "Ask a job to stop",
       description:
         "Only `job_context.job_id` is read; the rest may be what the job was started with. The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
-      tag,
       params: AgentPathSchema,
       body: StopSchema,
       responses: { 200: { description: "The current state of the job", schema: JobResponseSchema } },

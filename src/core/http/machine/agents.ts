@@ -5,45 +5,40 @@ import { AgentResponseSchema } from "../../models/agent-response.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { JsonMapSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import { keyRoutes } from "../key-routes.ts";
+import type { RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentPathSchema } from "./schemas.ts";
 
-const tag = "Agents";
+const keyRoute = keyRoutes("Agents");
 
 /** Agents, and the methods that are called outside a run. */
 export function agentRoutes(parts: MachineParts): RouteDefinition[] {
   const { prefix, agents, runner } = parts;
   return [
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/agents`,
-      auth: "key",
       needs: "view",
       summary: "List the agents",
-      tag,
       responses: { 200: { description: "All agents", schema: v.array(AgentResponseSchema) } },
       handler: () => Promise.all(agents.list().map((agent) => toAgentResponse(agent, parts))),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/agents/{slug}`,
-      auth: "key",
       needs: "view",
       summary: "Show an agent",
-      tag,
       params: AgentPathSchema,
       responses: { 200: { description: "The agent", schema: AgentResponseSchema } },
       handler: ({ params }) => toAgentResponse(agents.get(params.slug), parts),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/status`,
-      auth: "key",
       needs: "view",
       summary: "Ask an agent about the progress of a job",
       description: "Calls the agent's `job_status`; `params.job_id` names the job.",
-      tag,
       params: AgentPathSchema,
       body: AgentMethodParamsSchema,
       responses: { 200: { description: "The agent's response", schema: JobResponseSchema } },
@@ -54,27 +49,23 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
           params: body.params,
         }),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/chat`,
-      auth: "key",
       needs: "start",
       summary: "Talk to an agent",
       description: "Returns the result of the agent's `chat` method.",
-      tag,
       params: AgentPathSchema,
       body: AgentMethodParamsSchema,
       responses: { 200: { description: "The method's result", schema: v.unknown() } },
       handler: async ({ params, body }) =>
         (await runner.call(agents.get(params.slug).slug, { method: "chat", params: body.params })) ?? null,
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/custom/{name}`,
-      auth: "key",
       needs: "operate",
       summary: "Call one of an agent's own methods",
-      tag,
       params: v.object({ slug: v.string(), name: v.string() }),
       body: v.object({
         ...AgentJobContextBaseSchema.entries,

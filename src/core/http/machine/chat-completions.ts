@@ -7,11 +7,12 @@ import { describeQuestion } from "../chat/question-text.ts";
 import type { SentTurn } from "../chat/threads.ts";
 import { check } from "../check.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
+import { keyRoutes } from "../key-routes.ts";
 import type { StreamSource } from "../live-streams.ts";
-import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
+import type { HttpEvent, RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
-const tag = "OpenAI-compatible";
+const keyRoute = keyRoutes("OpenAI-compatible");
 
 /** Their clients send more than an agent can use, and the API gains members all the time: what is not named is ignored. */
 const MessageSchema = v.looseObject({
@@ -68,14 +69,12 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
     owned_by: "agent-control-service",
   });
   return [
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/v1/models`,
-      auth: "key",
       query: v.looseObject({}),
       needs: "start",
       summary: "List the agents that people can chat with",
-      tag,
       responses: {
         200: {
           description: "The agents, as models",
@@ -84,28 +83,24 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       },
       handler: () => ({ object: "list", data: threads.agents().map(modelOf) }),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/v1/models/{id}`,
-      auth: "key",
       query: v.looseObject({}),
       needs: "start",
       summary: "Show an agent that people can chat with",
-      tag,
       params: v.object({ id: v.string() }),
       responses: { 200: { description: "The agent, as a model", schema: ModelSchema } },
       handler: ({ params }) => inOneText(async () => modelOf(threads.agent(params.id))),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/v1/chat/completions`,
-      auth: "key",
       query: v.looseObject({}),
       needs: "start",
       summary: "Chat with an agent",
       description:
         "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",
-      tag,
       // Checked below, where errors get the form that their clients show.
       body: JsonMapSchema,
       responses: {

@@ -3,12 +3,13 @@ import { JobSchema } from "../../models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
+import { keyRoutes } from "../key-routes.ts";
 import { NDJSON, ndjson } from "../ndjson.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { CallsQuerySchema, JobPathSchema } from "./schemas.ts";
 
-const tag = "Jobs";
+const keyRoute = keyRoutes("Jobs");
 
 const CallSchema = v.object({ name: v.string(), line: v.nullable(v.number()) });
 const ForkSchema = v.object({
@@ -20,15 +21,13 @@ const ForkSchema = v.object({
 /** New jobs that start with what others have recorded. */
 export function forkRoutes({ prefix, jobs, runner }: MachineParts): RouteDefinition[] {
   return [
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/calls`,
-      auth: "key",
       needs: "view",
       summary: "List a job's recorded calls",
       description:
         "In the order of its log, named as `POST /jobs/{id}/fork` takes them; `line` is the line of the log that ended the call, `null` while it has not ended. The header `X-Total-Count` counts all.",
-      tag,
       params: JobPathSchema,
       query: CallsQuerySchema,
       responses: { 200: { description: "A page of calls", schema: v.array(CallSchema) } },
@@ -38,28 +37,24 @@ export function forkRoutes({ prefix, jobs, runner }: MachineParts): RouteDefinit
         return calls.slice(skip, skip + limit);
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/export`,
-      auth: "key",
       needs: "view",
       summary: "All that is recorded of a job",
       description:
         'For `svc job pull`: a line of JSON for the job, for each line of its log, and for each case and each update of it; the last line is `{"type":"end"}`. Known secrets are masked; parameters are not part of it. It leaves a line in the audit log.',
-      tag,
       params: JobPathSchema,
       responses: { 200: { description: "The record", contentType: NDJSON } },
       handler: async ({ params, caller }) => ndjson(await runner.export(params.id, caller)),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/fork`,
-      auth: "key",
       needs: "operate",
       summary: "Start a new job with the recorded beginning of this one",
       description:
         "Copies all that is recorded before the call `from` (a name of `GET /jobs/{id}/calls`, or `start`, or `end`), with its cases, and makes that call and all later ones. `fields` replaces fields of the job. The job itself, which may have any status, does not change. With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",
-      tag,
       params: JobPathSchema,
       body: ForkSchema,
       status: 202,

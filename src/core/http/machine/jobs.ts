@@ -7,54 +7,49 @@ import { JobResponseSchema } from "../../models/job-response.ts";
 import { ListedJobSchema } from "../../models/listed-job.ts";
 import { announcePage, behindCursor } from "../cursor.ts";
 import { KEY_NOTE, readGivenKey } from "../idempotency-key.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import { keyRoutes } from "../key-routes.ts";
+import type { RouteDefinition } from "../route.ts";
 import { readWait } from "./agent-jobs.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasesQuerySchema, JobPathSchema, JobsQuerySchema } from "./schemas.ts";
 
-const tag = "Jobs";
+const keyRoute = keyRoutes("Jobs");
 
 /** Jobs of all agents, and resuming those that have ended. */
 export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteDefinition[] {
   return [
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/jobs`,
-      auth: "key",
       needs: "view",
       summary: "List all jobs",
       description:
         "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
-      tag,
       query: JobsQuerySchema,
       responses: { 200: { description: "A page of jobs", schema: v.array(ListedJobSchema) } },
       stored: true,
       handler: ({ query, event }) => listJobs({ jobs, runner }, { query, event }),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}`,
-      auth: "key",
       token: { scope: "read", job: "id" },
       needs: "view",
       summary: "Show a job",
-      tag,
       params: JobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
       stored: true,
       handler: ({ params }) => andThen(jobs.peek(params.id), (job) => runner.describe(job)),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/result`,
-      auth: "key",
       token: { scope: "read", job: "id" },
       needs: "view",
       summary: "Show a job with its result",
       description:
         "All of the job, whatever its status. With the header `Prefer: wait=30` the response is sent once the job has ended, or after that many seconds (60 at most): repeat the request until `status` is `completed`, `failed` or `cancelled`.",
-      tag,
       params: JobPathSchema,
       responses: { 200: { description: "The job", schema: JobSchema } },
       handler: async ({ params, event }) => {
@@ -65,30 +60,26 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
         return jobs.show(await runner.ended(job.id, seconds * 1000));
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/stop`,
-      auth: "key",
       token: { scope: "stop", job: "id" },
       needs: "start",
       summary: "Ask a job of any agent to stop",
       description:
         "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
-      tag,
       params: JobPathSchema,
       responses: { 200: { description: "The current state of the job", schema: JobResponseSchema } },
       handler: async ({ params, caller }) => runner.describe(await runner.stop(params.id, caller)),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/cases`,
-      auth: "key",
       token: { scope: "read", job: "id" },
       needs: "view",
       summary: "List a job's cases",
       description:
         "Oldest first; the header `X-Total-Count` counts all, and `X-Next-Cursor` is `after` of the next page. Each case has its newest updates, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` returns all of them.",
-      tag,
       params: JobPathSchema,
       query: CasesQuerySchema,
       responses: { 200: { description: "A page of cases", schema: v.array(CaseSchema) } },
@@ -100,14 +91,12 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
         return page.items;
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/resume`,
-      auth: "key",
       needs: "operate",
       summary: "Resume a job that a limit ended",
       description: `\`job_instructions\` contains the limits to raise; omitted ones stay unchanged. ${KEY_NOTE}`,
-      tag,
       params: JobPathSchema,
       body: v.optional(v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }), {}),
       status: 202,
@@ -117,14 +106,12 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
         return jobs.show(await runner.resume(params.id, body.job_instructions, caller, once));
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/retry`,
-      auth: "key",
       needs: "operate",
       summary: "Run a failed or cancelled job again",
       description: `From its last good step, or from the start with nothing recorded; a held job from the start only. ${KEY_NOTE}`,
-      tag,
       params: JobPathSchema,
       body: v.optional(v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }), {}),
       status: 202,
@@ -132,28 +119,24 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       handler: async ({ params, body, caller, event }) =>
         jobs.show(await runner.retry(params.id, body.from, caller, readGivenKey(event, "retry", body.from))),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/continue`,
-      auth: "key",
       needs: "operate",
       summary: "Resume a held job with the current code",
       description: `Of a job whose \`stop_reason\` is \`code_changed\`. Recorded calls that the code does not make no longer count; they stay in the log. Answers count. ${KEY_NOTE}`,
-      tag,
       params: JobPathSchema,
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
       handler: async ({ params, caller, event }) =>
         jobs.show(await runner.continue(params.id, caller, readGivenKey(event, "continue"))),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/move`,
-      auth: "key",
       needs: "operate",
       summary: "Give an open job another version of its agent",
       description: `Refused where the job's record does not fit that version. ${KEY_NOTE}`,
-      tag,
       params: JobPathSchema,
       body: v.object({ version: v.string() }),
       status: 202,

@@ -4,11 +4,12 @@ import { describeProblem } from "../../base/describe-issue.ts";
 import { isServiceError } from "../../base/errors.ts";
 import { AgentResponseSchema } from "../../models/agent-response.ts";
 import { JsonMapSchema, optional } from "../../models/scalars.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import { keyRoutes } from "../key-routes.ts";
+import type { RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentPathSchema } from "./schemas.ts";
 
-const tag = "Agents";
+const keyRoute = keyRoutes("Agents");
 const Problems = v.record(v.string(), v.string());
 const verdict = { valid: v.boolean(), message: v.string(), errors: v.array(v.string()) };
 
@@ -16,14 +17,12 @@ const verdict = { valid: v.boolean(), message: v.string(), errors: v.array(v.str
 export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
   const { prefix, agents, parameters, envelopes, settings, runner } = parts;
   return [
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/parameters`,
-      auth: "key",
       needs: "manage",
       summary: "Store an agent's parameters",
       description: "They are stored encrypted, as received. Omitted ones stay unchanged.",
-      tag,
       params: AgentPathSchema,
       body: v.object({
         onboarding_status: optional(v.string()),
@@ -39,13 +38,11 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
         return { ...(await toAgentResponse(agent, parts)), server_encrypted_parameters: sent ?? null };
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/validate-agent-parameters`,
-      auth: "key",
       needs: "start",
       summary: "Check encrypted parameters",
-      tag,
       params: AgentPathSchema,
       body: v.object({ encrypted_agent_parameters: optional(v.string()) }),
       responses: {
@@ -70,13 +67,11 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
         }
       },
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/validate-method-fields`,
-      auth: "key",
       needs: "start",
       summary: "Check a method's fields",
-      tag,
       params: AgentPathSchema,
       body: v.object({ method_name: v.optional(v.string(), "job_start"), job_fields: JsonMapSchema }),
       responses: {

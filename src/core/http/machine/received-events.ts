@@ -8,11 +8,12 @@ import {
 } from "../../models/received-event.ts";
 import { JsonMapSchema } from "../../models/scalars.ts";
 import { announcePage, behindCursor, cursorQuery } from "../cursor.ts";
+import { keyRoutes } from "../key-routes.ts";
 import { pageQuery } from "../query.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
-const tag = "Events";
+const keyRoute = keyRoutes("Events");
 
 const PathSchema = v.object({ name: EventNameSchema });
 const BodySchema = v.object({ data: v.optional(JsonMapSchema, {}), id: v.optional(EventKeySchema) });
@@ -26,30 +27,26 @@ const QuerySchema = v.object({
 export function receivedEventRoutes({ prefix, runner, store }: MachineParts): RouteDefinition[] {
   const received = new ReceivedEvents(store);
   return [
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/events/{name}`,
-      auth: "key",
       needs: "operate",
       summary: "Send an event to the jobs that wait for it",
       description:
         "The event is stored, and each job that waits for one like it gets it, whether it waits already or will later. With an `id`, repeating the request stores nothing; different data under the same id is refused with 409.",
-      tag,
       params: PathSchema,
       body: v.optional(BodySchema, {}),
       status: 202,
       responses: { 202: { description: "The event, stored", schema: ReceivedEventSchema } },
       handler: async ({ params, body }) => toReceivedEvent(await runner.receive(params.name, body)),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/events`,
-      auth: "key",
       needs: "view",
       summary: "List the events that were sent to the service",
       description:
         "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
-      tag,
       query: QuerySchema,
       responses: { 200: { description: "A page of events", schema: v.array(ReceivedEventSchema) } },
       handler: async ({ query: { name, after, ...page }, event }) => {

@@ -2,73 +2,64 @@ import * as v from "valibot";
 import { JobSchema } from "../../models/job.ts";
 import { ScheduleSchema } from "../../models/schedule.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import { keyRoutes } from "../key-routes.ts";
+import type { RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
-const tag = "Schedules";
+const keyRoute = keyRoutes("Schedules");
 const SchedulePathSchema = v.object({ id: v.string() });
 
 /** The schedules of the service: what is planned, and what came of it. */
 export function scheduleRoutes({ prefix, jobs, runner: { schedules } }: MachineParts): RouteDefinition[] {
   return [
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/schedules`,
-      auth: "key",
       needs: "view",
       summary: "List the schedules",
       description: "In the order in which the service declares them.",
-      tag,
       responses: { 200: { description: "The schedules", schema: v.array(ScheduleSchema) } },
       handler: () => schedules.list(),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/schedules/{id}`,
-      auth: "key",
       needs: "view",
       summary: "Show a schedule",
-      tag,
       params: SchedulePathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
       handler: ({ params }) => schedules.show(params.id),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/schedules/{id}/run`,
-      auth: "key",
       needs: "operate",
       summary: "Start a job of a schedule now",
       description:
         "Whatever is planned, and also while the schedule is paused. Its planned times are unchanged. With an `Idempotency-Key` header, repeating the request returns the same job and starts nothing.",
-      tag,
       params: SchedulePathSchema,
       status: 202,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
       handler: async ({ params, caller, event }) =>
         jobs.show(await schedules.run(params.id, caller, readIdempotencyKey(event))),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/schedules/{id}/pause`,
-      auth: "key",
       needs: "operate",
       summary: "Pause a schedule",
       description:
         "It starts no jobs until it is resumed, also over restarts. Jobs that it has started continue.",
-      tag,
       params: SchedulePathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
       handler: ({ params, caller }) => schedules.pause(params.id, caller),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/schedules/{id}/resume`,
-      auth: "key",
       needs: "operate",
       summary: "Resume a paused schedule",
       description: "From now on: times that were planned during the pause are not caught up.",
-      tag,
       params: SchedulePathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
       handler: ({ params, caller }) => schedules.resume(params.id, caller),

@@ -1,9 +1,11 @@
 import * as v from "valibot";
 import { TimestampSchema } from "../../models/scalars.ts";
+import { keyRoutes } from "../key-routes.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
 const tag = "Encryption";
+const keyRoute = keyRoutes(tag);
 
 /** Seconds: who drains a service renews it, and if that process dies, jobs must not wait for long. */
 const LONGEST_DRAIN = 300;
@@ -56,25 +58,21 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       },
       handler: ({ body: { seconds }, caller }) => runner.drain(seconds * 1000, caller),
     }),
-    defineRoute({
+    keyRoute({
       method: "GET",
       path: `${prefix}/utils/public_key`,
-      auth: "key",
       needs: "start",
       summary: "The public key for agent parameters",
-      tag,
       responses: { 200: { description: "PEM (SPKI)", schema: v.string() } },
       handler: () => parameters.publicKeyPem(),
     }),
-    defineRoute({
+    keyRoute({
       method: "POST",
       path: `${prefix}/utils/encrypt`,
-      auth: "key",
       needs: "start",
       summary: "Encrypt agent parameters",
       description:
         "Takes the text to encrypt: JSON, a list of `{name, value}` or a map of name to value. The envelope is authenticated; with `agent`, no other agent can open it. `version=1` gives the older layout without authentication, for clients that need it.",
-      tag,
       query: EncryptQuerySchema,
       body: v.string(),
       responses: { 200: { description: "For `encrypted_agent_parameters`", schema: v.string() } },
