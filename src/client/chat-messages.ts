@@ -5,7 +5,7 @@ import type { JobState } from "./job-view.ts";
 
 /** A message of a thread, as a page shows it. */
 export interface ShownMessage {
-  /** The same while the message is shown. */
+  /** Stays the same while the message is shown. */
   readonly id: string;
   readonly role: "system" | "user" | "assistant";
   readonly content: string;
@@ -13,7 +13,7 @@ export interface ShownMessage {
   readonly status: "sent" | "done" | "writing" | "failed";
   /** Why an answer failed. */
   readonly error?: string;
-  /** Of an answer: its case, with its steps and questions. */
+  /** The case of an answer, with its steps and questions. */
   readonly turn?: Case;
 }
 

@@ -15,7 +15,7 @@ export type JobEvent =
   | { readonly type: "entry"; readonly id: number; readonly entry: RunEntry }
   /** What a running step has emitted; not stored. */
   | EmittedChunks
-  /** It has ended, or was removed. The last event. */
+  /** The job has ended, or was removed. The last event. */
   | { readonly type: "end"; readonly status: EntityStatus | "deleted" };
 
 export interface StreamOptions extends RequestOptions {

@@ -10,7 +10,7 @@ export type Word = string | number | readonly (string | number)[];
 export interface Command {
   /** Runs it; resolves with its trimmed output, and rejects if it fails. */
   (template: TemplateStringsArray, ...values: readonly Word[]): Promise<string>;
-  /** The same with this on its standard input: use it for secrets, which must never be arguments. */
+  /** The command with this on its standard input: use it for secrets, which must never be arguments. */
   input(content: ExecInput): Command;
 }
 

@@ -10,7 +10,7 @@ import { leftStore } from "./store-change.ts";
 export interface ContinuedJobs {
   /** Those that are open, or have ended since. */
   readonly continued: number;
-  /** Those of them that have ended. */
+  /** Jobs of `continued` that have ended. */
   readonly ended: number;
   /** Ids of those that the new code does not fit, or that ended each instance that ran them: a person decides. */
   readonly held: readonly string[];

@@ -31,7 +31,7 @@ export interface Deployment {
   /** The options that were typed: the others come from `deploy.yaml`, or are defaults. */
   readonly typed: Partial<DeployOptions>;
   readonly config: DeployConfig;
-  /** Those of the platform's own options that were typed, or are in `deploy.yaml`. */
+  /** Options of the platform itself that were typed, or are in `deploy.yaml`. */
   readonly given: Readonly<Record<string, unknown>>;
   readonly session: PlatformSession;
   readonly tools: DeployTools;
@@ -67,7 +67,7 @@ export interface OpenOptions {
   readonly platform: Platform<never>;
   /** The options that were typed: they go before those of `deploy.yaml`. */
   readonly options: Partial<DeployOptions>;
-  /** Those of the platform's own options that were typed, by key. */
+  /** Options of the platform itself that were typed, by key. */
   readonly flags: Readonly<Record<string, unknown>>;
   /** The environment whose part of `deploy.yaml` applies. @default that of the deployment */
   readonly settingsOf?: string | undefined;

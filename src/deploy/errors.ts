@@ -80,7 +80,7 @@ export class DeployError extends Error {
     return EXIT_OF[this.code];
   }
 
-  /** The same error with an outcome and a fix, if it has none. */
+  /** This error with an outcome and a fix, if it has none. */
   with(options: { outcome?: string; fix?: string; code?: DeployErrorCode }): DeployError {
     return new DeployError(options.code ?? this.code, this.message, {
       detail: this.detail,

@@ -63,7 +63,7 @@ export function inform(emit: Emit, message: string, fix?: string): void {
   emit({ type: "notice", level: "info", message, ...(fix ? { fix } : {}) });
 }
 
-/** The same for what a person should not miss. */
+/** Reports what a person should not miss, with what to do where there is something. */
 export function warn(emit: Emit, message: string, fix?: string): void {
   emit({ type: "notice", level: "warning", message, ...(fix ? { fix } : {}) });
 }

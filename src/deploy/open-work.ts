@@ -7,7 +7,7 @@ export interface OpenJob {
   readonly id: string;
   /** `stopped` is one that waits to be started, `awaiting` one with an open question. */
   readonly status: string;
-  /** It runs only when a person decides so. */
+  /** The job runs only when a person decides so. */
   readonly held?: true;
 }
 

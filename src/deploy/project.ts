@@ -22,7 +22,7 @@ export interface Project extends ContextSource {
   readonly hasBuild: boolean;
   /** Install settings that contain a login, below `root`: visible to a build only while it installs. */
   readonly secretFiles: readonly string[];
-  /** Of a package of a workspace, whose root the image is built from; paths are below that root. */
+  /** The workspace that the package belongs to, from whose root the image is built; paths are below that root. */
   readonly workspace: Pick<WorkspaceContext, "members" | "used"> | undefined;
   /** Names of the packages that are installed in the image. */
   readonly dependencies: readonly string[];

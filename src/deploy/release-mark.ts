@@ -47,7 +47,7 @@ function hashOfRefs(refs: Refs): string {
   return hashOf(Object.entries(refs).map(([name, secret]) => [name, secret?.ref ?? ""]));
 }
 
-/** The same for the same entries, whatever their order. */
+/** A hash of entries, whatever their order. */
 function hashOf(entries: readonly (readonly [string, string])[]): string {
   const sorted = [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 16);

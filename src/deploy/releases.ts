@@ -61,7 +61,7 @@ export function createReleases(
   };
 }
 
-/** The same text for the same release, whatever the order of its variables. */
+/** A release as text, whatever the order of its variables. */
 function recordOf({ image, env, secrets }: ReleaseSpec): string {
   const sorted = (map: object) =>
     Object.fromEntries(Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1)));

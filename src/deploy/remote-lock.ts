@@ -26,7 +26,7 @@ interface Held extends LockHolder {
   readonly host: string;
   /** From then on it counts as left behind, whatever `alive` says. */
   readonly until: string;
-  /** The same, of a run that renews it: soon after its last sign of life. Earlier versions read `until` alone. */
+  /** When the lock of a run that renews it counts as left behind: soon after its last sign of life. Earlier versions read `until` alone. */
   readonly alive?: string;
 }
 

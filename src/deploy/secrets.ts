@@ -11,7 +11,7 @@ import type { DeployTools } from "./tools.ts";
 export interface SecretPlan {
   /** Values known here, by variable. */
   readonly values: Readonly<Record<string, SecretValue>>;
-  /** Those of `values` that the platform lacks or that differ. */
+  /** Names of `values` that the platform lacks or that differ. */
   readonly changed: readonly string[];
   /** Stored by the platform with another value than the running release has, and not in `changed`. */
   readonly unreleased: readonly string[];

@@ -43,7 +43,7 @@ export async function* toTar(
   yield Buffer.alloc(2 * BLOCK);
 }
 
-/** The same, compressed, without timestamps: equal archives give equal bytes. */
+/** An archive, compressed without timestamps: equal archives give equal bytes. */
 export function gzipped(tar: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   // Node's gzip writes no time and no name into its header.
   const gzip = createGzip({ level: 6 });

@@ -22,7 +22,7 @@ export interface FileInput {
   readonly baseImage?: string | undefined;
   /** Debian packages of the image, separated by spaces. */
   readonly apt?: string | undefined;
-  /** Of a local test whose instances share a database. */
+  /** The database that the instances of a local test share. */
   readonly database?:
     | { readonly instances: readonly string[]; readonly image: string | undefined }
     | undefined;
@@ -150,7 +150,7 @@ function commandsOf(project: Project): ManagerCommands {
   const locked = project.lockFile !== undefined;
   const version = project.packageManagerVersion;
   const { folder } = project;
-  /** Of a package of a workspace: only what it needs is installed. */
+  /** For a package of a workspace, only what it needs is installed. */
   const only = (words: string) => (folder === "" ? "" : ` ${words}`);
   const commands: Readonly<Record<PackageManager, () => ManagerCommands>> = {
     npm: () => ({

@@ -25,7 +25,7 @@ export function readCopy<T>(
   return inCopy((copy) => cp(folder, copy, { recursive: true, filter }), read);
 }
 
-/** The same of a store elsewhere: opening a database with newer code changes its tables. */
+/** Reads a copy of a store elsewhere: opening a database with newer code changes its tables. */
 export function readCopyOf<T>(
   place: Place,
   read: (contents: FolderContents) => AsyncGenerator<T, void>,

@@ -6,7 +6,7 @@ export interface CheckReport {
   readonly jobs: number;
   /** Those that continue. */
   readonly fit: number;
-  /** Those of them whose code no longer makes calls that are recorded. */
+  /** Jobs that continue, and whose code no longer makes calls that are recorded. */
   readonly skipping: readonly CheckedJob[];
   /** Those that could not be judged. */
   readonly unsure: readonly CheckedJob[];

@@ -83,7 +83,7 @@ function render(job: Job, { cases, listed, forks, calls }: Shown, paint: Paint =
   ].join("\n");
 }
 
-/** Of many cases, first those that are not completed, which people look for; in the order in which they were opened. */
+/** The cases that are shown of many: first those that are not completed, which people look for; in the order in which they were opened. */
 function pickCases(cases: readonly Case[]): readonly Case[] {
   if (cases.length <= MOST_CASES) return cases;
   const [done, others] = [true, false].map((is) =>

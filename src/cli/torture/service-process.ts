@@ -43,7 +43,7 @@ export class ServiceProcess {
 
   constructor(options: {
     readonly program: Program;
-    /** Of the instance, where there are several. */
+    /** Name of the instance, where there are several. */
     readonly name?: string;
     readonly dataDir: string;
     readonly context: CliContext;

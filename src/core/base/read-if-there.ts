@@ -6,7 +6,7 @@ export function readIfThere(path: string): Promise<string | undefined> {
   return readFile(path, "utf8").catch(unlessMissing);
 }
 
-/** The same, synchronously. */
+/** The text of a file, or undefined if it does not exist, synchronously. */
 export function readIfThereSync(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");

@@ -138,7 +138,7 @@ export class SecretIndex {
   }
 }
 
-/** Of the block at a position. */
+/** The hash of the block at a position. */
 function hash(text: string, at: number): number {
   return ((text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) * 31 + text.charCodeAt(at + 2) * 7) & 0xff_ff;
 }

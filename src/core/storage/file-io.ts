@@ -5,7 +5,7 @@
 export interface StoreIo {
   /** The current identity of a name; `undefined` if there is no such file or folder. */
   identity(path: string): FileIdentity | undefined;
-  /** The same for an open file. */
+  /** The identity of an open file. */
   identityOf(file: number): FileIdentity;
   /** What kind of file system a folder is on. */
   fileSystem(folder: string): FileSystem;

@@ -35,7 +35,7 @@ function mountOf(folder: string): string | undefined {
   }
 }
 
-/** The same from the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)). */
+/** The mount of a folder, from the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)). */
 export function findMount(mounts: string, folder: string): string | undefined {
   let found: string | undefined;
   let longest = -1;

@@ -19,7 +19,7 @@ export interface ObjectCalls {
   list(prefix: string): Promise<string[]>;
 }
 
-/** The same where an object can be stored only if there is none: false where there was one. */
+/** Calls of a cloud that can store an object only if there is none: `create` resolves with false where there was one. */
 export interface CreatingCalls extends ObjectCalls {
   create(path: string, value: Uint8Array): Promise<boolean>;
 }

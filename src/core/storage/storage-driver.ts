@@ -49,12 +49,12 @@ export interface OwnStorageDriver extends StorageDriver {
   getKeys(base: string): Promise<string[]>;
 }
 
-/** One that can also create an item only if there is none. */
+/** A driver that can also create an item only if there is none. */
 export interface CreatingStorageDriver extends OwnStorageDriver {
   createItemRaw(key: string, value: Uint8Array): Promise<boolean>;
 }
 
-/** One whose items can also be appended to. */
+/** A driver whose items can also be appended to. */
 export interface AppendingStorageDriver extends CreatingStorageDriver {
   readonly files: AppendableFiles;
 }

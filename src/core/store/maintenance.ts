@@ -64,7 +64,7 @@ export async function exportStore(dataDir: string, to: string): Promise<Exported
   }
 }
 
-/** The same for the content of any store. */
+/** Exports the content of any store. */
 export async function exportContent({ parts }: Content, to: string): Promise<Exported[]> {
   mkdirSync(to, { recursive: true });
   const exported: Exported[] = [];

@@ -113,7 +113,7 @@ export interface ListQuery {
   readonly sort?: string;
   /** @default 50 */
   readonly limit?: number;
-  /** Of the entities after `after`, or of all. @default 0 */
+  /** Entities that are skipped: of those after `after`, or of all. @default 0 */
   readonly skip?: number;
   /** Where the page before this one ended, in the same order: no entity is repeated or skipped while others come and go. */
   readonly after?: Position | undefined;
@@ -271,7 +271,7 @@ export interface StoreHealth {
   readonly writable: boolean;
   /** What is wrong, and what to do, while not writable. */
   readonly error?: string;
-  /** Of a store that acknowledges what is on its disk, and ships it to a storage. */
+  /** How far behind the storage is, of a store that acknowledges what is on its disk and ships it. */
   readonly shipping?: ShippingHealth;
 }
 

@@ -6,7 +6,7 @@ export interface PipelineJob {
   readonly login: PipelineLogin;
   /** Names of variables of `svc deploy` whose values are secrets of the repository. */
   readonly secrets: readonly string[];
-  /** Those of them that a job needs that only removes. */
+  /** Secrets that a job needs that only removes. */
   readonly removalSecrets: readonly string[];
 }
 

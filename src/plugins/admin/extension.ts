@@ -9,7 +9,7 @@ export interface AdminPage {
   readonly title: string;
   /** What the page shows; build it with `html`, which escapes every value. */
   render(request: AdminPageRequest): MaybePromise<Html>;
-  /** The same as data, for clients that request JSON. @default only the title */
+  /** The content of the page as data, for clients that request JSON. @default only the title */
   json?(request: AdminPageRequest): MaybePromise<unknown>;
 }
 

@@ -24,7 +24,7 @@ import { addressOf, laneOf, type OutboxRow } from "./outbox-table.ts";
 
 /** Stream of events that belong to no job. */
 export const SERVICE_STREAM = "service";
-/** It is part of ids and lanes. */
+/** The name of a target is part of ids and lanes. */
 const TARGET_NAME = /^[A-Za-z0-9_-]{1,80}$/;
 /** Expected and maximum duration of a third-party transaction, in milliseconds. */
 const SOON = 20;

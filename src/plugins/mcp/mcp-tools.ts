@@ -8,7 +8,7 @@ import { VERSION } from "../../core/http/service-state.ts";
 
 /** What a repeated call has, so that a server can recognize it. */
 const IDEMPOTENCY_KEY = "agent-control-service/idempotency-key";
-/** Of JSON-RPC: the method, the tool or its arguments do not exist; a repetition changes nothing. */
+/** Codes of JSON-RPC: the method, the tool or its arguments do not exist; a repetition changes nothing. */
 const FINAL: readonly number[] = [-32601, -32602];
 
 export interface McpToolsOptions {

@@ -21,7 +21,7 @@ export async function toTask(parts: McpParts, job: StoredJob): Promise<Record<st
   };
 }
 
-/** The same with what its status is about: the open questions, or the result. */
+/** A task with what its status is about: the open questions, or the result. */
 export async function toDetailedTask(
   parts: McpParts,
   job: StoredJob,

@@ -14,7 +14,7 @@ export class MixJob extends TrialJob {
   isStopSent = false;
   /** Its stop is acknowledged. */
   isStopped = false;
-  /** It had not ended when its stop was acknowledged. */
+  /** The job had not ended when its stop was acknowledged. */
   mustBeCancelled = false;
   /** Round from which its events are sent. */
   readonly eventsFrom: number;

@@ -24,7 +24,7 @@ export async function listGenerations(storage: UnstorageStorage): Promise<Listed
   return completeOf(await generationKeys(storage));
 }
 
-/** The same with what their manifests say. */
+/** All complete generations, with what their manifests say. */
 export async function readGenerations(storage: UnstorageStorage): Promise<Generation[]> {
   const found: Generation[] = [];
   for (const { id } of await listGenerations(storage)) {

@@ -92,7 +92,7 @@ export function millis(second: number): number {
   return Date.UTC(2026, 0, 1, 0, 0, second);
 }
 
-/** The same as a timestamp. */
+/** A second of the fixtures as a timestamp. */
 export function at(second: number): string {
   return new Date(millis(second)).toISOString();
 }

@@ -72,7 +72,7 @@ export interface Backend {
   readonly database: string;
   /** A committed entity, synchronously: other writers wait for it. */
   body(table: StoreTable, slot: number): Body;
-  /** The same without blocking; synchronous if it is in memory. */
+  /** A committed entity without blocking; synchronous if it is in memory. */
   bodyOf(table: StoreTable, slot: number): MaybePromise<Body>;
   /** Committed entities as they are now, even if they change before the promise resolves. */
   bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]>;

@@ -22,7 +22,7 @@ export async function* sendSnapshot(snapshot: StoreSnapshot): AsyncGenerator<Uin
   }
 }
 
-/** The same as a stream, which releases the files even if nobody reads it. */
+/** A snapshot as a stream, which releases the files even if nobody reads it. */
 export function streamSnapshot(snapshot: StoreSnapshot): ReadableStream<Uint8Array> {
   const sent = sendSnapshot(snapshot);
   return new ReadableStream(

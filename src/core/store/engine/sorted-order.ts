@@ -80,7 +80,7 @@ export class SortedOrder {
     }
   }
 
-  /** The same by descending value; slots for which `ties` holds keep their ascending order. */
+  /** Visits slots by descending value; slots for which `ties` holds keep their ascending order. */
   descend({ matches, visit, ties, from }: Walk & { ties: (a: number, b: number) => boolean }): void {
     let run: number[] = [];
     const chunks = this.#chunks;

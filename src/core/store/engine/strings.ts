@@ -4,7 +4,7 @@ import { longer } from "./longer.ts";
 const FIRST = 1024;
 /** Bytes that nothing refers to, from which on a block is copied without them. */
 const WASTE = 64 * 1024;
-/** Of hashes: that of MurmurHash2. */
+/** The multiplier of hashes: that of MurmurHash2. */
 export const MULTIPLIER = 0x5bd1e995;
 
 /**

@@ -190,7 +190,7 @@ export class Contents {
     this.#count(to);
   }
 
-  /** The same for an entry of a log. */
+  /** Notes that the line of an entry of a log was copied. */
   moveEntry(log: string, entry: { key: string; number: number }, from: Locator, to: Locator): void {
     const entries = this.entriesOf(log, entry.key);
     if (!entries?.isAt(entry.number, from.segment, from.offset)) return;

@@ -97,7 +97,7 @@ export class FileSet {
     this.#confirmed = folder !== undefined && showsChanges(folder) ? folder : undefined;
   }
 
-  /** The same for all files, also where one was written over under its name, which the folder does not show. */
+  /** Confirms all files, also where one was written over under its name, which the folder does not show. */
   confirmAll(): void {
     this.claim.check();
     for (const segment of this.#order) this.#confirmFile(segment);

@@ -33,7 +33,7 @@ export async function readContent<T>(
   return readFiles(io, folder, work);
 }
 
-/** The same of a folder that is being filled. */
+/** Reads the files of a folder that is being filled. */
 export async function readFiles<T>(
   io: StoreIo,
   folder: string,

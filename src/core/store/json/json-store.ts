@@ -35,7 +35,7 @@ export interface JsonStoreOptions {
 /** Opens the store in `dataDir`: JSON lines in a storage of unstorage that can append to files, indexes in memory. */
 export const openJsonStore: StoreFactory = (context) => openJsonStoreWith(context);
 
-/** The same with parts of it replaced. */
+/** Opens a store in a folder with parts of it replaced. */
 export async function openJsonStoreWith(options: JsonStoreOptions): Promise<TransactionalStore> {
   const tables = createStoreTables(options.tables);
   const backend = await openBackend(tables, toBackendOptions(options));

@@ -31,7 +31,7 @@ export interface LineIndex {
 /** Marks the start of the body. It cannot occur inside a JSON string because quotes are escaped there. */
 const BODY_TEXT = ',"d":';
 const BODY = Buffer.from(BODY_TEXT);
-/** The same after an index. */
+/** Marks the start of the body after an index. */
 const INDEXED_BODY = Buffer.from('},"d":');
 const INDEX_TEXT = ',"ix":{';
 const INDEX = Buffer.from(INDEX_TEXT);

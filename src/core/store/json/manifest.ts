@@ -40,7 +40,7 @@ export function readManifest(io: StoreIo, folder: string): Manifest | undefined 
   return parseManifest(readManifestText(io, folder));
 }
 
-/** The same, also where the store is closed. */
+/** The manifest of a folder, also where the store is closed. */
 export function readAnyManifest(io: StoreIo, folder: string): Manifest | ClosedManifest | undefined {
   if (!io.list(folder).includes(MANIFEST)) return undefined;
   return parseAnyManifest(readManifestText(io, folder));

@@ -32,7 +32,7 @@ export interface Affected {
   readonly since: string | null;
   /** The job that it belongs to, if any. */
   readonly job: string | null;
-  /** Of a log: entries that are left, and entries that are not. */
+  /** Entries of a log that are left, and those that are not. */
   readonly entries?: { readonly kept: number; readonly lost: number };
 }
 

@@ -22,7 +22,7 @@ export class SharedFile {
     return readFully(this.#io, this.handle, into, position);
   }
 
-  /** The same, without blocking. */
+  /** Reads without blocking. */
   async read(into: Uint8Array, position: number): Promise<number> {
     this.#readers++;
     try {

@@ -19,7 +19,7 @@ export interface Source {
   layoutOf(table: string): TableLayout;
   /** The newest known version, written or on its way; nothing if it is not known. */
   known(key: string): EntityHead | undefined;
-  /** The same, only of what is on its way. */
+  /** The newest version that is on its way; nothing if none is. */
   pending(key: string): EntityHead | undefined;
   load(layout: TableLayout, id: string): Promise<EntityHead>;
   knownLog(key: string): LogHead | undefined;

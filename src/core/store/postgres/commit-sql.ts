@@ -10,7 +10,7 @@ export const Part = {
   checks: ({ name }: TableLayout) => nameOf(`check:${name}`),
   removes: ({ name }: TableLayout) => nameOf(`remove:${name}`),
   puts: ({ name }: TableLayout) => nameOf(`put:${name}`),
-  /** Of a facet's values that are text, or not. */
+  /** Name of the ids that have a facet's value: of values that are text, or not. */
   ids: ({ name }: TableLayout, field: string, isText: boolean) =>
     nameOf(`${isText ? "text" : "other"}:${name}:${field}`),
 };

@@ -293,7 +293,7 @@ function readResult(text: string): Outcome[] {
     .map((number) => OUTCOMES[Number(number)]!);
 }
 
-/** Of several attempts in a unit with different fences, each finds out by itself when it runs again. */
+/** What became of an attempt. Where several with different fences are in a unit, each finds out by itself when it runs again. */
 function outcomeFor(attempt: Attempt, outcome: Outcome, { attempts }: Unit): Outcome {
   if (outcome !== "fenced") return outcome;
   const fences = new Set(attempts.flatMap(({ fence }) => (fence ? [`${fence.epoch} ${fence.job}`] : [])));

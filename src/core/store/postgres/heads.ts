@@ -75,13 +75,13 @@ export class Heads<H extends Head> {
     this.#pending.set(head.key, head);
   }
 
-  /** It is in the database now. */
+  /** The version is in the database now. */
   settle(head: H): void {
     if (this.#pending.get(head.key) === head) this.#pending.delete(head.key);
     this.keep(head);
   }
 
-  /** It will never be in the database. */
+  /** The version will never be in the database. */
   abandon(head: H): void {
     if (this.#pending.get(head.key) === head) this.#pending.delete(head.key);
   }

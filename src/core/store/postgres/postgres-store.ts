@@ -585,7 +585,7 @@ class PostgresStore implements Store, Source {
     return { items, total: rows[0]!.total as number, ...(last && { next: positionOf(last) }) };
   }
 
-  /** The same query by the ids of what it searches for, where these are few: no plan is worse, and they are found once. */
+  /** A query by the ids of what it searches for, where these are few: no plan is worse, and they are found once. */
   async #searchFirst(layout: TableLayout, query: ListQuery): Promise<ListQuery> {
     const { search, ...rest } = query;
     if (!search || !layout.spec.text || query.where?.id !== undefined) return query;

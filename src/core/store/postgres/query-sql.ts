@@ -39,7 +39,7 @@ export function searchOf(part: string, parameters: Parameters): string {
   return `text like ${parameters.add(toPattern(part.toLowerCase()), "text")}`;
 }
 
-/** The same, of the counts that the database keeps; nothing where they do not say how many entities a query has. */
+/** The condition on the counts that the database keeps; nothing where they do not say how many entities a query has. */
 export function countConditionOf(
   layout: TableLayout,
   { where = {}, search }: Pick<ListQuery, "where" | "search">,

@@ -181,7 +181,7 @@ export const BulkSchema = v.object({
   id: v.pipe(v.string(), v.uuid()),
   kind: v.picklist(["jobs", "cases"]),
   action: v.picklist(["stop", "retry", "continue", "restart", "resume", "delete", "restore"]),
-  /** Of "resume": the limits that the jobs get. */
+  /** The limits that the jobs get with "resume". */
   limits: v.optional(v.record(v.string(), v.number())),
   hash: v.string(),
   cost: v.number(),

@@ -13,7 +13,7 @@ export interface BulkRow {
   readonly id: string;
   readonly kind: "jobs" | "cases";
   readonly action: BulkAction;
-  /** Of "resume". */
+  /** The limits that the jobs get with "resume". */
   readonly limits?: RaisedLimits | undefined;
   /** Identifies exactly these ids and this action. */
   readonly hash: string;

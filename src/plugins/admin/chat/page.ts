@@ -184,7 +184,7 @@ async function toTurn(parts: AdminParts, job: StoredJob, item: StoredCase, entri
   };
 }
 
-/** Of a turn without an answer: its message came with an event, or with the job. */
+/** The message of a turn without an answer: it came with an event, or with the job. */
 async function messageOf(item: StoredCase, entries: readonly RunEntry[]): Promise<string> {
   let last: string | undefined;
   for (const entry of entries) {

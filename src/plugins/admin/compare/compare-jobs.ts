@@ -23,7 +23,7 @@ export interface ComparedCall {
   readonly error: string | null;
 }
 
-/** The same call in two jobs: of a case of the same name, with the same name, and the same one of several. */
+/** A call that two jobs have: in a case of the same name, with the same name, and with the same number among several. */
 export interface ComparedPair {
   readonly case_name: string | null;
   readonly name: string;

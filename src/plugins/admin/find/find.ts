@@ -13,7 +13,7 @@ export interface Found {
   readonly href: string;
 }
 
-/** Of each kind that are found. */
+/** Results of each kind that are shown. */
 const MOST = 6;
 /** Open questions whose text is searched: the most urgent ones. */
 const SEARCHED = 100;

@@ -27,7 +27,7 @@ export interface ListSource {
   readonly inputs: readonly Input[];
 }
 
-/** The same with the entities of one page. */
+/** A list with the entities of one page. */
 export interface PageSource extends ListSource {
   readonly total: number;
   /** Where this page ends; absent on the last one. */

@@ -70,7 +70,7 @@ export async function readRetention({ retention, service, agents }: AdminParts) 
   };
 }
 
-/** The same as a card of the server page. */
+/** Retention as a card of the server page. */
 export function retentionFacts(data: Awaited<ReturnType<typeof readRetention>>) {
   const { policy, agents, due, removed } = data;
   const waiting = due.reduce((sum, { jobs }) => sum + jobs, 0);

@@ -111,7 +111,7 @@ function readContent(content: unknown): Part[] {
     : [{ kind: "other", value: content }];
 }
 
-/** Of an answer, parts that say nothing to people are omitted. */
+/** The parts of a message. Those of an answer that say nothing to people are omitted. */
 function readPart(given: unknown, isAnswer: boolean): Part[] {
   if (typeof given === "string") return [{ kind: "text", text: given }];
   const part = fieldsOf(given);

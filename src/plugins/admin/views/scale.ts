@@ -63,7 +63,7 @@ function idleTimes(rows: Timeline["rows"], axis: Period): Period[] {
   return without([axis], busy);
 }
 
-/** The same times as periods that do not touch, in order. */
+/** Periods that cover the same times and do not touch, in order. */
 function merged(periods: readonly Period[]): Period[] {
   const all: { from: number; to: number }[] = [];
   for (const { from, to } of periods.toSorted((a, b) => a.from - b.from)) {

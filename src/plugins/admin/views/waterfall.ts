@@ -39,7 +39,7 @@ export interface WaterfallRow {
   readonly nested: boolean;
   /** SVG shapes; percentages, since the page allows no inline styles. */
   readonly shapes: string;
-  /** The same for screen readers. */
+  /** What the shapes show, for screen readers. */
   readonly spoken: string;
 }
 

@@ -194,7 +194,7 @@ export function liveVersions(service: Service): string | undefined {
   return imageConfiguration(service).RuntimeEnvironmentVariables?.[VERSIONS];
 }
 
-/** Those of the spec; undefined while one of them is not stored. */
+/** The versions of the secrets of a spec, as a hash; undefined while one of them is not stored. */
 export function wantedVersions({ secrets }: Pick<ReleaseSpec, "secrets">): string | undefined {
   const isStored = Object.values(secrets).every((ref) => ref !== undefined);
   return isStored ? versionsOf(secrets)[VERSIONS] : undefined;

@@ -131,7 +131,7 @@ export function deployPolicy(
 
 const READS = /:(?:Get|List|Describe|BatchGet|BatchCheck|Simulate|Filter)/;
 
-/** What of a policy changes nothing, values of secrets excepted. */
+/** The part of a policy that changes nothing and reads no values of secrets. */
 export function readOnly({ Statement }: { readonly Statement: readonly Statement[] }): {
   Statement: Statement[];
 } {

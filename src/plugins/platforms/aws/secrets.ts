@@ -48,7 +48,7 @@ export interface SecretVersion {
   readonly VersionStage?: "AWSPREVIOUS";
 }
 
-/** That of a reference; one without a version is the current one. */
+/** The version in a reference; a reference without one means the current version. */
 export function versionOf(ref: string | undefined): SecretVersion {
   const { version } = parseSecretRef(ref ?? "");
   return version === "" ? {} : { VersionId: version };

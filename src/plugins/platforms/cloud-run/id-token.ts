@@ -56,7 +56,7 @@ async function post<T>(
   return (await response.json()) as T;
 }
 
-/** Of the account that gcloud is logged in with. */
+/** An identity token of the account that gcloud is logged in with. */
 export async function gcloudIdToken(tools: DeployTools): Promise<string | undefined> {
   try {
     const { code, stdout } = await tools.exec("gcloud", ["auth", "print-identity-token"]);

@@ -1,7 +1,7 @@
 import { wantsBucket } from "./buckets.ts";
 import type { Context } from "./context.ts";
 
-/** What of a deployment decides which permissions it needs. */
+/** The part of a deployment that decides which permissions it needs. */
 interface Building {
   readonly target: Pick<Context["target"], "storage"> & {
     readonly flags: { readonly useCloudBuild?: boolean | undefined };
@@ -73,7 +73,7 @@ export function rolePermissions(target: Building["target"]): string[] {
   ].sort();
 }
 
-/** Those of the given permissions that the caller lacks. */
+/** The given permissions that the caller lacks. */
 export async function missingPermissions(
   context: Context,
   permissions: readonly string[],

@@ -43,7 +43,7 @@ export function namesOf(serviceName: string) {
     network: `${serviceName}.net`,
     lock: `${serviceName}.lock`,
     container: (revision: string) => `${serviceName}.${revision}`,
-    /** Of a container until it has been healthy. */
+    /** Name of a container until it has been healthy. */
     candidate: (revision: string) => `${serviceName}.${revision}${CANDIDATE}`,
     repository: `${LABEL}/${serviceName}`,
   };

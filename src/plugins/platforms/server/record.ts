@@ -24,7 +24,7 @@ export interface ServerRecord extends Settings {
   readonly secrets: Readonly<Record<string, string>>;
 }
 
-/** The same text for the same release, whatever the order of its variables. */
+/** The record of a release as text, whatever the order of its variables. */
 export function recordText({ image, env, secrets, ...settings }: ServerRecord): string {
   return JSON.stringify({ image, ...sorted(settings), env: sorted(env), secrets: sorted(secrets) });
 }

@@ -25,7 +25,7 @@ export interface Ssh {
    * rejects if the machine cannot be reached.
    */
   script(text: string, values?: readonly string[], options?: ScriptOptions): Promise<ExecResult>;
-  /** The same; its output appears in no log. */
+  /** Runs a script like `script`; its output appears in no log. */
   silent(text: string, values?: readonly string[]): Promise<ExecResult>;
   /** Runs a script like `script` and yields what it writes, whatever bytes; throws with `what` if it fails. */
   stream(what: string, text: string, values?: readonly string[]): AsyncIterable<Uint8Array>;
