@@ -18,6 +18,8 @@ export interface RunOptions {
   readonly host?: string;
   readonly port?: number;
   readonly serve?: Serve;
+  /** Whether to print where the time of the start went. @default false */
+  readonly timing?: boolean;
   /** Waits for the end. @default listenForStop: a signal to this process */
   readonly listen?: typeof listenForStop;
   /** Called once the service listens; the result is called when it ends. @default prints a banner, writes the address */
@@ -41,7 +43,7 @@ interface AddressFile {
 /** Runs a service until the process receives a stop signal, then closes it; resolves with the exit code. */
 export async function runService(
   service: Service,
-  { listen = listenForStop, announce, host, port, serve }: RunOptions,
+  { listen = listenForStop, announce, host, port, serve, timing = false }: RunOptions,
   context: CliContext,
 ): Promise<number> {
   const log = service.get(LOGGER);
@@ -87,6 +89,7 @@ export async function runService(
   };
   const instance = shortInstance(service.get(RUNNER).instance);
   const retract = (announce ?? announceHere)({ banner: await banner(service, context), address, instance });
+  if (timing) context.print((await import("./start-times.ts")).describeTimes());
   await stop.received;
   retract();
   return end();

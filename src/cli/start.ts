@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { noteTime } from "../core/base/note-time.ts";
 import { option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./errors.ts";
@@ -27,6 +28,7 @@ export const start = defineCommand({
       64,
     ),
     control: option.flag("start a development control system beside it"),
+    timing: option.flag("print where the time of the start went"),
   }),
   examples: [
     "svc start",
@@ -35,6 +37,7 @@ export const start = defineCommand({
     "svc start --instances 3",
   ],
   async run({ args, flags, context }) {
+    noteTime("command", 0);
     const file = findController(args[0], context.cwd);
     const { instances } = flags;
     if (instances !== undefined && flags.paused) {
@@ -51,7 +54,9 @@ export const start = defineCommand({
       return several.superviseInstances(instances!, { ...context, env: { ...context.env, ...account } });
     }
     const variables = { ...account, ...(flags.paused && { SERVICE_PAUSED: "true" }) };
+    const began = performance.now();
     const service = await loadController(file, context, variables);
+    noteTime("controller and its modules", began);
     if (several) return several.runInstance(service, flags, context);
     return (await import("./run-service.ts")).runService(service, flags, context);
   },

@@ -46,6 +46,19 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect((await stat(join(cwd, "data/address"))).mode & 0o777).toBe(0o600);
   });
 
+  it("prints with --timing where the time of the start went", async () => {
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+    const service = beginSvc(["start", "--timing"], { cwd, env: ANY_PORT });
+
+    await service.prints(/in all +\d+ ms/);
+
+    const parts = [...service.output().matchAll(/^ {2}(\S.*?) +\d+ ms$/gm)].map(([, part]) => part);
+    expect(parts).toEqual([
+      ...["command", "controller and its modules", "store", "store: files", "store: order"],
+      ...["plugins", "listen", "unfinished jobs", "in all"],
+    ]);
+  });
+
   it("reads missing variables from files, as containers get their secrets", async () => {
     const cwd = await project({
       "src/controller.ts": CONTROLLER,

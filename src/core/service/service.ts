@@ -10,6 +10,7 @@ import { Container, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
 import { LogOutput } from "../base/log-output.ts";
+import { noteTime } from "../base/note-time.ts";
 import { passwordIn, Redactor } from "../base/redactor.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { WallTimers } from "../base/wall-timers.ts";
@@ -135,7 +136,9 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
     // Before another instance loses the store.
     if (standby) requireLastingKeys(options);
+    const began = performance.now();
     const store = await openStore({ tables, dataDir: options.dataDir, log });
+    noteTime("store", began);
     scope.onClose(() => store.close());
     scope.value(STORE, store);
     if (store.isShared) scope.onClose(hearOthers(store, scope.get(EMITTER)));
@@ -149,6 +152,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     await scope.get(ACCESS).start();
     scope.onClose(() => scope.get(ACCESS).close());
     app = createApp(scope);
+    const withStore = performance.now();
     reports = await setUpPlugins(ordered, {
       scope,
       hooks: scope.get(EMITTER),
@@ -160,11 +164,13 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
       options: pluginOptions,
       timeout: options.pluginTimeout,
     });
+    noteTime("plugins", withStore);
   };
 
   const takeUpJobs = async (): Promise<void> => {
     // Jobs that are resumed only to be interrupted again would lose the work of their steps.
     if (state.closing) return;
+    const began = performance.now();
     const life = leaveLifeSigns(ownFile(options, "alive"), options.clock);
     scope.onClose(() => life.end());
     await scope.get(RUNNER).reconcile(life.before);
@@ -179,6 +185,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     scope.get(RETENTION).start();
     scope.onClose(() => backups?.close());
     backups?.start();
+    noteTime("unfinished jobs", began);
   };
 
   const prepared = (): Promise<void> => {
@@ -230,6 +237,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
         if (isReady) return (app as H3).fetch(request);
         return standby ? answerInStandby(request, waiting) : service.fetch(request);
       };
+      const began = performance.now();
       listening ??= serve({ fetch }, { host, port, bodyLimit: options.bodyLimit });
       try {
         server = await listening;
@@ -237,6 +245,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
         listening = undefined;
         throw explainListenError(error, host, port);
       }
+      noteTime("listen", began);
       await service.ready();
       if (state.closing) throw closedError();
       if (state.url !== undefined) return service;

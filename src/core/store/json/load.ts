@@ -1,3 +1,4 @@
+import { noteTime } from "../../base/note-time.ts";
 import { storageError } from "../storage-error.ts";
 import type { StoreLogger } from "../store.ts";
 import type { CheckpointName } from "./checkpoint-file.ts";
@@ -56,7 +57,10 @@ export async function readAll(
   { arePlaces = false } = {},
 ): Promise<Loaded> {
   const replay = new Replay(contents);
+  const began = performance.now();
   const checkpoint = named && loadCheckpoint(files, { contents, replay, arePlaces }, named);
+  if (checkpoint) noteTime("store: checkpoint", began);
+  const loaded = performance.now();
   let last = checkpoint?.end.last ?? 0;
   let journalEnd: number | undefined;
   let torn: TornTail | undefined;
@@ -74,12 +78,15 @@ export async function readAll(
     if (segment.kind === "journal") journalEnd = Math.max(journalEnd ?? 0, end.next - 1);
     last = Math.max(last, end.next - 1);
   }
+  noteTime("store: files", loaded);
+  const read = performance.now();
   if (checkpoint !== undefined) {
     checkPosition(checkpoint, journalEnd);
     contents.removeMissing();
     loadOrders(checkpoint, contents);
   }
   replay.finish();
+  noteTime("store: order", read);
   return { last, torn, covered: checkpoint?.covered ?? new Set() };
 }
 
