@@ -64,6 +64,7 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^agent-control-service\/testing$/, replacement: source("./test/_testing.ts") },
+      { find: /^agent-control-service\/plugin$/, replacement: source("./test/_plugin.ts") },
       { find: /^agent-control-service\/([\w/]+)$/, replacement: source("./src/$1.ts") },
       { find: /^agent-control-service$/, replacement: source("./src/index.ts") },
     ],

@@ -4,15 +4,14 @@ export type { DeclaredKey, DeclaredKeyOptions } from "./core/access/declared-key
 export type { AcceptedEnvelopes } from "./core/agents/parameters.ts";
 export type { KeptStatus, RetentionOptions, RetentionPolicy } from "./core/agents/retention-policy.ts";
 export type { LogFormat, Logger, LogLevel } from "./core/base/log.ts";
-export type { StartTimer, TimerPurpose } from "./core/base/timer.ts";
 export type { TrustProxy } from "./core/http/clients.ts";
 export type { FetchHandler, HttpServer, Serve, ServeOptions } from "./core/http/serve.ts";
 export type { Account } from "./core/models/account.ts";
-export type { LeaseTimes } from "./core/runs/cluster/membership.ts";
 export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
-export type { BackupOptions, ResolvedBackup } from "./core/service/backup-options.ts";
-export type { AccessOptions, PlainSettings, ResolvedOptions, ServerOptions } from "./core/service/options.ts";
+export type { BackupOptions } from "./core/service/backup-options.ts";
+export type { AccessOptions, ServerOptions } from "./core/service/options.ts";
 export type { ListenOptions, Service } from "./core/service/service.ts";
+export type { ServiceOptions } from "./core/service/service-options.ts";
 export type { Durability } from "./core/store/durability.ts";
 export { createServer } from "./server.ts";
 

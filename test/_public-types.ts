@@ -13,6 +13,10 @@ export interface Mention {
 export interface PublicTypes {
   /** Names by entry. */
   readonly names: ReadonlyMap<string, readonly string[]>;
+  /** Names that exist at run time. */
+  readonly values: readonly string[];
+  /** Names of classes that are exported as types alone. */
+  readonly classes: readonly string[];
   /** Types of the package that signatures mention and no entry exports. */
   readonly unnamed: readonly Mention[];
   /** Types of other packages. */
@@ -77,7 +81,18 @@ export function readPublicTypes(entries: readonly string[], folder: string): Pub
       if (declaration.getSourceFile().fileName.startsWith(folder)) walk(declaration, name, isValue);
     }
   }
-  return { names, unnamed: [...unnamed.values()], foreign: [...foreign.values()] };
+  const isOf = (symbol: ts.Symbol, flag: ts.SymbolFlags) => (symbol.flags & flag) !== 0;
+  const all = [...exported].map(([symbol, { name, isValue }]) => ({ symbol, name, isValue }));
+  const values = all.filter(({ symbol, isValue }) => isValue && isOf(symbol, ts.SymbolFlags.Value));
+  const classes = all.filter(({ symbol, isValue }) => !isValue && isOf(symbol, ts.SymbolFlags.Class));
+  const named = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name);
+  return {
+    names,
+    values: named(values),
+    classes: named(classes),
+    unnamed: [...unnamed.values()],
+    foreign: [...foreign.values()],
+  };
 }
 
 /** The name of the type that a node refers to. `typeof` refers to a value, such as a schema that a type is made from. */

@@ -25,6 +25,9 @@ const ENTRIES = [
 /** Packages whose types signatures mention: the language's and Node's, and schemas, which people bring themselves. */
 const MENTIONED = ["@standard-schema/spec", "@types/node", "typescript-5.9", "undici-types", "valibot"];
 
+/** Classes that are exported as types alone: people hold instances of them and make none. */
+const CLASSES = ["Html", "RemoteJob"];
+
 describe("the types of the package", () => {
   let built: BuiltPackage;
   let types: PublicTypes;
@@ -48,6 +51,18 @@ describe("the types of the package", () => {
 
     expect(names.length).toBeGreaterThan(150);
     expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
+  });
+
+  // Each is a promise to people: to add one, take another one away.
+  it("and the values are few", () => {
+    expect(types.values.length, types.values.join(" ")).toBeLessThanOrEqual(80);
+    expect([...types.names.values()].flat().length - types.values.length).toBeLessThanOrEqual(391);
+  });
+
+  it("of plugins' parts and of a service's options are interfaces, not classes of the service", () => {
+    const classes = types.classes.filter((name) => !CLASSES.includes(name));
+
+    expect(classes).toEqual([]);
   });
 
   it("are from h3 only if the name says so", () => {

@@ -3,7 +3,7 @@ import { fieldsOf } from "../core/agents/fields.ts";
 import { describeTrust } from "../core/http/clients.ts";
 import { VERSION } from "../core/http/service-state.ts";
 import type { Service } from "../core/service/service.ts";
-import { AGENTS, KEYS, PLUGINS, SIGN_IN_LINK } from "../core/service/tokens.ts";
+import { AGENTS, KEYS, OPTIONS, PLUGINS, SIGN_IN_LINK } from "../core/service/tokens.ts";
 import { firstCommand } from "./first-command.ts";
 
 export interface BannerOptions {
@@ -26,7 +26,7 @@ export async function banner(service: Service, { cwd, interactive }: BannerOptio
     ...(interactive ? await signInRow(service, url) : []),
     ...(plugins.includes("docs") ? [["API docs", `${url}/docs`]] : []),
     ["API key", whereKeyIs(service, cwd)],
-    ["proxies", describeTrust(options.trustProxy)],
+    ["proxies", describeTrust(service.get(OPTIONS).trustProxy)],
     ["data", whereDataIs(service, cwd)],
     ["agents", agents.map((agent) => agent.slug).join(", ")],
   ];
@@ -47,7 +47,8 @@ export async function banner(service: Service, { cwd, interactive }: BannerOptio
 }
 
 /** The URL of a database is a secret. */
-function whereDataIs({ options }: Service, cwd: string): string {
+function whereDataIs(service: Service, cwd: string): string {
+  const options = service.get(OPTIONS);
   if (options.databaseUrl !== undefined) return "Postgres, SERVICE_DATABASE_URL";
   return options.store === undefined ? relative(cwd, options.dataDir) || "." : "the controller's store";
 }

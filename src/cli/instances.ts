@@ -5,7 +5,7 @@ import { createLogger, type LogFormat } from "../core/base/log.ts";
 import { Redactor } from "../core/base/redactor.ts";
 import { serveWithNode } from "../core/http/serve.ts";
 import type { Service } from "../core/service/service.ts";
-import { STORE } from "../core/service/tokens.ts";
+import { OPTIONS, STORE } from "../core/service/tokens.ts";
 import type { CliContext } from "./context.ts";
 import { CliError } from "./errors.ts";
 import { type RunOptions, runService, type Started, writeAddress } from "./run-service.ts";
@@ -120,7 +120,7 @@ export async function superviseInstances(count: number, context: CliContext): Pr
 
 /** Runs the service of one of the processes. */
 export async function runInstance(service: Service, at: RunOptions, context: CliContext): Promise<number> {
-  const { store, databaseUrl } = service.options;
+  const { store, databaseUrl } = service.get(OPTIONS);
   if (store === undefined && databaseUrl === undefined) throw notShared();
   return runService(
     service,

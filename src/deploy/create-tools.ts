@@ -18,7 +18,10 @@ export interface DeployToolsOptions {
   /** @default one in memory */
   readonly journal?: Journal;
   /** @default a new one */
-  readonly redactor?: Redactor;
+  readonly redactor?: {
+    add(secret: string | undefined | null): void;
+    text(text: string): string;
+  };
   /** Receives a platform's messages about the current step, redacted. */
   readonly onReport?: (message: string) => void;
   /** Receives each line that a program writes, redacted. */

@@ -14,6 +14,7 @@ import { readOutcome } from "../../src/cli/torture/outcome.ts";
 import { checkAcknowledged, checkRecord, type Findings } from "../../src/cli/torture/trial.ts";
 import { readServerEvents } from "../../src/client/server-events.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
+import { CLOCK } from "../../src/core/service/tokens.ts";
 
 /*
  * One service runs the mix to its end. Each test then checks it through answers that are changed on their way, as if the
@@ -31,7 +32,7 @@ beforeAll(async () => {
   mix = new Mix({ folder, jobs: 1 });
   for (let n = 0; n < DEPLOY; n++) mix.deploy();
   await mix.beforeStart("service");
-  const now = () => server.service.options.clock().getTime();
+  const now = () => server.service.get(CLOCK)().getTime();
   server = await testServer({ ...mixOf({ deploy: DEPLOY, folder, now }), admin: false });
   const client = clientOf();
   await mix.prepare(client);
@@ -394,7 +395,7 @@ describe("the checks of svc torture --mix", () => {
     const journal = await readFile(file, "utf8");
     await appendFile(
       file,
-      `2\tr2-reworded-1\tpay\t${server.service.options.clock().getTime()}\n1\tr2-moved-1\tpay\t1\n`,
+      `2\tr2-reworded-1\tpay\t${server.service.get(CLOCK)().getTime()}\n1\tr2-moved-1\tpay\t1\n`,
     );
     const { doubled } = await check();
     await writeFile(file, journal.replace(/^1\tr2-reworded-1\tone\t.*\n/m, ""));

@@ -1,6 +1,7 @@
 import { syncBuiltinESMExports } from "node:module";
 import { AgentRegistry } from "../../core/agents/registry.ts";
 import { fingerprintOfProject } from "../../core/service/project-code.ts";
+import { OPTIONS } from "../../core/service/tokens.ts";
 import type { CliContext } from "../context.ts";
 import type { CliError } from "../errors.ts";
 import { loadController } from "../load-controller.ts";
@@ -18,7 +19,7 @@ export interface CodeReport {
 
 /** The agents of a controller. Rejects where one of them has a mistake, or the file cannot be loaded. */
 export async function loadRegistry(file: string, context: Pick<CliContext, "cwd">): Promise<AgentRegistry> {
-  const { agents, build } = (await loadController(file, context)).options;
+  const { agents, build } = (await loadController(file, context)).get(OPTIONS);
   return new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd)));
 }
 

@@ -209,7 +209,7 @@ export interface ServerOptions {
   /** The time, for tests. @default the system's */
   clock?: () => Date;
   /** Sets the timers of jobs: sleeps, deadlines, limits, pauses between tries; for tests. @default by the system's time */
-  startTimer?: StartTimer;
+  startTimer?: (milliseconds: number, fn: () => void, purpose?: "schedule" | "running") => () => void;
   /**
    * Milliseconds by which `clock` was advanced. Rate limits that instances share count by the clock of their store, which
    * is advanced by as much for them; for tests. @default never

@@ -45,6 +45,7 @@ import { loadKeys, requireLastingKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin } from "./plugin.ts";
+import type { ServiceOptions } from "./service-options.ts";
 import { type PluginReport, setUpPlugins } from "./set-up-plugins.ts";
 import { claimStore, noteKey } from "./store-owner.ts";
 import {
@@ -73,7 +74,7 @@ import {
 
 /** A service: hosts agents, answers requests. Created by `createServer`. */
 export interface Service {
-  readonly options: ResolvedOptions;
+  readonly options: ServiceOptions;
   /** Address that it listens on, once it does. */
   readonly url: string | undefined;
   /** Answers a request without a socket. */

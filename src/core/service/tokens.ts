@@ -38,6 +38,7 @@ export const LOGGER = createSharedToken<Logger>("logger");
 export const HOOKS = createSharedToken<HookListener>("hooks");
 export const KEYS = createSharedToken<ServiceKeys>("keys");
 export const PARAMETERS = createSharedToken<Parameters>("parameters");
+/** The store: tables and logs. */
 export const STORE = createSharedToken<Store>("store");
 /** Reads jobs; `RUNNER` starts, stops, changes and removes them. */
 export const JOBS = createSharedToken<Jobs>("jobs");
@@ -57,6 +58,7 @@ export const BUDGETS = createSharedToken<Budgets>("budgets");
 /** The backups of the store, if they are made. */
 export const BACKUPS = createSharedToken<() => BackupState | undefined>("backups");
 export const RUNNER = createSharedToken<Runner>("runner");
+/** Takes the routes of plugins. */
 export const ROUTER = createSharedToken<Router>("router");
 /** Determines where requests come from, including behind proxies. */
 export const CLIENTS = createSharedToken<Clients>("clients");

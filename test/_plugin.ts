@@ -1,0 +1,16 @@
+/** The entry `agent-control-service/plugin`, and all parts of a service: tests see more of them than plugins do. */
+
+export * from "../src/core/service/tokens.ts";
+export {
+  AGENTS,
+  CASES,
+  CLOCK,
+  CONTROL_SYSTEM,
+  GATE,
+  JOBS,
+  KEYS,
+  OPTIONS,
+  RUNNER,
+  STREAMS,
+} from "../src/core/service/tokens.ts";
+export * from "../src/plugin.ts";
