@@ -226,6 +226,25 @@ test("a signal that is first read after the stop has already fired, for the hand
   expect(seen[0]!.reason).toMatchObject({ name: "RunEndedError", reason: "stopped" });
 });
 
+test("copies of what a handler and a step are given have the signals, too", async () => {
+  const seen: unknown[] = [];
+  const agent = agentOf(async (context) => {
+    const copy = { ...context, more: 1 };
+    await copy.job.step("one", (info) => {
+      const copied = { ...info };
+      seen.push(copied.signal === info.signal, copied.attempt, Object.keys(info).toSorted());
+    });
+    seen.push(copy.signal instanceof AbortSignal, copy.signal === context.signal, copy.fields);
+  });
+  await using server = await testServer({ agents: [agent] });
+
+  const { id } = await startJob(server.service);
+  await until(server.service, id, ["completed"]);
+
+  const names = ["attempt", "emit", "idempotencyKey", "report", "signal"];
+  expect(seen).toEqual([true, 1, names, true, true, { n: 1 }]);
+});
+
 test("a handler that ignores its signal is abandoned after the grace period, and can no longer write", async () => {
   const begun = gate();
   const late = gate();

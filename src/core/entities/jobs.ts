@@ -211,7 +211,7 @@ export async function createJob(
     open_questions: 0,
     run_count: 0,
   };
-  const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1, ...(owner && { owner }) } : job;
+  const begun = begin ? moved(unit, job, ["start_work"], { run_count: 1, ...(owner && { owner }) }) : job;
   try {
     // Not asked for before: most are new, and a store across a network finds out when it inserts them.
     await unit.tx.insert("Job", begun);

@@ -116,7 +116,7 @@ export class Starts {
             (await isBegun()) ? { begin: true, owner: cluster.owner } : {},
           );
           const begun = stored.created && stored.job.run_count > 0 ? stored.job : undefined;
-          return { ...stored, refusal, begun };
+          return { job: stored.job, created: stored.created, refusal, begun };
         },
         () => ({ agent, values }),
       );

@@ -19,6 +19,7 @@ import { RunJob } from "./job-handle.ts";
 import type { Run } from "./run.ts";
 import { HeldError } from "./run-errors.ts";
 import { silenced } from "./silenced.ts";
+import { withSignal } from "./with-signal.ts";
 
 export interface HandlerCall {
   readonly run: Run;
@@ -78,13 +79,8 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     return isolated.start();
   }
   run.gate.begin();
-  return method.run({
-    ...{ parameters, log, telemetry, get, job: handle, fields: fields.values },
-    // Made for those that ask for it.
-    get signal() {
-      return run.signal;
-    },
-  });
+  const given = { parameters, log, telemetry, get, job: handle, fields: fields.values };
+  return method.run(withSignal(run, given));
 }
 
 /** What the handler gets, unless the job's parameters cannot be read: then the job is held. */

@@ -16,6 +16,7 @@ import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
 import { costOf, type StepUnderWay } from "./step-under-way.ts";
+import { withSignal } from "./with-signal.ts";
 import { assertKind, countUse, workOf } from "./work.ts";
 
 /** Milliseconds from which on another job may have the slot of one that waits for its next try. */
@@ -209,11 +210,12 @@ async function recordResult<T>(
     result,
     attempts: attempt > 1 ? attempt : undefined,
     cost: cost > 0 ? cost : undefined,
-    ...(input !== undefined && { input: toRecordedInput(input) }),
+    input: input === undefined ? undefined : toRecordedInput(input),
     ...workOf(one),
     ...limitBy(scope.run, unit, one),
   });
-  await countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
+  const used = countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
+  if (used) await used;
   unit.afterwards((seq) => {
     scope.run.limits.account(one);
     scope.run.gate.settle(one.call, seq);
@@ -305,13 +307,7 @@ function invoke<T>(
   };
   const emit = (chunk: unknown): void => emitter?.emit(chunk);
   if (options.timeout === undefined) {
-    return run.activity.inside(one, fn, {
-      ...{ attempt, idempotencyKey, report, emit },
-      // Made for those that ask for it.
-      get signal() {
-        return run.signal;
-      },
-    });
+    return run.activity.inside(one, fn, withSignal(run, { attempt, idempotencyKey, report, emit }));
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);

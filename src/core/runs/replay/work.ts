@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { addModelUse } from "../../entities/model-uses.ts";
 import { addSpending } from "../../entities/spending.ts";
@@ -14,18 +15,32 @@ export function assertKind(kind: unknown, name: string): asserts kind is StepKin
   );
 }
 
+const NOTHING: WorkEntry = {};
+
 /** What an entry of the log says of the work of an attempt. */
 export function workOf({ kind, reported }: StepUnderWay): WorkEntry {
-  return { ...(kind && { kind }), ...(reported?.model && { model: reported.model }) };
+  const model = reported?.model;
+  return kind || model ? { ...(kind && { kind }), ...(model && { model }) } : NOTHING;
 }
 
-/** Adds what an attempt has cost to the sums, and what it has used of a model. */
-export async function countUse(
-  unit: Unit,
-  step: StepUnderWay,
-  of: { readonly jobId: string; readonly agent: string; readonly isFailed: boolean },
-): Promise<void> {
+/** Of whose step it is. */
+interface UseOf {
+  readonly jobId: string;
+  readonly agent: string;
+  readonly isFailed: boolean;
+}
+
+/** Adds what an attempt has cost to the sums, and what it has used of a model; most attempts have nothing to add. */
+export function countUse(unit: Unit, step: StepUnderWay, of: UseOf): MaybePromise<void> {
   const cost = costOf(step);
-  await addSpending(unit, { ...of, cost });
-  if (step.kind === "model") await addModelUse(unit, { ...of, facts: step.reported?.model, cost });
+  return cost > 0 || step.kind === "model" ? addUse(unit, step, { ...of, cost }) : undefined;
+}
+
+async function addUse(
+  unit: Unit,
+  { kind, reported }: StepUnderWay,
+  of: UseOf & { readonly cost: number },
+): Promise<void> {
+  await addSpending(unit, of);
+  if (kind === "model") await addModelUse(unit, { ...of, facts: reported?.model });
 }
