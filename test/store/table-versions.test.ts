@@ -84,6 +84,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   Instance: [{ id: "instance-1", seen_at: "2026-01-31T09:30:00.500Z" }],
   Probe: [{ id: "probe-1", created_at: "2026-01-31T09:30:00.500Z", run_count: 2 }],
   ModelUse: [{ id: "agent/small/2026-01-31", agent: "agent", model: "small", day: "2026-01-31" }],
+  Access: [{ id: "access-1", name: "reporting" }],
   A2aPush: [{ id: "push-1", job_id: "job-1" }],
   A2aMessage: [{ id: "message-1", job_id: "job-1", question: "approve" }],
   AdminSession: [{ id: "session-1", until: 1_800_000_000_000 }],

@@ -187,14 +187,10 @@ const AGENT_SETTING_TABLE = rowTable<AgentSetting>("AgentSetting");
 
 const SCHEDULE_TABLE = rowTable<ScheduleState>("Schedule");
 
-const ACCESS_TABLE: TableSpec<StoredAccess> = {
-  name: "Access",
-  version: 1,
-  entity: false,
+const ACCESS_TABLE = rowTable<StoredAccess>("Access", {
   index: ({ name }) => ({ name }),
   facets: ["name"],
-  sorted: [],
-};
+});
 
 /** Tables that every service has. */
 export const CORE_TABLES: readonly TableSpec[] = [

@@ -4,7 +4,14 @@ import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { countOf, toLabel } from "../views/format.ts";
 import { pathTo } from "../views/pieces.ts";
-import type { AlertView } from "./cards.ts";
+
+/** What needs immediate attention, as the dashboard shows it. */
+export interface AlertView {
+  readonly kind: "bad" | "warn";
+  readonly text: string;
+  readonly href: string;
+  readonly link: string;
+}
 
 /** Held jobs that are read to name agents and reasons; the others are counted. */
 const NAMED = 1000;

@@ -2,7 +2,7 @@ import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatBytes, formatCount, formatDuration } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
-import { readAttention } from "./attention.ts";
+import { type AlertView, readAttention } from "./attention.ts";
 
 interface Fact {
   readonly name: string;
@@ -16,13 +16,6 @@ export interface CardView {
   readonly status: string;
   readonly facts: readonly Fact[];
   readonly html: string;
-}
-
-export interface AlertView {
-  readonly kind: "bad" | "warn";
-  readonly text: string;
-  readonly href: string;
-  readonly link: string;
 }
 
 /**
