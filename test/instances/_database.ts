@@ -51,6 +51,7 @@ export class DatabaseName {
   }
 
   async restore(): Promise<void> {
+    if (this.#server !== undefined) return;
     const server = createProxy((client) => {
       const upstream = connect(join(this.#folder, ".s.PGSQL.5432"));
       for (const [socket, other] of [

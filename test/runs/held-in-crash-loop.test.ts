@@ -172,7 +172,33 @@ test("an orderly end of the process does not count, however often", async () => 
   expect((await last.service.get(JOBS).get("job-1")).status).toBe("in_progress");
 });
 
-test("jobs that were in progress at a crash are resumed after the others, one at a time, and all complete", async () => {
+test("jobs that were in progress at a crash are resumed side by side with the others", async () => {
+  const all = ["suspect-1", "suspect-2", "suspect-3", "other"];
+  const begun = new Set<string>();
+  const together = gate();
+  let isStuck = true;
+  const agent = agentOf(async ({ job }) => {
+    await job.step("first", async () => {
+      if (isStuck) await new Promise(() => {});
+      begun.add(job.id);
+      if (begun.size === all.length) together.open();
+      await together.opened;
+    });
+    return "done";
+  });
+  const dataDir = folder();
+  const first = await testServer({ agents: [agent], store: undefined, dataDir, shutdownGrace: 0 });
+  for (const id of all) await startJob(first.service, { id });
+  await first.service.close();
+  crashUnder(dataDir, ...all.slice(0, 3));
+  isStuck = false;
+
+  await using second = await testServer({ agents: [agent], store: undefined, dataDir });
+
+  for (const id of all) expect((await until(second.service, id)).result).toBe("done");
+});
+
+test("jobs that were in progress at two crashes are resumed after the others, one at a time, and all complete", async () => {
   const order: string[] = [];
   let isStuck = true;
   const agent = agentOf(async ({ job }) => {
@@ -190,6 +216,10 @@ test("jobs that were in progress at a crash are resumed after the others, one at
   for (const id of suspects) await startJob(first.service, { id });
   await startJob(first.service, { id: "other" });
   await first.service.close();
+  crashUnder(dataDir, ...suspects);
+  const next = await testServer({ agents: [agent], store: undefined, dataDir, shutdownGrace: 0 });
+  await expect.poll(() => next.service.get(RUNNER).load().running).toBe(4);
+  await next.service.close();
   crashUnder(dataDir, ...suspects);
   isStuck = false;
 

@@ -10,6 +10,7 @@ import { inFolder, type StoreTest, withStore } from "../../src/core/store/contra
 import { isolationTests } from "../../src/core/store/contract/isolation.ts";
 import { logTests } from "../../src/core/store/contract/logs.ts";
 import { transactionTests } from "../../src/core/store/contract/transactions.ts";
+import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { postgres } from "../../src/postgres.ts";
 import { borrowSchema, type Cluster, openAt, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
@@ -104,6 +105,14 @@ requirement("postgres", "pgbouncer").describe("Postgres behind PgBouncer in tran
   describe("fences and hints", () => fenceTests(test));
   describe("concurrency and isolation", () => isolationTests(test));
   describe("logs", () => logTests(test));
+
+  it("is refused without the parameter that says so, by a message that names it", async () => {
+    const log = { info() {}, warn() {}, error() {} };
+
+    const opened = postgres({ url: pooler.url("") })({ tables: CORE_TABLES, dataDir: "", log });
+
+    await expect(opened).rejects.toMatchObject({ detail: expect.stringContaining("pgbouncer=true") });
+  });
 
   it("has the jobs of two instances, each run once, on fewer connections than they open", async () => {
     const schema = await borrowSchema(cluster);

@@ -49,8 +49,9 @@ async function startServer() {
     await expect.poll(now).toBe(to);
   };
   const log = { info() {}, warn() {}, error() {} };
-  const open = async (host: string, ca: string) => {
-    const url = `postgres://svc@${host}/postgres?sslmode=verify-full&sslrootcert=${join(folder, `${ca}.crt`)}`;
+  const open = async (host: string, ca: string | undefined, mode = "verify-full") => {
+    const root = ca === undefined ? "" : `&sslrootcert=${join(folder, `${ca}.crt`)}`;
+    const url = `postgres://svc@${host}/postgres?sslmode=${mode}${root}`;
     const store = await postgres({ url })({ tables: CORE_TABLES, dataDir: "", log });
     onTestFinished(() => store.close());
     return store;
@@ -71,10 +72,19 @@ requirement("postgres", "linux").it(
     await expect(open(HOST, "other")).rejects.toThrow(/certificate/);
     await expect(open(OTHER, "server")).rejects.toThrow(/does not match certificate/);
     expect(await cluster.query(CONNECTIONS)).toEqual([]);
+    await expect(open(HOST, undefined)).rejects.toMatchObject({
+      detail: expect.stringMatching(/sslrootcert=.*NODE_EXTRA_CA_CERTS/),
+    });
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => void warnings.push(message);
+    process.on("warning", onWarning);
+    onTestFinished(() => void process.off("warning", onWarning));
+    await expect(open(HOST, "other", "require")).rejects.toThrow(/certificate/);
     const store = await open(HOST, "server");
     await store.table("Job").insert(makeJob("a"));
     await store.table("Job").list();
 
+    expect(warnings).toEqual([]);
     // One reads, one writes, one listens.
     expect(await cluster.query(CONNECTIONS)).toEqual([{ ssl: true }, { ssl: true }, { ssl: true }]);
     // A server that has lost its certificate gets no plain text.

@@ -55,7 +55,7 @@ interface ClaimParts extends RequestParts {
 }
 
 /** Jobs in one transaction, so that a start with many of them needs few. */
-export const BATCH = 200;
+export const BATCH = 500;
 
 /** Claims jobs without a living owner, and continues each as its agent declares. */
 export async function claimJobs(parts: ClaimParts, found: readonly StoredJob[]): Promise<void> {
@@ -135,6 +135,8 @@ async function takeUpTogether(
     }),
   );
   const { claimant } = parts;
+  // Together: one after another inside the transaction, each would be a round trip to a database.
+  await Promise.all(due.map(({ id }) => parts.jobs.find(id)));
   const later = claimant.later(batch.flatMap(({ suspect }) => suspect ?? []));
   const { own, changed } = await parts.ledger.write(async (unit) => {
     const own: Plan[] = [];

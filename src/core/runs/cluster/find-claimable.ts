@@ -7,6 +7,9 @@ import type { RequestParts } from "../runner-parts.ts";
 
 type Where = Readonly<Record<string, Condition | undefined>>;
 
+/** What jobs without an owner are counted by. */
+const NOBODY = "null";
+
 interface Claimable {
   readonly found: StoredJob[];
   /** Instances that have ended without giving their jobs up; one that closes, or comes back under a new id, removes its row. */
@@ -18,15 +21,17 @@ interface Claimable {
  * are slots, from each workspace in turn, oldest first; those that may have ended their instance come last.
  */
 export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<Claimable> {
-  const { agents, cluster, jobs, runs, scheduler, store, suspects } = parts;
+  const { cluster, jobs, runs, scheduler, store, suspects } = parts;
   const alive = new Set(living.map(({ id }) => id));
-  const owners = await jobs.countBy("owner", { where: { status: UNFINISHED, owner: { gte: "" } } });
-  const dead = Object.keys(owners).filter((id) => !alive.has(id));
+  const owners = Object.keys(await jobs.countBy("owner", { where: { status: UNFINISHED, wake_at: null } }));
+  const dead = owners.filter((id) => id !== NOBODY && !alive.has(id));
+  if (dead.length === 0 && !owners.includes(NOBODY)) return { found: [], died: new Set() };
   const died = dead.length > 0 ? await store.table("Instance").ids({ where: { id: dead } }) : [];
-  const hosted = agents.list().map(({ slug }) => slug);
   const owner = [null, ...dead];
+  const where = await hostedOf(parts, { status: UNFINISHED, wake_at: null, owner });
+  if (where === undefined) return { found: [], died: new Set(died) };
   const ending = await jobs.list({
-    where: { agent_name: hosted, wake_at: null, owner, status: "cancelling" },
+    where: { ...where, wake_at: null, owner, status: "cancelling" },
     limit: 100,
   });
   const isHere = ({ id }: StoredJob) => runs.isRunning(id) || scheduler.position(id) !== undefined;
@@ -35,12 +40,23 @@ export async function findClaimable(parts: RequestParts, living: readonly Instan
     const queued = toQueuedJob(job);
     return job.owner ? scheduler.hasRoom(queued) : scheduler.hasFreeSlot(queued);
   };
-  const open = { agent_name: hosted, ...ACTIVE_JOBS };
+  const open = { ...where, ...ACTIVE_JOBS };
   const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);
   if (dead.length > 0 && due.length < scheduler.free)
     due.push(...(await firstOfEach(parts, { ...open, owner: dead })).filter(isDue));
   const found = [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, scheduler.free)];
   return { found, died: new Set(died) };
+}
+
+/**
+ * The condition that leaves jobs of these agents alone which are not hosted here; none where all are hosted, as a
+ * database would read what it has of these agents, ended jobs too. `undefined` where no agent of such jobs is hosted.
+ */
+async function hostedOf({ agents, jobs }: RequestParts, where: Where): Promise<Where | undefined> {
+  const names = Object.keys(await jobs.countBy("agent_name", { where }));
+  const hosted = names.filter((name) => agents.find(name) !== undefined);
+  if (hosted.length === 0) return undefined;
+  return hosted.length === names.length ? {} : { agent_name: hosted };
 }
 
 /** The oldest jobs of each workspace, in turn: those come first of whose workspace the fewest run here. */

@@ -87,12 +87,12 @@ export class Rounds {
   /** The code that is here may fit jobs that were held elsewhere. */
   async #tryHeld(): Promise<void> {
     const { agents, cluster, jobs, tries } = this.#parts;
-    const agent_name = agents.list().map(({ slug }) => slug);
-    const where = { agent_name, status: "awaiting", stop_reason: "code_changed" satisfies HoldReason };
+    const where = { status: "awaiting", stop_reason: "code_changed" satisfies HoldReason };
     const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
     const held = new Set(items.map(({ id }) => id));
     for (const id of this.#tried.keys()) if (!held.has(id)) this.#tried.delete(id);
     for (const job of items) {
+      if (!agents.find(job.agent_name)) continue;
       if (!job.held || this.#tried.get(job.id) === job.held.at || !cluster.mayRun(job)) continue;
       this.#tried.set(job.id, job.held.at);
       void tries.try(job);
@@ -102,12 +102,7 @@ export class Rounds {
   /** The RSA key that is here may read parameters that another one, or an earlier one, could not. */
   async #releaseReadable(): Promise<void> {
     const { agents, jobs, ledger } = this.#parts;
-    const agent_name = agents.list().map(({ slug }) => slug);
-    const where = {
-      agent_name,
-      status: "awaiting",
-      stop_reason: "unreadable_parameters" satisfies HoldReason,
-    };
+    const where = { status: "awaiting", stop_reason: "unreadable_parameters" satisfies HoldReason };
     const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
     for (const { id } of items) {
       const job = await jobs.find(id);

@@ -8,12 +8,8 @@ import type { TurnKind } from "../queue/turn-kind.ts";
 import type { Turns } from "../queue/turns.ts";
 import type { Cluster } from "./cluster.ts";
 
-/**
- * Milliseconds after which the next suspect is resumed in any case: after the first crash, and after further
- * ones.
- */
-const PATIENCE = 5000;
-const LONG_PATIENCE = 60_000;
+/** Milliseconds after which the next suspect is resumed in any case. */
+const PATIENCE = 60_000;
 
 /** A job that was under way when the process crashed. */
 export interface Suspect {
@@ -36,9 +32,10 @@ interface SuspectsParts {
 }
 
 /**
- * Resumes the jobs that were under way at a crash one after the other, those that were so less often first: should the
- * process crash again, it is known at which. The next one follows when the one before has made progress, waits for
- * something, or has ended, or when nothing has happened for a while.
+ * Resumes the jobs that were under way at a crash. After one crash all of them side by side: most crashes have nothing
+ * to do with what ran. Those that were under way at two in a row come one after the other, those with fewer crashes
+ * first: should the process crash again, it is known at which. The next one follows when the one before has made
+ * progress, waits for something, or has ended, or when nothing has happened for a while.
  */
 export class Suspects {
   readonly #parts: SuspectsParts;
@@ -56,11 +53,12 @@ export class Suspects {
 
   /**
    * Of suspects that an instance could claim, those that it leaves to others, or to its next search: each instance
-   * resumes one at a time.
+   * resumes one at a time of those that were under way at several crashes.
    */
   later(found: readonly Suspect[]): readonly Suspect[] {
-    const [first] = found.toSorted((a, b) => a.crashes - b.crashes);
-    const later = found.filter((one) => this.#isBusy || one !== first);
+    const repeated = found.filter(isRepeated);
+    const [first] = repeated.toSorted((a, b) => a.crashes - b.crashes);
+    const later = repeated.filter((one) => this.#isBusy || one !== first);
     for (const { job } of later) this.#left.set(job.id, job.run_count);
     return later;
   }
@@ -82,18 +80,36 @@ export class Suspects {
     await scheduler.whenResumed();
     if (suspects.length === 0) return;
     const ids = suspects.map(({ job }) => job.id);
-    await turns.handling(ids, this.#resume(suspects, others));
+    const together = this.#resumeTogether(suspects.filter((one) => !isRepeated(one)));
+    const first = Promise.all([others, together]);
+    await turns.handling(
+      ids,
+      Promise.all([together, this.#resumeInTurn(suspects.filter(isRepeated), first)]),
+    );
   }
 
-  async #resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
+  async #resumeTogether(suspects: readonly Suspect[]): Promise<void> {
+    if (suspects.length === 0) return;
+    const { log, turns } = this.#parts;
+    log.warn("jobs that were under way when the process crashed are resumed", { jobs: suspects.length });
+    await Promise.all(
+      suspects.map(async ({ job, kind, entries, before }) => {
+        await before?.();
+        await turns.queue(job, kind, entries);
+      }),
+    );
+  }
+
+  async #resumeInTurn(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
+    if (suspects.length === 0) return;
     this.#isBusy = true;
     const { hooks, log, scheduler, turns } = this.#parts;
     // They come in the order in which they were created.
     const inOrder = suspects.toSorted((a, b) => a.crashes - b.crashes);
-    log.warn("jobs that were under way when the process crashed are resumed one at a time", {
+    log.warn("jobs that were under way at several crashes in a row are resumed one at a time", {
       jobs: inOrder.length,
     });
-    await within(LONG_PATIENCE, others);
+    await within(PATIENCE, others);
     const stops = [
       hooks.on("run:entry", ({ job_id, entry }) => {
         if (entry.type === "call") this.rested(job_id);
@@ -105,14 +121,13 @@ export class Suspects {
     ];
     try {
       for (const suspect of inOrder) {
-        const { job, kind, crashes, entries, before } = suspect;
+        const { job, kind, entries, before } = suspect;
         if (scheduler.isClosed) return;
         const passed = new Promise<void>((pass) => {
           this.#watched = { jobId: job.id, pass };
         });
         await before?.();
-        if (await turns.queue(job, kind, entries))
-          await within(crashes > 1 ? LONG_PATIENCE : PATIENCE, passed);
+        if (await turns.queue(job, kind, entries)) await within(PATIENCE, passed);
       }
     } finally {
       this.#watched = undefined;
@@ -122,6 +137,11 @@ export class Suspects {
       this.onIdle();
     }
   }
+}
+
+/** Whether it was under way at several crashes in a row. */
+function isRepeated({ crashes }: Suspect): boolean {
+  return crashes > 1;
 }
 
 /** Waits for something, so many milliseconds at the most. */

@@ -72,6 +72,10 @@ export class CommitFunction {
       if current_setting('transaction_isolation') not in ('read committed', 'serializable') then
         raise exception 'the isolation level of this database must be "read committed" or "serializable"' using errcode = 'SV002';
       end if;
+      -- What is acknowledged must be on a disk, whatever the role or the database has set.
+      if current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'on', true);
+      end if;
       -- Plans are kept: none may read a whole table because it was small.
       perform set_config('lock_timeout', wait, true), set_config('${SLOT}', (writer % ${SLOTS})::text, true),
         set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),

@@ -203,7 +203,7 @@ export class Connections {
   #config(limits?: Limits): Config {
     const { url, connectTimeout } = this.#options;
     return {
-      connectionString: url.replace(/([?&])pgbouncer=[^&]*&?/, "$1").replace(/[?&]$/, ""),
+      connectionString: toPgUrl(url),
       application_name: "agent-control-service",
       connectionTimeoutMillis: limits?.connect ?? connectTimeout,
       keepAlive: true,
@@ -229,6 +229,15 @@ function limitsOf({ statementTimeout, lockTimeout, connectTimeout }: Required<Po
   // Longer than the limit of the server, whose answer says more.
   const answer = statementTimeout + 5000;
   return { statement: statementTimeout, answer, lock: lockTimeout, connect: connectTimeout };
+}
+
+/**
+ * The URL for `pg`, which would print a warning of six lines about modes of TLS that it treats as `verify-full` anyway.
+ */
+function toPgUrl(url: string): string {
+  const own = url.replace(/([?&])pgbouncer=[^&]*&?/, "$1").replace(/[?&]$/, "");
+  if (/[?&]uselibpqcompat=true/.test(own)) return own;
+  return own.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, "$1verify-full");
 }
 
 /** A server that only follows another one may never again hear of what that one stores. */
@@ -276,9 +285,60 @@ function isReadOnly(error: unknown): boolean {
 const REPAIRS: Readonly<Record<string, string>> = {
   [READ_ONLY]:
     "The database is read-only: it is a standby, or default_transaction_read_only is on. Connect to the primary, or turn the setting off.",
-  "42501": "The user of the service lacks a right: grant it, or make the user the owner of the schema.",
+  "42501":
+    "The user of the service lacks a right. To make its schema, it needs: grant create on database … to …. Where the schema exists: grant usage, create on schema … to …, and all rights on its tables; or make the user its owner.",
+  "57014":
+    "A time limit of the role or the database ended it (statement_timeout): alter role … set statement_timeout = 0.",
   "53100": "The disk of the database is full: make room there.",
 };
+
+/** What to do where no connection comes about, by the code and the message. */
+const CONNECTING: readonly { readonly matches: RegExp; readonly repair: string }[] = [
+  {
+    matches: /unsupported startup parameter/,
+    repair:
+      "PgBouncer is in between: add ?pgbouncer=true to the URL (&pgbouncer=true after other parameters).",
+  },
+  {
+    matches:
+      /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT\w*) /,
+    repair:
+      "Its certificate is signed by an authority that is not known here, such as the provider's own. Get the provider's CA certificate, and add sslrootcert=/path/to/ca.pem to the URL, or set NODE_EXTRA_CA_CERTS to that path.",
+  },
+  {
+    matches: /^(ERR_TLS_CERT_ALTNAME_INVALID|CERT_HAS_EXPIRED) /,
+    repair:
+      "Its certificate is not valid for the host in the URL: use the name that the provider gives, and check the date of the certificate.",
+  },
+  {
+    matches: /does not support SSL/,
+    repair: "The server has no TLS: turn it on there, or remove sslmode from the URL.",
+  },
+  {
+    matches: /^(28\w{3}) /,
+    repair: "Check the user and the password in the URL, and pg_hba.conf of the server.",
+  },
+  { matches: /^3D000 /, repair: "Create the database, or correct its name at the end of the URL." },
+  {
+    matches: /^53300 /,
+    repair:
+      "All connections of the server are in use: raise max_connections, give instances fewer (option connections), or put PgBouncer in between.",
+  },
+];
+
+/** Whether a server is there and only not ready, or is about to be there. */
+export function isStarting(error: unknown): boolean {
+  const { code, errors } = error as ServerError & { errors?: readonly ServerError[] };
+  return ["57P03", "ECONNREFUSED", "EAI_AGAIN"].includes(code ?? errors?.[0]?.code ?? "");
+}
+
+/** Whether an error is of the database or of the connection: `pg` gives the latter a code of the system, or none. */
+export function isOfDatabase(error: unknown): boolean {
+  const { code, path, severity, message } = error as Partial<Record<string, string>>;
+  return (
+    severity !== undefined || (code !== undefined && path === undefined) || /^Connection /.test(message ?? "")
+  );
+}
 
 /** The error for callers. What `pg` says has no password in it; its causes are not passed on, as they may. */
 export function explain(error: unknown): ServiceError {
@@ -297,6 +357,9 @@ export function explain(error: unknown): ServiceError {
       REPAIRS[code ?? ""] ?? "See the log of the database.",
     );
   }
+  const repair = CONNECTING.find(({ matches }) => matches.test(`${code} ${message}`))?.repair;
+  if (repair !== undefined)
+    return storageError(`The database cannot be connected to: ${reasonOf(error)}`, repair);
   return storageError(
     `The database does not answer: ${reasonOf(error)}`,
     "Nothing was changed. A service that runs continues by itself when the database answers; one that starts needs it: check the URL, and that the database can be reached from here.",

@@ -4,7 +4,7 @@ import type { Place, PlaceState } from "../move.ts";
 import { storageError } from "../storage-error.ts";
 import { CORE_TABLES } from "../tables.ts";
 import { lockWriters, readMark, setMark } from "./closed-database.ts";
-import { type Client, Connections, explain, loadPg } from "./connection.ts";
+import { type Client, Connections, explain, isOfDatabase, loadPg } from "./connection.ts";
 import { beginReading, contentOfDatabase } from "./database-content.ts";
 import { contentNames, fillDatabase, plainLayout, refuseLiving } from "./fill-database.ts";
 import { inspect, isMade, migrate } from "./migrate.ts";
@@ -133,14 +133,6 @@ export class DatabasePlace implements Place {
       throw isOfDatabase(error) ? explain(error) : error;
     }
   }
-}
-
-/** Whether an error is of the database or of the connection: `pg` gives the latter a code of the system, or none. */
-function isOfDatabase(error: unknown): boolean {
-  const { code, path, severity, message } = error as Partial<Record<string, string>>;
-  return (
-    severity !== undefined || (code !== undefined && path === undefined) || /^Connection /.test(message ?? "")
-  );
 }
 
 /** Where a database is, for people: without password and settings. */

@@ -4,6 +4,9 @@ import type { EntityHead, Heads, LogHead } from "./heads.ts";
 import { toColumn, toKeyColumn } from "./sql-text.ts";
 import type { TableLayout } from "./table-layout.ts";
 
+/** The most that one statement reads of logs: their entries may be large. */
+const LOGS = 256;
+
 interface Request<H> {
   readonly id: string;
   readonly resolve: (head: H) => void;
@@ -12,7 +15,19 @@ interface Request<H> {
 
 type Read = (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
 
-/** Reads entities by id, and the ends of logs: all that are asked for at one moment in one statement. */
+/** An entry of a log, as it is stored. */
+export interface EntryRow {
+  readonly seq: number;
+  readonly body: string;
+}
+
+/** Entries of a log's key after a number, and the most of them. */
+interface EntriesRequest extends Request<EntryRow[]> {
+  readonly after: number;
+  readonly limit: number | null;
+}
+
+/** Reads entities by id, logs, and the ends of logs: all that are asked for at one moment in one statement. */
 export class Loader {
   readonly #read: Read;
   readonly #heads: Heads<EntityHead>;
@@ -20,6 +35,7 @@ export class Loader {
   readonly #logTable: string;
   #entities = new Map<TableLayout, Request<EntityHead>[]>();
   #ends = new Map<string, Request<LogHead>[]>();
+  #entries = new Map<string, EntriesRequest[]>();
   /** Counts what this process has stored: what was read before is not kept in place of it. */
   stored = 0;
 
@@ -37,12 +53,24 @@ export class Loader {
   }
 
   entity(layout: TableLayout, id: string): Promise<EntityHead> {
-    return collect(this.#entities, layout, id, (requests) => this.#readEntities(layout, requests));
+    return collect(this.#entities, layout, { id }, (requests) => this.#readEntities(layout, requests));
   }
 
   /** The last number of a log's key. */
   end(log: string, id: string): Promise<LogHead> {
-    return collect(this.#ends, log, id, (requests) => this.#readEnds(log, requests));
+    return collect(this.#ends, log, { id }, (requests) => this.#readEnds(log, requests));
+  }
+
+  /** Entries of a log's key. */
+  async entries(log: string, asked: Pick<EntriesRequest, "id" | "after" | "limit">): Promise<EntryRow[]> {
+    // One that cannot be a key must not fail the others of its statement.
+    toKeyColumn(asked.id);
+    return collect(this.#entries, log, asked, async (requests) => {
+      const parts = [];
+      for (let at = 0; at < requests.length; at += LOGS)
+        parts.push(this.#readEntries(log, requests.slice(at, at + LOGS)));
+      await Promise.all(parts);
+    });
   }
 
   async #readEntities(layout: TableLayout, requests: readonly Request<EntityHead>[]): Promise<void> {
@@ -64,6 +92,27 @@ export class Loader {
       if (stored === this.stored || this.#heads.kept(head.key) === undefined) this.#heads.keep(head);
     }
     for (const { id, resolve } of requests) resolve(found.get(id)!);
+  }
+
+  async #readEntries(log: string, requests: readonly EntriesRequest[]): Promise<void> {
+    const rows = await this.#read(
+      `select k.n::int as n, l.seq, l.body
+       from unnest($2::text[], $3::float8[], $4::bigint[]) with ordinality as k(key, after, most, n)
+       cross join lateral (
+         select e.seq, e.body from ${this.#logTable} e
+         where e.log = $1 and e.key = k.key collate "C" and e.seq > k.after order by e.seq limit k.most) l
+       order by k.n, l.seq`,
+      [
+        toColumn(log),
+        requests.map(({ id }) => toKeyColumn(id)),
+        requests.map(({ after }) => after),
+        requests.map(({ limit }) => limit),
+      ],
+    );
+    const found = requests.map((): EntryRow[] => []);
+    for (const { n, seq, body } of rows as { n: number; seq: number; body: string }[])
+      found[n - 1]!.push({ seq, body });
+    for (const [at, { resolve }] of requests.entries()) resolve(found[at]!);
   }
 
   async #readEnds(log: string, requests: readonly Request<LogHead>[]): Promise<void> {
@@ -97,14 +146,14 @@ function headOf(
 }
 
 /** Adds a request to those of this moment. */
-function collect<K, H>(
-  all: Map<K, Request<H>[]>,
+function collect<K, H, R extends Request<H>>(
+  all: Map<K, R[]>,
   key: K,
-  id: string,
-  read: (requests: readonly Request<H>[]) => Promise<void>,
+  asked: Omit<R, "resolve" | "reject">,
+  read: (requests: readonly R[]) => Promise<void>,
 ): Promise<H> {
   return new Promise((resolve, reject) => {
-    const request = { id, resolve, reject };
+    const request = { ...asked, resolve, reject } as R;
     const known = all.get(key);
     if (known !== undefined) {
       known.push(request);

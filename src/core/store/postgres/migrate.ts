@@ -19,6 +19,8 @@ export interface Server {
   readonly version: string;
   /** Whether it can turn text into lower case as JavaScript does. */
   readonly hasUnicode: boolean;
+  /** Whether it acknowledges what is not on a disk. */
+  readonly isLazy: boolean;
 }
 
 /** Reads what the database is like, and refuses one that this store cannot use. */
@@ -26,20 +28,22 @@ export async function inspect(client: Client): Promise<Server> {
   const { rows } = await client.query(
     `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
        current_setting('server_encoding') as encoding,
+       current_setting('synchronous_commit') = 'off' as lazy,
        exists (select 1 from pg_collation where collname = 'und-x-icu') as unicode`,
   );
-  const { version, number, encoding, unicode } = rows[0] as {
+  const { version, number, encoding, unicode, lazy } = rows[0] as {
     version: string;
     number: number;
     encoding: string;
     unicode: boolean;
+    lazy: boolean;
   };
   if (number < 140_000)
     throw new OptionsError(`The database is Postgres ${version}: the store needs version 14 or later`);
   if (encoding !== "UTF8") {
     throw new OptionsError(`The database has encoding ${encoding}: the store needs one with encoding UTF8`);
   }
-  return { version: version.split(" ")[0]!, hasUnicode: unicode };
+  return { version: version.split(" ")[0]!, hasUnicode: unicode, isLazy: lazy };
 }
 
 /**
@@ -140,6 +144,11 @@ async function numberOf(client: Client, schema: string, migrations: readonly Mig
 async function versionsOf(client: Client, own: string): Promise<Map<string, string>> {
   const { rows } = await client.query(`select name, version from ${own}._table`);
   return new Map(rows.map((row) => [row.name as string, row.version as string]));
+}
+
+/** Whether searches have an index. */
+export async function hasTrigrams(client: Client): Promise<boolean> {
+  return (await client.query("select 1 from pg_extension where extname = 'pg_trgm'")).rows.length > 0;
 }
 
 /** The schema of the extension for searches, quoted; it is made where it is missing and may be made. */

@@ -52,6 +52,17 @@ export function isPooledUrl(url: string): boolean {
   return is;
 }
 
+/** Whether a URL leads to another host without TLS. */
+export function isClearText(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { hostname, searchParams } = new URL(url);
+  const mode =
+    searchParams.get("sslmode") ?? (searchParams.get("ssl") === "true" ? "verify-full" : "disable");
+  const host = searchParams.get("host") ?? hostname;
+  const isHere = host === "" || host.startsWith("/") || /^(localhost|127\..*|\[?::1\]?)$/.test(host);
+  return mode === "disable" && !isHere;
+}
+
 /** What options are where they are not given. */
 export const PostgresDefaults = {
   schema: "agent_control_service",

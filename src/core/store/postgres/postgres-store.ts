@@ -33,16 +33,25 @@ import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
 import { readMark } from "./closed-database.ts";
 import { CommitFunction } from "./commit-sql.ts";
 import { Committer, type Outcome } from "./committer.ts";
-import { type Client, Connections, explain, isRefusal, isServerRefusal, loadPg } from "./connection.ts";
+import {
+  type Client,
+  Connections,
+  explain,
+  isOfDatabase,
+  isRefusal,
+  isServerRefusal,
+  isStarting,
+  loadPg,
+} from "./connection.ts";
 import { takeSnapshot } from "./database-content.ts";
 import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { Loader } from "./loader.ts";
-import { inspect, migrate, type Server } from "./migrate.ts";
+import { hasTrigrams, inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
 import { PostgresLives } from "./postgres-lives.ts";
-import { isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
+import { isClearText, isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
 import {
   afterOf,
   conditionOf,
@@ -55,7 +64,7 @@ import {
   sortedBy,
   sortOf,
 } from "./query-sql.ts";
-import { constant, fromColumn, identifier, toColumn, toKeyColumn } from "./sql-text.ts";
+import { constant, fromColumn, identifier } from "./sql-text.ts";
 import { TableLayout, valueIn } from "./table-layout.ts";
 
 /** What is kept of entities that were read or written: their number, and characters of JSON. */
@@ -69,6 +78,8 @@ const CONFLICTED = delays({ first: 1, most: 100, jitter: 1 });
 const BATCH = 200;
 /** Entities that a search finds first, and a query then by their ids: with more, it walks through all in order. */
 const FEW = 5000;
+/** Milliseconds that a start waits for a database which is about to start. */
+const STARTING = 8000;
 /** Milliseconds between two searches for entities that older code has written. */
 const RECHECK = 5000;
 
@@ -91,7 +102,7 @@ export async function openPostgresStore(
       throw new TypeError(`Table "${spec.name}" needs a version: a whole number of at least 1`);
     layouts.set(spec.name, new TableLayout(spec, options.schema));
   }
-  const client = await connections.primary().catch((error: unknown) => {
+  const client = await connectFirst(connections, log).catch((error: unknown) => {
     throw explain(error);
   });
   try {
@@ -99,14 +110,55 @@ export async function openPostgresStore(
     const mark = await readMark(client, options.schema);
     if (mark !== undefined) throw new ClosedStoreError(mark);
     await migrate(client, options.schema, [...layouts.values()]);
+    const isSearchSlow = !(await hasTrigrams(client));
+    for (const warning of warningsOf(options.url, { ...server, isSearchSlow })) log.warn(warning);
     const store = new PostgresStore({ connections, layouts, server, log, options, recheck });
     await store.start(client);
     return store;
   } catch (error) {
     await client.end().catch(() => {});
     await connections.close();
-    throw error;
+    throw isOfDatabase(error) ? explain(error) : error;
   }
+}
+
+/** Waits for a database that is about to start, as one does that starts together with the service. */
+async function connectFirst(connections: Connections, log: StoreLogger): Promise<Client> {
+  const until = performance.now() + STARTING;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await connections.primary();
+    } catch (error) {
+      if (!isStarting(error) || performance.now() > until) throw error;
+      if (isFirst)
+        log.warn("the database does not answer yet: the start waits for it", { seconds: STARTING / 1000 });
+      await delay(250);
+    }
+  }
+}
+
+/** What people should know of a database that works. */
+function warningsOf(
+  url: string,
+  { isLazy, isSearchSlow }: Pick<Server, "isLazy"> & { isSearchSlow: boolean },
+): string[] {
+  return [
+    ...(isClearText(url)
+      ? [
+          "The connection to the database is not encrypted, and the database is on another host: add sslmode=verify-full to its URL, where the network is not your own",
+        ]
+      : []),
+    ...(isLazy
+      ? [
+          "The database has synchronous_commit = off for this user: the service turns it on for what it writes, as acknowledged writes must not be lost",
+        ]
+      : []),
+    ...(isSearchSlow
+      ? [
+          "The database lacks the extension pg_trgm, which this user may not create: searches read all texts. Have an administrator run: create extension pg_trgm",
+        ]
+      : []),
+  ];
 }
 
 /** What a transaction's work came to: its value, or what it threw. */
@@ -676,16 +728,10 @@ class PostgresStore implements Store, Source {
     { after = 0, limit = Number.POSITIVE_INFINITY }: { after?: number; limit?: number },
   ): Promise<LogEntry<E>[]> {
     this.#open();
-    const parameters = new Parameters();
-    const name = `log = ${parameters.add(toColumn(log), "text")} and key = ${parameters.add(toKeyColumn(key), "text")}`;
-    const from = parameters.add(Math.max(after, 0), "float8");
-    const rows = await this.#query(
-      `select seq, body from ${this.#schema}._log where ${name} and seq > ${from} order by seq
-       ${pageOf({ limit }, parameters)}`,
-      parameters.values,
-    );
+    const most = limit === Number.POSITIVE_INFINITY ? null : limit;
+    const rows = await this.#loader.entries(log, { id: key, after: Math.max(after, 0), limit: most });
     this.#reads += rows.length;
-    return rows.map(({ seq, body }) => ({ seq: seq as number, entry: JSON.parse(body as string) as E }));
+    return rows.map(({ seq, body }) => ({ seq, entry: JSON.parse(body) as E }));
   }
 
   /** Refuses fields that no entity has. They are known from the first entity on. */
