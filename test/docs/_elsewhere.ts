@@ -5,13 +5,6 @@ export interface Elsewhere {
   readonly test?: readonly [file: string, title: string];
 }
 
-const CLOUD = "it needs an account of the cloud; run with an emulated one";
-const FLOW = ["test/platforms/flow.test.ts", "from the first plan to the last removal"] as const;
-const SERVER = "it needs a server that is reached by ssh; run with one on this machine";
-const UPDATES = [
-  "test/deploy/server.test.ts",
-  "keeps a job open over three updates, a rollback and a removal, from any checkout",
-] as const;
 const OTHER = "a program of others: what it does is not ours";
 const INSTALL = "it installs what others publish; the versions are those of package.json";
 
@@ -46,38 +39,12 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "docker buildx build --file .deployment/Dockerfile --sbom=true --provenance=mode=max \\\n  --push --tag $IMAGE:$GIT_SHA --metadata-file image.json .",
   ),
   ...sameAs(
-    FLOW,
-    CLOUD,
-    "svc deploy up --platform cloud-run --project-id my-project --generate-api-key",
-    "svc deploy up --platform do-app-platform",
-    "svc deploy up --platform aws-ecs-express --region eu-central-1 --generate-api-key",
-    "npx svc deploy plan",
-    "npx svc deploy up",
-    "npx svc deploy up --env prod",
-    "npx svc deploy up --platform cloud-run --project-id my-project --generate-api-key --generate-rsa",
-    "npx svc deploy doctor --platform cloud-run --project-id my-project",
-    "npx svc deploy up --platform aws-ecs-express --region eu-west-1 --generate-api-key --generate-rsa",
-    "npx svc deploy up --platform do-app-platform --region fra --generate-rsa",
-    "npx svc deploy up --platform cloud-run --generate-api-key --generate-rsa",
-    "export DIGITALOCEAN_ACCESS_TOKEN=…",
-    "export SERVICE_API_KEY=$(openssl rand -hex 32)",
+    [
+      "test/deploy/database.test.ts",
+      "is deployed to prod without a warning of lost jobs, and may have several instances",
+    ],
+    "the database is one that a cloud reaches",
     "export SERVICE_DATABASE_URL=postgres://user:password@db.example.com:5432/agents",
-  ),
-  ...sameAs(
-    [
-      "test/platforms/bucket-store.test.ts",
-      "continues jobs with an open question over a deployment and a rollback, and keeps the bucket to the end",
-    ],
-    CLOUD,
-    "npx svc deploy up --platform cloud-run --storage create --generate-api-key --generate-rsa",
-  ),
-  ...sameAs(
-    [
-      "test/platforms/bucket-store.test.ts",
-      "--drain lets running jobs end before the service is replaced, and new ones wait for the next release",
-    ],
-    CLOUD,
-    "npx svc deploy up --drain 10m",
   ),
   ...sameAs(
     [
@@ -98,39 +65,10 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
   ...sameAs(
     [
-      "test/deploy/expiry.test.ts",
-      "are listed as the platform knows them, from any checkout, with what is over its time",
-    ],
-    CLOUD,
-    "npx svc deploy list",
-    "npx svc deploy up --env preview-login --expires 7d",
-  ),
-  ...sameAs(
-    ["test/deploy/expiry.test.ts", "that are over their time are removed, and no other"],
-    CLOUD,
-    "npx svc deploy down --expired",
-  ),
-  ...sameAs(
-    [
-      "test/deploy/server-setup.test.ts",
-      "installs Docker on a bare machine, after consent, and changes nothing the second time",
-    ],
-    SERVER,
-    "npx svc deploy setup --platform server --host me@server.example",
-  ),
-  ...sameAs(
-    UPDATES,
-    SERVER,
-    "npx svc deploy up --platform server --host me@server.example --generate-api-key",
-    "npx svc deploy status --platform server --host me@server.example",
-    "npx svc deploy logs --platform server --host me@server.example --follow",
-  ),
-  ...sameAs(
-    [
       "test/deploy/server-proxy.test.ts",
       "is served over HTTPS by a shared Caddy, and an update loses no request",
     ],
-    SERVER,
+    "it needs the ports 80 and 443; run with others on this machine",
     "npx svc deploy up --platform server --host me@server.example --domain agents.example.com",
   ),
   ...sameAs(
@@ -138,17 +76,15 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
       "test/deploy/server-backup.test.ts",
       "bring back what was there, to a folder and a storage; a kill in between lets no service start",
     ],
-    SERVER,
-    "npx svc deploy backup --platform server --host me@server.example --to backups/monday",
+    "it needs a bucket that a server reaches; run with one on this machine",
     "npx svc deploy backup --env prod --to s3://agents-backup/production?region=eu-central-1",
-    "npx svc deploy restore --platform server --host me@server.example --from backups/monday",
   ),
   ...sameAs(
     [
       "test/deploy/ssh-docker.test.ts",
       "deploys, changes, rolls an unhealthy release back and removes what it created",
     ],
-    SERVER,
+    "it needs a project whose plugin adds the platform; run with the one of the example",
     "npx svc deploy up --platform ssh-docker --host ssh://me@server.example --address server.example --generate-api-key",
   ),
   ...sameAs(
@@ -160,21 +96,9 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "npx svc deploy local",
   ),
   ...sameAs(
-    ["test/deploy/export.test.ts", "writes what up would release, without a secret, and changes nothing"],
-    CLOUD,
-    "npx svc deploy export compose --to ../compose.yaml",
-  ),
-  ...sameAs(
     ["test/deploy/deploy-file.test.ts", "writes a file that every later command reads, and that is valid"],
     "it asks for the platform and what that needs",
     "npx svc deploy init",
-  ),
-  ...sameAs(
-    ["test/platforms/exports.test.ts", "describes what up releases, without a secret, and changes nothing"],
-    CLOUD,
-    "npx svc deploy export cloud-run --to ../service.yaml",
-    "npx svc deploy export terraform --to ../service.tf",
-    "npx svc deploy export cloudformation --to ../service.yaml",
   ),
 };
 

@@ -9,6 +9,7 @@ import { sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
 import { REPOSITORY } from "../cli/_svc.ts";
 import { startS3 } from "../storage/s3-server.ts";
+import { RUN_BY_DEPLOYMENTS } from "./_deploy-lines.ts";
 import { DESK } from "./_desk.ts";
 import { ELSEWHERE, VARIABLES_ELSEWHERE } from "./_elsewhere.ts";
 import { Machine } from "./_machine.ts";
@@ -591,7 +592,7 @@ describe("every command line of the pages", () => {
   const shown = shownCommands();
 
   it("is run as it is shown, or listed with the reason and the test that runs its like", () => {
-    const known = new Set([...RUN.keys(), ...Object.keys(ELSEWHERE)]);
+    const known = new Set([...RUN.keys(), ...RUN_BY_DEPLOYMENTS, ...Object.keys(ELSEWHERE)]);
 
     expect(shown.length).toBeGreaterThan(100);
     expect(shown.filter(({ text }) => !known.has(text)).map(({ page, text }) => `${page}: ${text}`)).toEqual(
@@ -601,8 +602,9 @@ describe("every command line of the pages", () => {
 
   it("is only listed while a page shows it and no scenario runs it, and names a test that exists", () => {
     const texts = new Set(shown.map(({ text }) => text));
-    const rotten = [...RUN.keys(), ...Object.keys(ELSEWHERE)].filter((text) => !texts.has(text));
-    const twice = Object.keys(ELSEWHERE).filter((text) => RUN.has(text));
+    const run = [...RUN.keys(), ...RUN_BY_DEPLOYMENTS];
+    const rotten = [...run, ...Object.keys(ELSEWHERE)].filter((text) => !texts.has(text));
+    const twice = Object.keys(ELSEWHERE).filter((text) => run.includes(text));
     const missing = Object.entries(ELSEWHERE).flatMap(([text, { test }]) =>
       test && !readFileSync(join(REPOSITORY, test[0]), "utf8").includes(test[1])
         ? [`${text}: ${test.join(": ")}`]

@@ -30,8 +30,8 @@ export interface AwsEmulator {
 }
 
 /** One AWS account and region with App Runner, ECS Express Mode and what they need, strict about what it takes. */
-export async function startAws(images: ImageRunner): Promise<AwsEmulator> {
-  const state = newAwsState(images);
+export async function startAws(images: ImageRunner, region?: string): Promise<AwsEmulator> {
+  const state = newAwsState(images, region);
   const recorder = new Recorder();
   const server = await serveHttp((request) => answer(state, recorder, request));
   const front = await serveHttp((request) => serveUsers(state, request));

@@ -104,12 +104,12 @@ export interface AwsState {
   uuid(): string;
 }
 
-export function newAwsState(images: ImageRunner): AwsState {
+export function newAwsState(images: ImageRunner, region = "us-east-1"): AwsState {
   let counter = 0;
   const next = () => ++counter;
   return {
     account: "123456789012",
-    region: "us-east-1",
+    region,
     images,
     repositories: new Map(),
     secrets: new Map(),
@@ -125,7 +125,7 @@ export function newAwsState(images: ImageRunner): AwsState {
       refuseRepair: false,
       failDomains: false,
       deniedActions: [],
-      expressDomain: "ecs.us-east-1.on.aws",
+      expressDomain: `ecs.${region}.on.aws`,
     },
     next,
     uuid: () => `00000000-0000-4000-8000-${String(next()).padStart(12, "0")}`,

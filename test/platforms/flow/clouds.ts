@@ -36,8 +36,8 @@ export interface FlowPlatform {
   readonly rollsBackItself?: boolean;
   /** Added to the name of a project: clouds that share a registry would take each other's images for their own. */
   readonly suffix?: string;
-  /** A cloud for the one service of this name. */
-  start(images: ImageRunner, serviceName?: string): Promise<FlowCloud>;
+  /** A cloud for the one service of this name; of AWS, the region. */
+  start(images: ImageRunner, serviceName?: string, region?: string): Promise<FlowCloud>;
 }
 
 export const FLOWS: readonly FlowPlatform[] = [
@@ -95,19 +95,19 @@ export const FLOWS: readonly FlowPlatform[] = [
     name: "aws-app-runner",
     platform: appRunner as Platform<never>,
     rollsBackItself: true,
-    start: (images) => aws(images),
+    start: (images, _, region) => aws(images, region),
   },
   {
     name: "aws-ecs-express",
     platform: ecsExpress as Platform<never>,
     rollsBackItself: true,
     suffix: "-ecs",
-    start: (images) => aws(images),
+    start: (images, _, region) => aws(images, region),
   },
 ];
 
-async function aws(images: ImageRunner): Promise<FlowCloud> {
-  const cloud = await startAws(images);
+async function aws(images: ImageRunner, region?: string): Promise<FlowCloud> {
+  const cloud = await startAws(images, region);
   const { repositories, roles, services, express } = cloud.state;
   const live = () => services.filter(({ status }) => status !== "DELETED");
   return {

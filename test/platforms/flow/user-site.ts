@@ -17,6 +17,7 @@ export const LOGINS: Logins = {
   "123456789012.dkr.ecr.us-east-1.amazonaws.com": ["AWS", "lab-ecr-password"],
   "registry.digitalocean.com": ["lab-do-token", "lab-do-token"],
 };
+const MACHINE = new URL("machine.mjs", import.meta.url).href;
 const FRONTS = [".run.app", ".ondigitalocean.app", ".awsapprunner.com", ".on.aws"];
 
 /** Images that a user pushed. */
@@ -40,20 +41,32 @@ export interface UserSite extends AsyncDisposable {
   visit(url: string, init?: RequestInit): Promise<Response>;
 }
 
-/** With `containers` images are built, pushed and run by the engine of this machine, else by a stand-in for it. */
+export interface UserSiteOptions {
+  /** Images are built, pushed and run by the engine of this machine, else by a stand-in for it. */
+  readonly containers: boolean;
+  /** Of the cloud, where it has one at a time. */
+  readonly region?: string;
+  /** Variables of the machines that the stand-in runs images on. */
+  readonly machine?: Readonly<Record<string, string>>;
+}
+
 export async function openUserSite(
   flow: FlowPlatform,
   project: Project,
-  { containers }: { readonly containers: boolean },
+  { containers, region, machine }: UserSiteOptions,
 ): Promise<UserSite> {
   const home = mkdtempSync(join(tmpdir(), "svc-user-"));
   const pushed = join(home, "pushed");
   mkdirSync(pushed);
   const images: UserImages = containers
     ? new ContainerImages(`svc-flow=${project.name}-${flow.name}`, LOGINS)
-    : new ProcessImages(pushed, project.packages);
+    : new ProcessImages(
+        pushed,
+        project.packages,
+        machine && { NODE_OPTIONS: `--import=${MACHINE}`, ...machine },
+      );
   const name = `${project.name}${flow.suffix ?? ""}`;
-  const cloud = await flow.start(images, `${name}-dev`);
+  const cloud = await flow.start(images, `${name}-dev`, region);
   const fronts = FRONTS.flatMap((end) => {
     const front = cloud.frontFor(`x${end}`);
     return front === undefined ? [] : [[end, front] as const];

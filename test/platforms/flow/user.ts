@@ -25,12 +25,17 @@ export class User {
 
   /** Runs the installed command to its end. */
   svc(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
-    const command = ["--import", FRONT, "node_modules/.bin/svc", ...args];
-    const child = spawn(process.execPath, command, {
-      cwd: this.cwd,
-      env: { ...this.env, ...env },
-      stdio: "pipe",
-    });
+    return this.#run(process.execPath, ["--import", FRONT, "node_modules/.bin/svc", ...args], env);
+  }
+
+  /** Types lines into a shell, whose path has the commands of the project. */
+  shell(lines: string): Promise<Ended> {
+    const PATH = `${join(this.cwd, "node_modules/.bin")}:${this.env.PATH}`;
+    return this.#run("bash", ["-e", "-c", lines], { PATH, NODE_OPTIONS: `--import=${FRONT}` });
+  }
+
+  #run(program: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended> {
+    const child = spawn(program, args, { cwd: this.cwd, env: { ...this.env, ...env }, stdio: "pipe" });
     child.stdin.end();
     const told = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const)
