@@ -53,7 +53,8 @@ export class Column {
       this.#numbers[slot] = value;
       return;
     }
-    if (value !== null) this.#prepareFor(value);
+    const isOfKind = this.#kind === "strings" && typeof value === "string";
+    if (value !== null && !isOfKind) this.#prepareFor(value);
     switch (this.#kind) {
       case "none":
         return;

@@ -76,7 +76,8 @@ export class Strings {
   clear(at: number): void {
     const start = this.starts[at];
     if (start === undefined || start === 0) return;
-    const end = this.#endAt(start);
+    const head = this.bytes[start]!;
+    const end = head < 255 && (head & 1) === 0 ? start + 1 + head / 2 : this.#endAt(start);
     if (end === this.#end) this.#end = start;
     else this.#waste += end - start;
     this.starts[at] = 0;

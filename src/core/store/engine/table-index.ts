@@ -239,7 +239,7 @@ export class TableIndex {
 
   /** Gives back what the free slots at the end take: a table that was large once need not stay so. */
   #giveBack(): void {
-    while (this.#capacity > 0 && !this.#ids.has(this.#capacity - 1)) this.#capacity--;
+    while (this.#capacity > 0 && !(this.#ids.starts[this.#capacity - 1]! > 0)) this.#capacity--;
     const { capacity } = this;
     if (capacity * 4 > this.#room || this.#room < SMALL) return;
     this.#room = capacity;
@@ -257,7 +257,7 @@ export class TableIndex {
         this.#free.clear();
         break;
       }
-      if (!this.#ids.has(slot)) return slot;
+      if (!(this.#ids.starts[slot]! > 0)) return slot;
     }
     const slot = this.#capacity++;
     this.#room = Math.max(this.#room, slot + 1);

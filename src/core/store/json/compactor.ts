@@ -45,8 +45,9 @@ export class Compactor {
   /** Called after each group of commits, and while the disk is full: starts a compaction if it is worth it. */
   check(): void {
     const { files, journal } = this.#options;
-    if (this.#running !== undefined || this.#closed || this.#options.checkpointer?.isRunning) return;
+    if (this.#running !== undefined || this.#closed) return;
     if (++this.#groups < EVERY && files.order.length === this.#files && journal.isSound) return;
+    if (this.#options.checkpointer?.isRunning) return;
     this.#groups = 0;
     this.#files = files.order.length;
     const sources = journal.isFull ? this.#relief() : this.#worthwhile();
