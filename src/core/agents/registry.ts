@@ -1,6 +1,7 @@
 import compareBuild from "semver/functions/compare-build.js";
 import valid from "semver/functions/valid.js";
 import { ServiceError } from "../base/errors.ts";
+import type { Sight } from "../models/access.ts";
 import { fingerprintOfAgent, mentionsRead } from "./agent-code.ts";
 import type { AgentDefinition } from "./define-agent.ts";
 import { toAgentId, toSlug } from "./identity.ts";
@@ -56,6 +57,15 @@ export class AgentRegistry {
       versions.sort((a, b) => compareVersions(b.definition.version, a.definition.version));
       this.#agents.set(slug, versions);
     }
+  }
+
+  /** The same for a caller who sees a part: other agents do not exist. Who sees questions only sees none. */
+  seenBy({ agents, askedOf }: Sight): AgentRegistry {
+    const seen = new AgentRegistry([]);
+    for (const [slug, versions] of askedOf ? [] : this.#agents) {
+      if (agents === undefined || agents.includes(slug)) seen.#agents.set(slug, versions);
+    }
+    return seen;
   }
 
   /** The newest version of each agent. */

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
+import type { Sight } from "../models/access.ts";
 import type { AccountRef } from "../models/account.ts";
 import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate, CaseNodeUpdateInput } from "../models/case-node-update.ts";
@@ -13,7 +14,8 @@ import { type ListQuery, type Page, type Store, StoreMissingError } from "../sto
 import { laterOf } from "../store/timestamp.ts";
 import { removeCase, splitHistory } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
-import { changeJob, due, jobNotFound } from "./jobs.ts";
+import { both, isAsked } from "./in-sight.ts";
+import { changeJob, due, type Jobs, jobNotFound } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
 import { withLive } from "./live-values.ts";
 
@@ -31,21 +33,36 @@ export interface NewCase {
 export class Cases {
   readonly #store: Store;
   readonly #clock: () => Date;
+  readonly #seen: { readonly sight: Sight; readonly jobs: Jobs } | undefined;
 
-  constructor(store: Store, clock: () => Date = () => new Date()) {
+  /** `seen` is what a caller may see, with the jobs that it sees. */
+  constructor(
+    store: Store,
+    clock: () => Date = () => new Date(),
+    seen: { readonly sight: Sight; readonly jobs: Jobs } | undefined = undefined,
+  ) {
+    this.#seen = seen;
     this.#store = store;
     this.#clock = clock;
   }
 
+  /** The same for a caller who sees a part, such as these jobs: other cases do not exist. */
+  seenBy(sight: Sight, jobs: Jobs): Cases {
+    return new Cases(this.#store, this.#clock, {
+      sight,
+      jobs: sight.askedOf ? jobs.seenBy(ofJobs(sight)) : jobs,
+    });
+  }
+
   /** The case with all its updates. */
   async find(id: string): Promise<Case | undefined> {
-    const found = await this.#store.table("Case").get(id);
+    const found = await this.#row(id);
     return found && this.#withUpdates(found);
   }
 
   /** The case without its updates, or `case_not_found`. */
   async summary(id: string): Promise<StoredCase> {
-    const item = await this.#store.table("Case").get(id);
+    const item = await this.#row(id);
     if (!item) throw caseNotFound(id);
     return splitHistory(item).item;
   }
@@ -59,13 +76,13 @@ export class Cases {
 
   /** The newest updates of a case, oldest first. */
   async updates(id: string, newest?: number): Promise<CaseNodeUpdate[]> {
-    const found = await this.#store.table("Case").get(id);
+    const found = await this.#row(id);
     return found ? (await this.#withUpdates(found, newest)).updates : [];
   }
 
   /** A job's case by its id or by the id that the agent gave it. */
   async ofJob(jobId: string, idOrRef: string): Promise<StoredCase> {
-    const direct = await this.#store.table("Case").get(idOrRef);
+    const direct = await this.#row(idOrRef);
     if (direct?.job_id === jobId) return splitHistory(direct).item;
     const { items } = await this.list({ where: { job_id: jobId, ref: idOrRef }, limit: 1 });
     if (!items[0]) throw caseNotFound(idOrRef);
@@ -74,13 +91,17 @@ export class Cases {
 
   /** Cases without their updates. */
   async list(query?: ListQuery): Promise<Page<StoredCase>> {
-    const { items, ...page } = await this.#store.table("Case").list(this.#withLive(query));
+    const { items, ...page } = await this.#store
+      .table("Case")
+      .list(this.#withLive(await this.#inSight(query)));
     return { items: items.map((item) => splitHistory(item).item), ...page };
   }
 
   /** Cases with the newest updates of each. */
   async listWithUpdates(query: ListQuery, newest: number): Promise<Page<Case>> {
-    const { items, ...page } = await this.#store.table("Case").list(this.#withLive(query));
+    const { items, ...page } = await this.#store
+      .table("Case")
+      .list(this.#withLive(await this.#inSight(query)));
     const whole: Case[] = [];
     // One after another: a page of cases must not use the whole disk bandwidth.
     for (const item of items) whole.push(await this.#withUpdates(item, newest));
@@ -88,18 +109,44 @@ export class Cases {
   }
 
   /** Cases that were deleted alone and can be restored. */
-  deleted(query: ListQuery = {}): Promise<Page<DeletedCase>> {
+  async deleted(query: ListQuery = {}): Promise<Page<DeletedCase>> {
+    if (this.#seen) return { items: [], total: 0 };
     const where = { ...query.where, deleted_at: { gte: 0 } };
     return this.#store.table("DeletedCase").list({ ...query, where });
   }
 
   /** The ids of what `list` would return, all by default: read from the index alone. */
-  ids(query?: ListQuery): Promise<string[]> {
-    return this.#store.table("Case").ids(this.#withLive(query));
+  async ids(query?: ListQuery): Promise<string[]> {
+    return this.#store.table("Case").ids(this.#withLive(await this.#inSight(query)));
   }
 
-  countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
-    return this.#store.table("Case").countBy(field, this.#withLive(query));
+  async countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
+    return this.#store.table("Case").countBy(field, this.#withLive(await this.#inSight(query)));
+  }
+
+  async #row(id: string): Promise<StoredCase | undefined> {
+    const found = await this.#store.table("Case").get(id);
+    if (!this.#seen || !found) return found;
+    const { sight, jobs } = this.#seen;
+    return isAsked(sight, found) && (await jobs.find(found.job_id)) ? found : undefined;
+  }
+
+  /** A query with the condition of the sight: cases of jobs that are seen, and questions that are asked of somebody. */
+  async #inSight<Q extends ListQuery>(query: Q | undefined): Promise<Q | undefined> {
+    if (!this.#seen) return query;
+    const { sight, jobs } = this.#seen;
+    const where = { ...query?.where };
+    if (sight.askedOf) {
+      where.assigned_to = both(where.assigned_to, sight.askedOf);
+      where.status = both(where.status, ["awaiting"]);
+    }
+    if (!sight.askedOf || sight.agents || sight.workspace !== undefined) {
+      const { job_id } = where;
+      // Of one job, as most lists are, without a look at the others.
+      const ids = typeof job_id === "string" ? ((await jobs.find(job_id)) ? [job_id] : []) : await jobs.ids();
+      where.job_id = both(job_id, ids);
+    }
+    return { ...query, where } as Q;
   }
 
   /** The query about how long cases have taken so far, as that is what is shown of them. */
@@ -117,6 +164,11 @@ export class Cases {
     const entries = await this.#store.log("CaseUpdate").read(item.id, range);
     return { ...shown, updates: entries.map(({ entry }) => entry) };
   }
+}
+
+/** What a sight of questions says of their jobs. */
+function ofJobs({ askedOf: _, ...sight }: Sight): Sight {
+  return sight;
 }
 
 function keepsQuestion(item: StoredCase, status: EntityStatus): boolean {

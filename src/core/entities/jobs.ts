@@ -1,5 +1,6 @@
 import { ServiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import type { Sight } from "../models/access.ts";
 import type { DeletedJob } from "../models/deleted-job.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type Held, type Job, type StoredJob, toJob } from "../models/job.ts";
@@ -20,6 +21,7 @@ import { laterOf } from "../store/timestamp.ts";
 import { eraseCasesOf, removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
+import { jobsInSight, seesJob } from "./in-sight.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
 import { withLive } from "./live-values.ts";
@@ -35,6 +37,7 @@ export type NewJob = Pick<
     Pick<
       StoredJob,
       | "agent_parameters"
+      | "access"
       | "idempotency_key"
       | "agent_version"
       | "code_fingerprint"
@@ -83,20 +86,34 @@ export class Jobs {
   readonly #liveCosts: LiveCosts;
   readonly #clock: () => Date;
 
-  constructor(store: Store, liveCosts: LiveCosts = {}, clock: () => Date = () => new Date()) {
+  readonly #sight: Sight | undefined;
+
+  constructor(
+    store: Store,
+    liveCosts: LiveCosts = {},
+    clock: () => Date = () => new Date(),
+    sight: Sight | undefined = undefined,
+  ) {
+    this.#sight = sight;
     this.#store = store;
     this.#liveCosts = liveCosts;
     this.#clock = clock;
   }
 
+  /** The same for a caller who sees a part: other jobs do not exist. */
+  seenBy(sight: Sight): Jobs {
+    return new Jobs(this.#store, this.#liveCosts, this.#clock, sight);
+  }
+
   /** Jobs that lost data in a store repair, and that must not resume by themselves. */
   async damaged(): Promise<DamagedJob[]> {
+    if (this.#sight) return [];
     return (await this.#store.table("DamagedJob").list({ limit: Number.POSITIVE_INFINITY })).items;
   }
 
   async find(id: string): Promise<StoredJob | undefined> {
     const job = await this.#store.table("Job").get(id);
-    return job && this.#withCost(job);
+    return job && seesJob(this.#sight, job) ? this.#withCost(job) : undefined;
   }
 
   /** The job, or `job_not_found`; with `agentName`, another agent's job is not found either. */
@@ -106,7 +123,9 @@ export class Jobs {
 
   /** The result of `get` for read-only use: frozen, and synchronous if it is in memory. */
   peek(id: string, agentName?: string): MaybePromise<Readonly<StoredJob>> {
-    return andThen(this.#store.table("Job").peek(id), (job) => found(job, id, agentName));
+    return andThen(this.#store.table("Job").peek(id), (job) =>
+      found(job && seesJob(this.#sight, job) ? job : undefined, id, agentName),
+    );
   }
 
   /** The job as the API returns it, with the ids of its cases, oldest first. */
@@ -117,7 +136,9 @@ export class Jobs {
   }
 
   /** Jobs that were deleted and can be restored. */
-  deleted(query?: ListQuery): Promise<Page<DeletedJob>> {
+  async deleted(query?: ListQuery): Promise<Page<DeletedJob>> {
+    // Their rows no longer say whose they were.
+    if (this.#sight) return { items: [], total: 0 };
     return this.#store.table("DeletedJob").list(query);
   }
 
@@ -147,16 +168,18 @@ export class Jobs {
 
   /** What jobs that run here have cost so far, by id. */
   costsNow(): ReadonlyMap<string, number> {
-    return this.#liveCosts.all?.() ?? new Map();
+    return (this.#sight ? undefined : this.#liveCosts.all?.()) ?? new Map();
   }
 
   /** Lines of a job's run log after number `after`. */
-  log(id: string, range?: { after?: number; limit?: number }): Promise<LogEntry<RunEntry>[]> {
+  async log(id: string, range?: { after?: number; limit?: number }): Promise<LogEntry<RunEntry>[]> {
+    if (this.#sight) await this.get(id);
     return this.#store.log("Run").read(id, range);
   }
 
   /** The beginning and the end of a long log; all of it if it has at most `first + last` entries. */
   async logEnds(id: string, { first, last }: { first: number; last: number }): Promise<LogEntry<RunEntry>[]> {
+    if (this.#sight) await this.get(id);
     const log = this.#store.log("Run");
     const after = (await log.last(id)) - last;
     if (after <= first) return log.read(id);
@@ -171,7 +194,8 @@ export class Jobs {
 
   /** The query about what jobs cost now, and how long they have taken so far, as that is what is shown of them. */
   #withLive<Q extends ListQuery>(query: Q | undefined): Q | undefined {
-    return withLive(query, { now: () => this.#clock(), costs: this.#liveCosts.all });
+    const seen = jobsInSight(this.#sight, query);
+    return withLive(seen, { now: () => this.#clock(), costs: this.#liveCosts.all });
   }
 }
 

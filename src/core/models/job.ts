@@ -103,6 +103,8 @@ export type Job = v.InferOutput<typeof JobSchema>;
 
 /** A job as stored, with internal fields that the service needs to resume it and never shows. */
 export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
+  /** The access that started it, or the job whose child it is, where that sees only what it has started. */
+  access?: string | undefined;
   /** Hash of the start request, to recognize a repeated request. */
   fingerprint: string;
   /** Encrypted parameters as received; decrypted only for the handler. */

@@ -24,6 +24,8 @@ export interface StartRequest {
   /** None by default. */
   readonly job_fields?: Readonly<Record<string, unknown>>;
   readonly encrypted_agent_parameters?: string | null;
+  /** The access that starts it, where that sees only what it has started. */
+  readonly access?: string;
   /** Value of the `Idempotency-Key` header. */
   readonly idempotencyKey?: string;
 }

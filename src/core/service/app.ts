@@ -14,6 +14,7 @@ import { LiveStreams } from "../http/live-streams.ts";
 import { machineRoutes } from "../http/machine/routes.ts";
 import { keepMiddlewareNear } from "../http/near-middleware.ts";
 import { AppRouter } from "../http/router.ts";
+import { Sights } from "../http/seen.ts";
 import { EmissionRelay } from "../runs/emissions/emission-relay.ts";
 import { EMISSIONS } from "./inner-tokens.ts";
 import type { ResolvedOptions } from "./options.ts";
@@ -38,6 +39,7 @@ import {
   REJECTED_KEYS,
   ROUTER,
   RUNNER,
+  SEEN,
   SERVICE_STATE,
   SESSIONS,
   STORE,
@@ -112,6 +114,8 @@ export function createApp(scope: Container): H3 {
   const cases = scope.get(CASES);
   const threads = new Threads({ agents, runner, jobs, cases, feed, store });
   scope.value(THREADS, threads);
+  const seen = new Sights({ agents, runner, jobs, cases, feed, store }).of;
+  scope.value(SEEN, seen);
   const routes = machineRoutes({
     prefix: options.apiPrefix,
     agents,
@@ -127,6 +131,7 @@ export function createApp(scope: Container): H3 {
     streams,
     tokens,
     access: scope.get(ACCESS),
+    seen,
     audit: scope.get(AUDIT),
     state: scope.get(SERVICE_STATE),
     backups: scope.get(BACKUPS),

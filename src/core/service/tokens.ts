@@ -18,6 +18,7 @@ import type { Gate, SessionVerifier } from "../http/gate.ts";
 import type { JobFeed } from "../http/job-feed.ts";
 import type { LiveStreams } from "../http/live-streams.ts";
 import type { Router } from "../http/route.ts";
+import type { Sights } from "../http/seen.ts";
 import type { ServiceState } from "../http/service-state.ts";
 import type { Retention } from "../retention/retention.ts";
 import type { Budgets } from "../runs/queue/budgets.ts";
@@ -68,6 +69,8 @@ export const GATE = createSharedToken<Gate>("gate");
 export const JOB_FEED = createSharedToken<JobFeed>("job feed");
 /** Threads of agents that people chat with. */
 export const THREADS = createSharedToken<Threads>("threads");
+/** Gives the agents, jobs, cases, runner and threads as a caller sees them. */
+export const SEEN = createSharedToken<Sights["of"]>("seen");
 /** The open event streams; they end when the service closes. */
 export const STREAMS = createSharedToken<LiveStreams>("streams");
 /** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */

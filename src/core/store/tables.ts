@@ -40,7 +40,7 @@ export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 5,
+  version: 6,
   entity: true,
   index: (job) => {
     const { created, updated, finished, duration } = timesOf(job);
@@ -66,6 +66,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
       run_count: job.run_count,
       owner: job.owner ?? null,
       parked: job.parked === true,
+      access: job.access ?? null,
       failure: failureOf(job),
     };
   },
@@ -79,6 +80,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     "forked_from",
     "owner",
     "failure",
+    "access",
   ],
   sorted: ["created_at", "updated_at", "name"],
   counted: ["status", "agent_name"],

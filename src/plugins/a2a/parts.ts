@@ -1,13 +1,16 @@
 import type { AgentRegistry, HostedAgent } from "../../core/agents/registry.ts";
+import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Seen } from "../../core/http/seen.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 import type { Store } from "../../core/store/store.ts";
 import type { PushConfigs } from "./push.ts";
 
 /** What requests of clients need. */
 export interface A2aParts {
+  readonly seen: (caller: Caller) => Seen;
   readonly agents: AgentRegistry;
   readonly jobs: Jobs;
   readonly cases: Cases;
@@ -20,6 +23,12 @@ export interface A2aParts {
   readonly shown: ReadonlySet<string> | undefined;
   /** Milliseconds that a message waits for its job. */
   readonly wait: number;
+}
+
+/** The same parts as a caller sees them. */
+export function partsFor(parts: A2aParts, caller: Caller): A2aParts {
+  const { agents, jobs, cases, runner } = parts.seen(caller);
+  return { ...parts, agents, jobs, cases, runner };
 }
 
 /** The agents that clients see. */

@@ -12,6 +12,7 @@ import {
   OPTIONS,
   ROUTER,
   RUNNER,
+  SEEN,
   SERVICE_STATE,
   STORE,
   STREAMS,
@@ -78,6 +79,7 @@ export const a2a = definePlugin({
       throw new PluginError(`Plugin "a2a": agent "${slug}" does not exist; the agents are ${all.join(", ")}`);
     }
     const parts: A2aParts = {
+      seen: get(SEEN),
       agents,
       jobs: get(JOBS),
       cases: get(CASES),

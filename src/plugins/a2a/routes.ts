@@ -10,7 +10,7 @@ import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/ht
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { type CardSigner, toCard } from "./card.ts";
-import { type A2aParts, shownAgents } from "./parts.ts";
+import { type A2aParts, partsFor, shownAgents } from "./parts.ts";
 import { type A2aSdk, AgentRequests } from "./requests.ts";
 
 const tag = "Agent2Agent";
@@ -56,13 +56,15 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
 
   const urlOf = (path: string, event: HttpEvent): string =>
     new URL(`${prefix}${path}`, state.publicUrl ?? event.url).href;
-  const cardOf = async (slug: string, event: HttpEvent): Promise<Sdk.AgentCard> => {
-    const agent = agentOf(parts, slug);
+  const cardOf = async (slug: string, event: HttpEvent, caller: Caller): Promise<Sdk.AgentCard> => {
+    const agent = agentOf(partsFor(parts, caller), slug);
     const card = toCard(types, agent, urlOf(`/${slug}`, event));
     return signer.sign(card, urlOf(`/${slug}/.well-known/jwks.json`, event));
   };
-  const requestsOf = (slug: string, event: HttpEvent): AgentRequests =>
-    new AgentRequests(sdk, parts, agentOf(parts, slug), () => cardOf(slug, event));
+  const requestsOf = (slug: string, event: HttpEvent, caller: Caller): AgentRequests => {
+    const seen = partsFor(parts, caller);
+    return new AgentRequests(sdk, seen, agentOf(seen, slug), () => cardOf(slug, event, caller));
+  };
   const contextOf = (event: HttpEvent, caller: Caller, signal?: AbortSignal): Server.ServerCallContext => {
     const requestedVersion = event.req.headers.get("a2a-version") ?? "1.0";
     if (requestedVersion !== "1.0") {
@@ -125,26 +127,29 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       path: `${prefix}/{slug}/.well-known/agent-card.json`,
       auth,
       needs: auth === "none" ? "nothing" : "view",
+      narrows: true,
       summary: "The card of an agent",
       description: "Signed with a key of `jwks.json` beside it.",
       tag,
       params: SlugSchema,
       query: AnyQuerySchema,
       responses: answers("The card"),
-      handler: async ({ params, event }) => types.AgentCard.toJSON(await cardOf(params.slug, event)),
+      handler: async ({ params, event, caller }) =>
+        types.AgentCard.toJSON(await cardOf(params.slug, event, caller)),
     }),
     defineRoute({
       method: "GET",
       path: `${prefix}/{slug}/.well-known/jwks.json`,
       auth,
       needs: auth === "none" ? "nothing" : "view",
+      narrows: true,
       summary: "The key that verifies cards",
       tag,
       params: SlugSchema,
       query: AnyQuerySchema,
       responses: answers("A JSON Web Key Set"),
-      handler: ({ params }) => {
-        agentOf(parts, params.slug);
+      handler: ({ params, caller }) => {
+        agentOf(partsFor(parts, caller), params.slug);
         return { keys: [signer.jwk] };
       },
     }),
@@ -152,6 +157,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "POST",
       path: `${prefix}/{slug}`,
       needs: "start",
+      narrows: true,
       summary: "Agent2Agent over JSON-RPC",
       description:
         "One request of the Agent2Agent protocol, version 1.0. Streaming methods are answered with server-sent events.",
@@ -163,7 +169,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         const controller = new AbortController();
         try {
           const context = contextOf(event, caller, controller.signal);
-          const handler = new server.JsonRpcTransportHandler(requestsOf(params.slug, event));
+          const handler = new server.JsonRpcTransportHandler(requestsOf(params.slug, event, caller));
           const answer = await handler.handle(body, context);
           if (!(Symbol.asyncIterator in answer)) return answer;
           return await stream(answer, { caller, controller });
@@ -177,6 +183,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "POST",
       path: `${prefix}/{slug}/{action}`,
       needs: "start",
+      narrows: true,
       summary: "Send a message",
       description: "`message:send` answers with the task, `message:stream` with server-sent events.",
       params: ActionSchema,
@@ -184,7 +191,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       body: JsonMapSchema,
       responses: answers("The task"),
       handler: ({ params: { slug, action }, body, event, caller }) => {
-        const requests = requestsOf(slug, event);
+        const requests = requestsOf(slug, event, caller);
         if (action !== "message:send" && action !== "message:stream") throw notFound(action);
         const request = types.SendMessageRequest.fromJSON(body);
         if (action === "message:stream")
@@ -201,11 +208,12 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "GET",
       path: `${prefix}/{slug}/tasks`,
       needs: "start",
+      narrows: true,
       summary: "List the tasks of an agent",
       params: SlugSchema,
       query: QuerySchema,
       responses: answers("A page of tasks"),
-      handler: ({ params, query, event }) =>
+      handler: ({ params, query, event, caller }) =>
         rest(async () => {
           const { pageSize, historyLength, includeArtifacts, ...others } = query;
           const request = types.ListTasksRequest.fromJSON({
@@ -214,20 +222,23 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
             ...(historyLength !== undefined && { historyLength: Number(historyLength) }),
             includeArtifacts: switchOf("includeArtifacts", includeArtifacts),
           });
-          return types.ListTasksResponse.toJSON(await requestsOf(params.slug, event).listTasks(request));
+          return types.ListTasksResponse.toJSON(
+            await requestsOf(params.slug, event, caller).listTasks(request),
+          );
         }),
     }),
     keyRoute({
       method: "GET",
       path: `${prefix}/{slug}/tasks/{target}`,
       needs: "start",
+      narrows: true,
       summary: "Show or follow a task",
       description: "`{id}` is the task; `{id}:subscribe` follows it with server-sent events.",
       params: TargetSchema,
       query: v.looseObject({ historyLength: v.optional(v.string()) }),
       responses: answers("The task"),
       handler: ({ params, event, caller }) => {
-        const requests = requestsOf(params.slug, event);
+        const requests = requestsOf(params.slug, event, caller);
         const [id, verb] = splitTarget(params.target);
         if (verb === "subscribe")
           return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
@@ -242,6 +253,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "POST",
       path: `${prefix}/{slug}/tasks/{target}`,
       needs: "start",
+      narrows: true,
       summary: "Cancel or follow a task",
       description:
         "`{id}:cancel` asks the task to stop; `{id}:subscribe` follows it with server-sent events.",
@@ -250,7 +262,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       body: AnyBodySchema,
       responses: answers("The task"),
       handler: ({ params, event, caller }) => {
-        const requests = requestsOf(params.slug, event);
+        const requests = requestsOf(params.slug, event, caller);
         const [id, verb] = splitTarget(params.target);
         if (verb === "subscribe")
           return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
@@ -268,15 +280,18 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "POST",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs`,
       needs: "start",
+      narrows: true,
       summary: "Have changes of a task sent to a URL",
       params: TaskSchema,
       query: AnyQuerySchema,
       body: JsonMapSchema,
       responses: answers("The config"),
-      handler: ({ params, body, event }) =>
+      handler: ({ params, body, event, caller }) =>
         rest(async () => {
           const config = types.TaskPushNotificationConfig.fromJSON({ ...body, taskId: params.id });
-          const stored = await requestsOf(params.slug, event).createTaskPushNotificationConfig(config);
+          const stored = await requestsOf(params.slug, event, caller).createTaskPushNotificationConfig(
+            config,
+          );
           return types.TaskPushNotificationConfig.toJSON(stored);
         }),
     }),
@@ -284,14 +299,17 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "GET",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs`,
       needs: "start",
+      narrows: true,
       summary: "List where changes of a task are sent",
       params: TaskSchema,
       query: v.looseObject({ pageSize: v.optional(v.string()), pageToken: v.optional(v.string()) }),
       responses: answers("The configs"),
-      handler: ({ params, event }) =>
+      handler: ({ params, event, caller }) =>
         rest(async () => {
           const request = { tenant: "", taskId: params.id, pageSize: 0, pageToken: "" };
-          const listed = await requestsOf(params.slug, event).listTaskPushNotificationConfigs(request);
+          const listed = await requestsOf(params.slug, event, caller).listTaskPushNotificationConfigs(
+            request,
+          );
           return types.ListTaskPushNotificationConfigsResponse.toJSON(listed);
         }),
     }),
@@ -299,14 +317,15 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "GET",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs/{config}`,
       needs: "start",
+      narrows: true,
       summary: "Show where changes of a task are sent",
       params: ConfigSchema,
       query: AnyQuerySchema,
       responses: answers("The config"),
-      handler: ({ params: { slug, id, config }, event }) =>
+      handler: ({ params: { slug, id, config }, event, caller }) =>
         rest(async () => {
           const request = { tenant: "", taskId: id, id: config };
-          const found = await requestsOf(slug, event).getTaskPushNotificationConfig(request);
+          const found = await requestsOf(slug, event, caller).getTaskPushNotificationConfig(request);
           return types.TaskPushNotificationConfig.toJSON(found);
         }),
     }),
@@ -314,14 +333,15 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       method: "DELETE",
       path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs/{config}`,
       needs: "start",
+      narrows: true,
       summary: "No longer send changes of a task",
       params: ConfigSchema,
       query: AnyQuerySchema,
       responses: answers("An empty object"),
-      handler: ({ params: { slug, id, config }, event }) =>
+      handler: ({ params: { slug, id, config }, event, caller }) =>
         rest(async () => {
           const request = { tenant: "", taskId: id, id: config };
-          await requestsOf(slug, event).deleteTaskPushNotificationConfig(request);
+          await requestsOf(slug, event, caller).deleteTaskPushNotificationConfig(request);
           return {};
         }),
     }),

@@ -7,16 +7,7 @@ import { defineRoute } from "../../core/http/route.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
-import {
-  AGENTS,
-  CASES,
-  JOB_FEED,
-  JOBS,
-  OPTIONS,
-  ROUTER,
-  RUNNER,
-  STREAMS,
-} from "../../core/service/tokens.ts";
+import { JOB_FEED, OPTIONS, ROUTER, SEEN, STREAMS } from "../../core/service/tokens.ts";
 import { toEvents } from "./to-events.ts";
 
 export interface AgUiOptions {
@@ -60,14 +51,14 @@ export const agUi = definePlugin({
   name: "ag-ui",
   options: OptionsSchema,
   setup({ options, get }) {
-    const [agents, jobs, cases, runner] = [get(AGENTS), get(JOBS), get(CASES), get(RUNNER)];
-    const [feed, streams] = [get(JOB_FEED), get(STREAMS)];
+    const [seen, feed, streams] = [get(SEEN), get(JOB_FEED), get(STREAMS)];
     get(ROUTER).add(
       defineRoute({
         method: "POST",
         path: `${get(OPTIONS).apiPrefix}${options.path}/{slug}`,
         auth: "key",
         needs: "start",
+        narrows: true,
         summary: "Run an agent for a user interface",
         description:
           "A run of AG-UI 1.0: the first run of a thread starts a job, a run with `resume` answers its questions. Streams the events of AG-UI until the job has ended or asks something.",
@@ -76,6 +67,7 @@ export const agUi = definePlugin({
         body: InputSchema,
         responses: { 200: { description: "The events", contentType: "text/event-stream" } },
         handler: async ({ params, body, caller }) => {
+          const { agents, jobs, cases, runner } = seen(caller);
           const { slug, definition } = agents.get(params.slug);
           const id = toJobId(slug, body.threadId);
           const before = await jobs.find(id);

@@ -1,12 +1,15 @@
 import type { AgentRegistry, HostedAgent } from "../../core/agents/registry.ts";
+import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Seen } from "../../core/http/seen.ts";
 import type { Retention } from "../../core/retention/retention.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 
 /** What requests of clients need. */
 export interface McpParts {
+  readonly seen: (caller: Caller) => Seen;
   readonly agents: AgentRegistry;
   readonly jobs: Jobs;
   readonly cases: Cases;
@@ -20,6 +23,12 @@ export interface McpParts {
   /** Milliseconds that a call without a task waits for its job. */
   readonly wait: number;
   readonly version: string;
+}
+
+/** The same parts as a caller sees them. */
+export function partsFor(parts: McpParts, caller: Caller): McpParts {
+  const { agents, jobs, cases, runner } = parts.seen(caller);
+  return { ...parts, agents, jobs, cases, runner };
 }
 
 /** The agents that clients see. */

@@ -6,7 +6,7 @@ import { defineRoute } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
-import { AGENTS, CASES, JOBS, OPTIONS, RETENTION, ROUTER, RUNNER } from "../../core/service/tokens.ts";
+import { AGENTS, CASES, JOBS, OPTIONS, RETENTION, ROUTER, RUNNER, SEEN } from "../../core/service/tokens.ts";
 import type { McpParts } from "./parts.ts";
 import { createHandler } from "./protocol.ts";
 
@@ -72,6 +72,7 @@ export const mcp = definePlugin({
       }
     }
     const parts: McpParts = {
+      seen: get(SEEN),
       agents,
       jobs: get(JOBS),
       cases: get(CASES),
@@ -91,6 +92,7 @@ export const mcp = definePlugin({
         path: `${get(OPTIONS).apiPrefix}${options.path}`,
         auth: "key",
         needs: "start",
+        narrows: true,
         summary: "Model Context Protocol",
         description:
           "One message of the Model Context Protocol, streamable HTTP: of revision 2026-07-28 with the extension `io.modelcontextprotocol/tasks`, or of the revisions before it. Errors of the protocol are JSON-RPC errors.",

@@ -2,7 +2,7 @@ import type * as Sdk from "@modelcontextprotocol/server";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError } from "../../core/base/errors.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
-import type { McpParts } from "./parts.ts";
+import { type McpParts, partsFor } from "./parts.ts";
 import { toDetailedTask, toResult, toTask } from "./tasks.ts";
 import { callJobTool, findJob, listTools, readKey, settled, startJob } from "./tools.ts";
 
@@ -35,18 +35,19 @@ export interface McpHandler {
  * Makes what answers messages. It keeps no state: all of it is in the records of the jobs, so any instance answers any
  * message, of all revisions of the protocol.
  */
-export function createHandler(sdk: typeof Sdk, parts: McpParts): McpHandler {
+export function createHandler(sdk: typeof Sdk, whole: McpParts): McpHandler {
   const {
     Server,
     WebStandardStreamableHTTPServerTransport: Transport,
     createMcpHandler,
     isLegacyRequest,
   } = sdk;
-  const info = { name: "agent-control-service", version: parts.version };
-  const { tools, tasks } = createMethods(sdk, parts);
+  const info = { name: "agent-control-service", version: whole.version };
 
   const createServer: Sdk.McpServerFactory = ({ era, authInfo }) => {
     const by = authInfo?.extra?.caller as Caller;
+    const parts = partsFor(whole, by);
+    const { tools, tasks } = createMethods(sdk, parts);
     const hasTasks = era === "modern";
     const server = new Server(info, {
       capabilities: { tools: {}, ...(hasTasks && { extensions: { [TASKS]: {} } }) },
@@ -65,7 +66,7 @@ export function createHandler(sdk: typeof Sdk, parts: McpParts): McpHandler {
     return server;
   };
   const onerror = (error: Error): void =>
-    parts.log.debug("a message of an MCP client was refused", { error });
+    whole.log.debug("a message of an MCP client was refused", { error });
   const modern = createMcpHandler(createServer, {
     legacy: "reject",
     maxSubscriptions: MOST_STREAMS,

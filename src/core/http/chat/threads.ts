@@ -16,7 +16,8 @@ import type { JobFeed } from "../job-feed.ts";
 import type { TurnOf } from "./follow-turn.ts";
 import { readReply } from "./question-text.ts";
 
-interface ThreadsParts {
+/** What threads need. */
+export interface ThreadsParts {
   readonly agents: AgentRegistry;
   readonly runner: Runner;
   readonly jobs: Jobs;

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { andThen } from "../../base/maybe-promise.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
-import { JobSchema, type StoredJob } from "../../models/job.ts";
+import { JobSchema } from "../../models/job.ts";
 import { FullStartContextSchema, StartContextSchema } from "../../models/job-context.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { ListedJobSchema } from "../../models/listed-job.ts";
@@ -32,13 +32,13 @@ const StopSchema = v.object({
 
 /** Starting, stopping and reading an agent's jobs. */
 export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
-  const { prefix, agents, envelopes, jobs, runner, hasControlSystem } = parts;
-  const find = (slug: string, id: string): Promise<StoredJob> => jobs.get(id, agents.get(slug).slug);
+  const { prefix, envelopes, seen, hasControlSystem } = parts;
   return [
     keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/jobs`,
       needs: "start",
+      narrows: true,
       summary: "Start a job",
       description:
         "A job without a `job_context.job_id` gets a new id; other missing fields of `job_context` are filled in. A service that reports to a control system requires all of them. With an id, repeating the request returns the same job and starts nothing; different content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ or are missing. While the job is queued, `X-Queue-Position` is its position (1 is next) and `X-Queue-Length` the number of queued jobs. With the header `Prefer: wait=30` the response is sent once the job has ended, or after that many seconds (60 at most).",
@@ -46,7 +46,8 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       body: hasControlSystem ? ControlledStartSchema : StartSchema,
       status: 202,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
-      handler: async ({ params, body, event }) => {
+      handler: async ({ params, body, event, caller }) => {
+        const { agents, jobs, runner } = seen(caller);
         const { slug } = agents.get(params.slug);
         const request = { idempotencyKey: readIdempotencyKey(event), ...body };
         const job = await envelopes.pass(event, body.encrypted_agent_parameters, () =>
@@ -70,29 +71,36 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/agents/{slug}/jobs`,
       needs: "view",
+      narrows: true,
       summary: "List an agent's jobs",
       description:
         "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
       params: AgentPathSchema,
       query: JobsQuerySchema,
       responses: { 200: { description: "A page of jobs", schema: v.array(ListedJobSchema) } },
-      handler: ({ params, query, event }) =>
-        listJobs({ jobs, runner }, { query, agent: agents.get(params.slug).slug, event }),
+      handler: ({ params, query, event, caller }) => {
+        const { agents, ...found } = seen(caller);
+        return listJobs(found, { query, agent: agents.get(params.slug).slug, event });
+      },
     }),
     keyRoute({
       method: "GET",
       path: `${prefix}/agents/{slug}/jobs/{id}`,
       needs: "view",
+      narrows: true,
       summary: "Show one of an agent's jobs",
       params: AgentJobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
-      handler: ({ params }) =>
-        andThen(jobs.peek(params.id, agents.get(params.slug).slug), (job) => runner.describe(job)),
+      handler: ({ params, caller }) => {
+        const { agents, jobs, runner } = seen(caller);
+        return andThen(jobs.peek(params.id, agents.get(params.slug).slug), (job) => runner.describe(job));
+      },
     }),
     keyRoute({
       method: "POST",
       path: `${prefix}/agents/{slug}/stop`,
       needs: "start",
+      narrows: true,
       summary: "Ask a job to stop",
       description:
         "Only `job_context.job_id` is read; the rest may be what the job was started with. The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
@@ -100,7 +108,8 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       body: StopSchema,
       responses: { 200: { description: "The current state of the job", schema: JobResponseSchema } },
       handler: async ({ params, body, caller }) => {
-        const job = await find(params.slug, body.job_context.job_id);
+        const { agents, jobs, runner } = seen(caller);
+        const job = await jobs.get(body.job_context.job_id, agents.get(params.slug).slug);
         return runner.describe(await runner.stop(job.id, caller));
       },
     }),

@@ -14,24 +14,31 @@ const keyRoute = keyRoutes("Agents");
 
 /** Agents, and the methods that are called outside a run. */
 export function agentRoutes(parts: MachineParts): RouteDefinition[] {
-  const { prefix, agents, runner } = parts;
+  const { prefix, agents, runner, seen } = parts;
   return [
     keyRoute({
       method: "GET",
       path: `${prefix}/agents`,
       needs: "view",
+      narrows: true,
       summary: "List the agents",
       responses: { 200: { description: "All agents", schema: v.array(AgentResponseSchema) } },
-      handler: () => Promise.all(agents.list().map((agent) => toAgentResponse(agent, parts))),
+      handler: ({ caller }) =>
+        Promise.all(
+          seen(caller)
+            .agents.list()
+            .map((agent) => toAgentResponse(agent, parts)),
+        ),
     }),
     keyRoute({
       method: "GET",
       path: `${prefix}/agents/{slug}`,
       needs: "view",
+      narrows: true,
       summary: "Show an agent",
       params: AgentPathSchema,
       responses: { 200: { description: "The agent", schema: AgentResponseSchema } },
-      handler: ({ params }) => toAgentResponse(agents.get(params.slug), parts),
+      handler: ({ params, caller }) => toAgentResponse(seen(caller).agents.get(params.slug), parts),
     }),
     keyRoute({
       method: "POST",

@@ -15,7 +15,7 @@ const AnsweredSchema = v.object({
 });
 
 /** Answering the questions of cases. */
-export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] {
+export function caseRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
   return [
     defineRoute({
       method: "POST",
@@ -23,6 +23,7 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       auth: "key",
       token: { scope: "answer", job: "job_id" },
       needs: "answer",
+      narrows: true,
       summary: "Answer a case's question",
       description:
         "The first answer wins; a later one is refused with 409 and the case's status. With an `Idempotency-Key`, repeating the request answers nothing, also where the case asks something else by then.",
@@ -33,7 +34,7 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       handler: async ({ params, body, event, caller }) => {
         const once = readGivenKey(event, params.case_id, body.answer, body.message ?? null);
         const request = { ...body, ...(once && { once }) };
-        const item = await runner.answer(params.job_id, params.case_id, request, caller);
+        const item = await seen(caller).runner.answer(params.job_id, params.case_id, request, caller);
         return {
           status: "success",
           message: acceptedText(item),

@@ -61,7 +61,7 @@ const ModelSchema = v.object({
 
 /** Routes by which chat clients for OpenAI talk to agents. */
 export function completionRoutes(parts: MachineParts): RouteDefinition[] {
-  const { prefix, threads, streams, state } = parts;
+  const { prefix, seen, streams, state } = parts;
   const modelOf = (id: string) => ({
     id,
     object: "model" as const,
@@ -74,6 +74,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       path: `${prefix}/v1/models`,
       query: v.looseObject({}),
       needs: "start",
+      narrows: true,
       summary: "List the agents that people can chat with",
       responses: {
         200: {
@@ -81,23 +82,25 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
           schema: v.object({ object: v.literal("list"), data: v.array(ModelSchema) }),
         },
       },
-      handler: () => ({ object: "list", data: threads.agents().map(modelOf) }),
+      handler: ({ caller }) => ({ object: "list", data: seen(caller).threads.agents().map(modelOf) }),
     }),
     keyRoute({
       method: "GET",
       path: `${prefix}/v1/models/{id}`,
       query: v.looseObject({}),
       needs: "start",
+      narrows: true,
       summary: "Show an agent that people can chat with",
       params: v.object({ id: v.string() }),
       responses: { 200: { description: "The agent, as a model", schema: ModelSchema } },
-      handler: ({ params }) => inOneText(async () => modelOf(threads.agent(params.id))),
+      handler: ({ params, caller }) => inOneText(async () => modelOf(seen(caller).threads.agent(params.id))),
     }),
     keyRoute({
       method: "POST",
       path: `${prefix}/v1/chat/completions`,
       query: v.looseObject({}),
       needs: "start",
+      narrows: true,
       summary: "Chat with an agent",
       description:
         "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",
@@ -134,10 +137,11 @@ interface About {
 }
 
 async function send(
-  { threads }: MachineParts,
+  { seen }: MachineParts,
   { model, messages, metadata }: Request,
   { event, caller }: { readonly event: HttpEvent; readonly caller: Caller },
 ): Promise<SentTurn> {
+  const { threads } = seen(caller);
   const all = messages.map(toMessage);
   const last = all.pop()!;
   if (last.role !== "user") {

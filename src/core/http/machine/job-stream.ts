@@ -6,15 +6,16 @@ import { JobPathSchema } from "./schemas.ts";
 
 /** The live stream of a job. */
 export function jobStreamRoute(
-  parts: Pick<MachineParts, "prefix" | "jobs" | "feed" | "streams" | "clock">,
+  parts: Pick<MachineParts, "prefix" | "seen" | "feed" | "streams" | "clock">,
 ): RouteDefinition {
-  const { prefix, jobs, feed, streams, clock } = parts;
+  const { prefix, seen, feed, streams, clock } = parts;
   return defineRoute({
     method: "GET",
     path: `${prefix}/jobs/{id}/stream`,
     auth: "key",
     token: { scope: "stream", job: "id" },
     needs: "view",
+    narrows: true,
     summary: "Follow a job",
     description:
       "Server-sent events: `snapshot` with the current job, then every entry of its run log, named by its type, with its number as the event's id; finally `end` with the job's status. `Last-Event-ID` resumes the stream after that number, without a gap; for a job that has ended, without further events, the response is 204. Clients that stop reading are disconnected.",
@@ -27,7 +28,7 @@ export function jobStreamRoute(
     handler: async ({ params, event, caller }) => {
       const { until } = caller;
       const after = readLastEventId(event);
-      const job = await jobs.get(params.id);
+      const job = await seen(caller).jobs.get(params.id);
       if (after > 0 && isTerminal(job.status) && (await feed.last(job.id)) <= after) return undefined;
       if (event.req.method === "HEAD") {
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });

@@ -15,7 +15,7 @@ const verdict = { valid: v.boolean(), message: v.string(), errors: v.array(v.str
 
 /** An agent's parameters, and validation before a job is started. */
 export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
-  const { prefix, agents, parameters, envelopes, settings, runner } = parts;
+  const { prefix, agents, parameters, envelopes, settings } = parts;
   return [
     keyRoute({
       method: "POST",
@@ -42,6 +42,7 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/agents/{slug}/validate-agent-parameters`,
       needs: "start",
+      narrows: true,
       summary: "Check encrypted parameters",
       params: AgentPathSchema,
       body: v.object({ encrypted_agent_parameters: optional(v.string()) }),
@@ -51,8 +52,8 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
           schema: v.object({ ...verdict, invalid_parameters: Problems }),
         },
       },
-      handler: async ({ params, body, event }) => {
-        const agent = agents.get(params.slug);
+      handler: async ({ params, body, event, caller }) => {
+        const agent = parts.seen(caller).agents.get(params.slug);
         const sent = body.encrypted_agent_parameters;
         try {
           return await envelopes.pass(event, sent, () => parameters.validate(agent, sent));
@@ -71,6 +72,7 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/agents/{slug}/validate-method-fields`,
       needs: "start",
+      narrows: true,
       summary: "Check a method's fields",
       params: AgentPathSchema,
       body: v.object({ method_name: v.optional(v.string(), "job_start"), job_fields: JsonMapSchema }),
@@ -80,7 +82,8 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
           schema: v.object({ ...verdict, invalid_fields: Problems }),
         },
       },
-      handler: async ({ params, body }) => {
+      handler: async ({ params, body, caller }) => {
+        const { agents, runner } = parts.seen(caller);
         const { slug } = agents.get(params.slug);
         const problems = await runner.checkFields(slug, body.method_name, body.job_fields);
         const errors = Object.entries(problems).map(([field, problem]) => describeProblem(field, problem));

@@ -13,6 +13,7 @@ import type { EnvelopeGate } from "../envelope-gate.ts";
 import type { JobFeed } from "../job-feed.ts";
 import type { JobTokens } from "../job-tokens.ts";
 import type { LiveStreams } from "../live-streams.ts";
+import type { Sights } from "../seen.ts";
 import type { ServiceState } from "../service-state.ts";
 
 /** What the machine routes use. */
@@ -31,6 +32,8 @@ export interface MachineParts {
   readonly threads: Threads;
   readonly streams: LiveStreams;
   readonly access: AccessKeys;
+  /** Agents, jobs, cases, runner and threads as a caller sees them. */
+  readonly seen: Sights["of"];
   readonly tokens: JobTokens;
   readonly audit: AuditLog;
   readonly state: ServiceState;

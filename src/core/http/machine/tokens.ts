@@ -1,6 +1,8 @@
 import * as v from "valibot";
+import type { Need } from "../../models/access.ts";
 import { EntityIdSchema, TimestampSchema } from "../../models/scalars.ts";
-import { TOKEN_SCOPES } from "../job-tokens.ts";
+import { TOKEN_SCOPES, type TokenScope } from "../job-tokens.ts";
+import { demand } from "../rights.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
@@ -22,13 +24,22 @@ const TokenSchema = v.object({
   expires_at: TimestampSchema,
 });
 
+const NEEDED: Readonly<Record<TokenScope, Need>> = {
+  read: "view",
+  stream: "view",
+  answer: "answer",
+  message: "start",
+  stop: "start",
+};
+
 /** Tokens with which browsers use one job. */
-export function tokenRoute({ prefix, jobs, tokens, audit, clock }: MachineParts): RouteDefinition {
+export function tokenRoute({ prefix, seen, tokens, audit, clock }: MachineParts): RouteDefinition {
   return defineRoute({
     method: "POST",
     path: `${prefix}/jobs/{id}/tokens`,
     auth: "key",
     needs: "start",
+    narrows: true,
     summary: "Make a token of a job for a browser",
     description:
       "The token is accepted as `Authorization: Bearer` by the routes of this job that its `scopes` name, and nowhere else, for `expires_in` seconds (86400 at most). `name` is its user: shown with answers and in the audit log. It is not stored. It ends before its time when the API key changes.",
@@ -38,8 +49,10 @@ export function tokenRoute({ prefix, jobs, tokens, audit, clock }: MachineParts)
     status: 201,
     responses: { 201: { description: "The token", schema: TokenSchema } },
     handler: async ({ params, body: { expires_in, scopes: given, name }, caller }) => {
-      const { id } = await jobs.get(params.id);
+      const { id } = await seen(caller).jobs.get(params.id);
       const scopes = TOKEN_SCOPES.filter((scope) => given.includes(scope));
+      // Nobody gives away more than they may do.
+      for (const scope of scopes) demand(caller, NEEDED[scope]);
       const exp = Math.floor(clock().getTime() / 1000) + expires_in;
       const expires_at = new Date(exp * 1000).toISOString();
       const after = { scopes, expires_at, ...(name !== undefined && { name }) };

@@ -16,7 +16,7 @@ const EncryptQuerySchema = v.pipe(
 );
 
 /** The service's public key, encryption for clients that have none of their own, drain, and the end of a pause. */
-export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts): RouteDefinition[] {
+export function utilRoutes({ prefix, seen, parameters, runner }: MachineParts): RouteDefinition[] {
   return [
     defineRoute({
       method: "POST",
@@ -62,6 +62,7 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       method: "GET",
       path: `${prefix}/utils/public_key`,
       needs: "start",
+      narrows: true,
       summary: "The public key for agent parameters",
       responses: { 200: { description: "PEM (SPKI)", schema: v.string() } },
       handler: () => parameters.publicKeyPem(),
@@ -70,14 +71,15 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       method: "POST",
       path: `${prefix}/utils/encrypt`,
       needs: "start",
+      narrows: true,
       summary: "Encrypt agent parameters",
       description:
         "Takes the text to encrypt: JSON, a list of `{name, value}` or a map of name to value. The envelope is authenticated; with `agent`, no other agent can open it. `version=1` gives the older layout without authentication, for clients that need it.",
       query: EncryptQuerySchema,
       body: v.string(),
       responses: { 200: { description: "For `encrypted_agent_parameters`", schema: v.string() } },
-      handler: ({ query, body }) => {
-        const agent = query.agent === undefined ? undefined : agents.get(query.agent).slug;
+      handler: ({ query, body, caller }) => {
+        const agent = query.agent === undefined ? undefined : seen(caller).agents.get(query.agent).slug;
         return parameters.encrypt(body, { version: query.version === "1" ? 1 : 2, agent });
       },
     }),

@@ -62,6 +62,7 @@ export async function forkJob(
       },
       job_fields: { ...original.job_fields, ...request.fields },
       encrypted_agent_parameters,
+      ...(original.access !== undefined && { access: original.access }),
       ...(request.idempotencyKey !== undefined && { idempotencyKey: request.idempotencyKey }),
     },
     { parameterNames: [], defaults: { workspace, now: clock() } },

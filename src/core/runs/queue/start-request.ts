@@ -61,6 +61,7 @@ function toJob(
     encrypted_agent_parameters: request.encrypted_agent_parameters ?? null,
     agent_parameters: parameterNames.length === 0 ? null : parameterNames.map((one) => ({ name: one })),
     idempotency_key: request.idempotencyKey ?? null,
+    ...(request.access !== undefined && { access: request.access }),
   };
 }
 

@@ -64,6 +64,7 @@ async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrde
     },
     job_fields: order.fields,
     encrypted_agent_parameters: encrypted,
+    ...(parent.access !== undefined && { access: parent.access }),
   };
   const defaults = { workspace: workspace_id, now: clock() };
   try {

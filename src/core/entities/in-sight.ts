@@ -1,0 +1,54 @@
+import type { Sight } from "../models/access.ts";
+import type { StoredCase } from "../models/case.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { Condition, ListQuery } from "../store/store.ts";
+
+/** Matches nothing. */
+const NOTHING: readonly string[] = [];
+
+/** Whether a caller with this sight sees a job. Who sees questions only sees no job. */
+export function seesJob(sight: Sight | undefined, job: StoredJob): boolean {
+  if (sight === undefined) return true;
+  const { agents, workspace, startedBy, askedOf } = sight;
+  if (askedOf !== undefined) return false;
+  return (
+    (agents === undefined || agents.includes(job.agent_name)) &&
+    (workspace === undefined || workspace === job.job_context.workspace_id) &&
+    (startedBy === undefined || startedBy === job.access)
+  );
+}
+
+/** A query of jobs, with the condition of a sight. */
+export function jobsInSight<Q extends ListQuery>(
+  sight: Sight | undefined,
+  query: Q | undefined,
+): Q | undefined {
+  if (sight === undefined) return query;
+  const { agents, workspace, startedBy, askedOf } = sight;
+  const where = { ...query?.where };
+  if (agents) where.agent_name = both(where.agent_name, agents);
+  if (workspace !== undefined) where.workspace_id = both(where.workspace_id, [workspace]);
+  if (startedBy !== undefined) where.access = both(where.access, [startedBy]);
+  if (askedOf !== undefined) where.id = NOTHING;
+  return { ...query, where } as Q;
+}
+
+/** Whether the open question of a case is for somebody with this sight, where that sees questions only. */
+export function isAsked(sight: Sight, { status, question }: StoredCase): boolean {
+  if (sight.askedOf === undefined) return true;
+  const to = question?.assigned_to;
+  return status === "awaiting" && to !== undefined && sight.askedOf.includes(to);
+}
+
+/** The condition that is met where both this one, if any, and one of the values are. */
+export function both(condition: Condition | undefined, values: readonly string[]): readonly string[] {
+  if (condition === undefined) return values;
+  if (typeof condition === "object" && condition !== null && "contains" in condition) {
+    const part = condition.contains.toLowerCase();
+    return values.filter((value) => value.toLowerCase().includes(part));
+  }
+  // No list asks for a range of these fields.
+  if (typeof condition === "object" && condition !== null && !Array.isArray(condition)) return NOTHING;
+  const asked = [condition].flat();
+  return values.filter((value) => asked.includes(value));
+}
