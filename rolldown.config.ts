@@ -12,6 +12,9 @@ const PLACE = "__PLACE_OF__";
 /** Besides what people import and run: modules that processes start with, or that are imported by their address. */
 const STARTED = ["core/runs/isolation/agent-main", "cli/torture/mix/agents"];
 
+/** Packages that are installed with ours: all that is imported by name, but for two that bring much along and are small themselves. */
+const EXTERNAL = /^(?!(?:unstorage|destr)$)[^./]/;
+
 const { exports, bin } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 const published = JSON.stringify([exports, bin]).matchAll(/dist\/([^"]+)\.js"/g);
 const entries = new Set([...Array.from(published, ([, name]) => name!), ...STARTED]);
@@ -24,7 +27,7 @@ export default {
   cwd: ROOT,
   input: Object.fromEntries(Array.from(entries, (name) => [name, join(SRC, `${name}.ts`)])),
   platform: "node",
-  external: /^[^./]/,
+  external: EXTERNAL,
   preserveEntrySignatures: "strict",
   // An entry never loads the modules of another one only because there would be fewer files.
   experimental: { chunkOptimization: false },

@@ -17,6 +17,9 @@ const FROM_PACKAGES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "dist/htmx.min.js": "public/admin/htmx.min.js",
     LICENSE: "public/admin/htmx.LICENSE",
   },
+  // Part of the modules.
+  unstorage: { LICENSE: "../licenses/unstorage.LICENSE" },
+  destr: { LICENSE: "../licenses/destr.LICENSE" },
   idiomorph: {
     "dist/idiomorph-ext.min.js": "public/admin/idiomorph-ext.min.js",
     LICENSE: "public/admin/idiomorph.LICENSE",

@@ -22,28 +22,31 @@ function textDriver(): StorageDriver {
 it.each([
   { name: "of bytes", make: () => memoryDriver() as StorageDriver },
   { name: "of texts", make: textDriver },
-])("a driver $name has the same items, read here or through a storage of unstorage", async ({ make }) => {
-  const driver = make();
-  const own = openStorage(driver);
-  const theirs = openStorage(createStorage({ driver: driver as Driver }) as StorageLike);
+])(
+  "a driver $name has the same items, read as the service does or through a storage of unstorage",
+  async ({ make }) => {
+    const driver = make();
+    const own = openStorage(driver);
+    const theirs = openStorage(createStorage({ driver: driver as Driver }) as StorageLike);
 
-  for (const [writer, key] of [
-    [own, "folder:own"],
-    [theirs, "folder:theirs"],
-    [own, "other:own"],
-  ] as const)
-    await writer.setItemRaw(key, BYTES);
+    for (const [writer, key] of [
+      [own, "folder:own"],
+      [theirs, "folder:theirs"],
+      [own, "other:own"],
+    ] as const)
+      await writer.setItemRaw(key, BYTES);
 
-  for (const reader of [own, theirs]) {
-    for (const key of ["folder:own", "folder:theirs"])
-      expect(toBytes(await reader.getItemRaw(key))).toEqual(Buffer.from(BYTES));
-    expect(toBytes(await reader.getItemRaw("folder:none"))).toBeUndefined();
-    expect((await reader.getKeys("folder")).sort()).toEqual(["folder:own", "folder:theirs"]);
-    expect((await reader.getKeys()).sort()).toEqual(["folder:own", "folder:theirs", "other:own"]);
-  }
-  await own.removeItem("folder:own");
-  expect(await theirs.getKeys("folder")).toEqual(["folder:theirs"]);
-});
+    for (const reader of [own, theirs]) {
+      for (const key of ["folder:own", "folder:theirs"])
+        expect(toBytes(await reader.getItemRaw(key))).toEqual(Buffer.from(BYTES));
+      expect(toBytes(await reader.getItemRaw("folder:none"))).toBeUndefined();
+      expect((await reader.getKeys("folder")).sort()).toEqual(["folder:own", "folder:theirs"]);
+      expect((await reader.getKeys()).sort()).toEqual(["folder:own", "folder:theirs", "other:own"]);
+    }
+    await own.removeItem("folder:own");
+    expect(await theirs.getKeys("folder")).toEqual(["folder:theirs"]);
+  },
+);
 
 it("a driver that cannot write is refused, not passed over in silence", async () => {
   const { setItem: _, ...readOnly } = textDriver();
