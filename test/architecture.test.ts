@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { describe, expect, it } from "vitest";
+import config from "../rolldown.config.ts";
 import { packageOf, readSources, type SourceFile, type SourceImport } from "./_sources.ts";
 
 const sources = readSources("src");
@@ -189,6 +190,8 @@ describe("the sources", () => {
       if (name in runtime) return false;
       // The contract suites in agent-control-service/testing run in the user's vitest.
       const isSuite = path.endsWith("-contract.ts") || path.startsWith("src/core/store/contract");
+      // The build joins it into the modules.
+      if (!config.external.test(name)) return false;
       return !(name === "vitest" && isSuite) && !(typeOnly && name in (manifest.devDependencies ?? {}));
     });
 

@@ -72,7 +72,7 @@ describe("plugins", () => {
     expect(methods(server.service.get(JOBS))).toEqual(
       [
         ...["constructor", "costsNow", "countBy", "damaged", "deleted", "find", "get", "ids", "list", "log"],
-        ...["logEnds", "openChildren", "peek", "show"],
+        ...["logEnds", "openChildren", "peek", "seenBy", "show"],
       ].sort(),
     );
     expect(methods(server.service.get(CASES))).toEqual(
@@ -87,6 +87,7 @@ describe("plugins", () => {
           "list",
           "listWithUpdates",
           "ofJob",
+          "seenBy",
           "summary",
         ],
         "updates",

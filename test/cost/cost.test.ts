@@ -23,7 +23,8 @@ interface Cost {
  */
 const MOST = {
   "start, one step and end of a job": { calls: 1400, bytes: 3300, syncs: 3 },
-  "start, one step and end of a job, with a control system": { calls: 2200, bytes: 6200, syncs: 6 },
+  // The compact index compares strings where it once compared objects: 60 calls more, for a third of the memory.
+  "start, one step and end of a job, with a control system": { calls: 2260, bytes: 6200, syncs: 6 },
   "a read of a job": { calls: 60, bytes: 0, syncs: 0 },
 } satisfies Record<string, Cost>;
 

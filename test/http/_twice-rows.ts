@@ -157,6 +157,11 @@ const session = async (desk: TwiceDesk, id: string): Promise<Made> => {
 /** Methods of an agent run beside its jobs: nothing of them is recorded. */
 const METHODS = { page: "api.md", text: /runs the method each time/ };
 
+async function keysOf(desk: TwiceDesk, id: string): Promise<number> {
+  const { items } = await desk.get("/access");
+  return items.filter(({ name }: Json) => name === id).length;
+}
+
 /** Every operation that changes something, or could. */
 export const ROWS: readonly Row[] = [
   // Jobs.
@@ -570,6 +575,33 @@ export const ROWS: readonly Row[] = [
         ),
     },
     says: { dropped: 0 },
+  },
+  // Named keys.
+  {
+    of: "POST /access",
+    send: (id) => ({ json: { name: id, role: "viewer" } }),
+    counts: { keys: keysOf },
+    refused: 409,
+  },
+  {
+    of: "POST /access/{id}/rotate",
+    before: async (desk, id) => {
+      await desk.make("/access", { name: id, role: "viewer" });
+      return {};
+    },
+    send: (id) => ({ path: `/access/${id}/rotate` }),
+    ...{ counts: { "lines of the audit log": (desk) => desk.audit("access.rotate") }, shared: true },
+    each: { page: "access.md", text: /each request to rotate makes another key/ },
+  },
+  {
+    of: "DELETE /access/{id}",
+    before: async (desk, id) => {
+      await desk.make("/access", { name: id, role: "viewer" });
+      return {};
+    },
+    send: (id) => ({ path: `/access/${id}` }),
+    counts: { "removed keys": async (desk, id) => 1 - (await keysOf(desk, id)) },
+    refused: 404,
   },
   // What people have in the admin interface.
   {

@@ -52,7 +52,7 @@ requirement("postgres").describe("a service whose database refuses writes", () =
     ["a newer version has replaced the function that writes", renameCommit, false],
     ["its disk is full", fillDisk, true],
   ])(
-    "is unhealthy while %s, and healthy again afterwards",
+    "is unhealthy while %s, and healthy again once it is gone",
     async (_, refuse, needsWrite) => {
       const cluster = await sharedCluster();
       const { service, health } = await start(cluster);

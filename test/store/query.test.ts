@@ -34,7 +34,7 @@ function makeThing(random: SimRandom, number: number): Thing {
   };
 }
 
-/** What a query gives that looks at everything. */
+/** What a query gives that reads everything. */
 function naive(things: readonly Thing[], { where = {}, search = "", sort, skip = 0, limit = 50 }: ListQuery) {
   const matches = ({ id, values, text }: Thing) =>
     text.toLowerCase().includes(search.toLowerCase()) &&

@@ -142,7 +142,7 @@ export class Cases {
     }
     if (!sight.askedOf || sight.agents || sight.workspace !== undefined) {
       const { job_id } = where;
-      // Of one job, as most lists are, without a look at the others.
+      // Of one job, as most lists are, without reading the others.
       const ids = typeof job_id === "string" ? ((await jobs.find(job_id)) ? [job_id] : []) : await jobs.ids();
       where.job_id = both(job_id, ids);
     }

@@ -84,39 +84,37 @@ export class Gate {
   enter(event: HttpEvent, auth: RouteAuth, accepted?: AcceptedToken): Caller | Promise<Caller> {
     if (auth === "none") return ANYONE;
     const key = event.req.headers.get("x-api-key");
-    if (key !== null) return this.#enterByKey(key, event);
+    if (key !== null) return this.checkKey(key, event);
     const bearer = bearerOf(event);
     if (bearer?.startsWith(TOKEN_PREFIX)) {
       // Not counted as a wrong key: nobody guesses a signature, and a page may send a token that has expired.
       if (accepted) return { ...this.#tokens.enter(bearer, accepted), address: this.#clients.address(event) };
     } else if (bearer !== undefined && !(auth === "session" && event.req.headers.has("cookie"))) {
-      return this.#enterByKey(bearer, event);
+      return this.checkKey(bearer, event);
     }
     const sessions = auth === "session" ? this.#sessions() : undefined;
     if (!sessions) throw keyMissing();
     return this.#enterBySession(event, sessions);
   }
 
-  #enterByKey(key: string, event: HttpEvent): Caller {
-    const caller = this.#holderOf(key, event);
-    // Read now: after a client disconnects, its address is no longer available.
-    return event.req.method === "GET" ? caller : { ...caller, address: this.#clients.address(event) };
-  }
-
-  /** Checks a key that was not sent in the header, such as in a sign-in form, and gives its holder. */
+  /** Checks a key, from the header or from a sign-in form, and gives its holder. */
   checkKey(key: string, event: HttpEvent): Caller {
-    return this.#holderOf(key, event);
-  }
-
-  #holderOf(key: string, event: HttpEvent): Caller {
-    const connection = event.runtime?.node?.req.socket;
     const found = this.#isRoot(key) ? ROOT : this.#keys.find(key);
-    const isRight = found !== undefined;
+    const connection = event.runtime?.node?.req.socket;
     // The common case first: a connection that has already sent the right key needs no address. A proxy's
     // connections carry the requests of many.
-    if (isRight && connection && this.#known.has(connection) && !event.req.headers.has("x-forwarded-for"))
-      return unexpired(found);
+    const isKnown =
+      connection !== undefined && this.#known.has(connection) && !event.req.headers.has("x-forwarded-for");
+    if (found === undefined || !isKnown) this.#count(event, connection, found !== undefined);
+    if (found === undefined)
+      throw new ServiceError("unauthorized", "Invalid API key", { detail: HOW, headers: CHALLENGE_INVALID });
+    if (found === "expired") throw expired();
+    // Read now: after a client disconnects, its address is no longer available.
+    return event.req.method === "GET" ? found : { ...found, address: this.#clients.address(event) };
+  }
 
+  /** Counts a right or a wrong key; throws `rate_limited` where its address has sent too many wrong ones. */
+  #count(event: HttpEvent, connection: object | undefined, isRight: boolean): void {
     const address = this.#clients.address(event);
     const wait = this.#wrongKeys.wait(address);
     if (wait > 0) {
@@ -126,13 +124,12 @@ export class Gate {
     if (isRight) {
       this.#wrongKeys.right(address);
       if (connection) this.#known.add(connection);
-      return unexpired(found);
+      return;
     }
     if (connection) this.#known.delete(connection);
     const penalty = this.#wrongKeys.wrong(address);
     this.#rejected.add(address, penalty > 0);
     if (penalty > 0) throw tooManyWrongKeys(penalty);
-    throw new ServiceError("unauthorized", "Invalid API key", { detail: HOW, headers: CHALLENGE_INVALID });
   }
 
   /** The address that a request is counted to. */
@@ -159,7 +156,7 @@ export class Gate {
     // Some proxies add a credential of their own beside the cookie of a session, so that one is tried first.
     const bearer = bearerOf(event);
     if (bearer === undefined || bearer.startsWith(TOKEN_PREFIX)) throw keyMissing();
-    return this.#enterByKey(bearer, event);
+    return this.checkKey(bearer, event);
   }
 }
 
@@ -177,9 +174,8 @@ function keyMissing(): ServiceError {
   return new ServiceError("unauthorized", "An API key is required", { detail: HOW, headers: CHALLENGE });
 }
 
-function unexpired(found: Caller | "expired"): Caller {
-  if (found !== "expired") return found;
-  throw new ServiceError("unauthorized", "The key has expired", {
+function expired(): ServiceError {
+  return new ServiceError("unauthorized", "The key has expired", {
     detail: "Ask an administrator of the service for a new one.",
     headers: CHALLENGE_INVALID,
   });
