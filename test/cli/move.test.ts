@@ -13,7 +13,6 @@ import { openJsonStore } from "../../src/core/store/json/json-store.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { postgres } from "../../src/postgres.ts";
-import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
 import { type Cluster, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
 import { greeter } from "../_setup.ts";
@@ -255,7 +254,7 @@ describe("a service that moves house", () => {
     const old = await svc(["start"], { cwd });
     const keyless = await svc(["start"], { cwd, env });
     const checked = await svc(["check"], { cwd, env });
-    const keys = { SERVICE_API_KEY: key, SERVICE_RSA_PRIVATE_KEY: sharedRsaKey() };
+    const keys = { SERVICE_API_KEY: key };
     const second = beginSvc(["start"], { cwd, env: { ...env, ...keys } });
     await second.prints(/Press Ctrl-C to stop/);
     const again = await svc(["store", "move", "--to", "back"], { cwd, env });

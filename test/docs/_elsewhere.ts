@@ -96,6 +96,14 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "npx svc deploy local",
   ),
   ...sameAs(
+    [
+      "test/cli/access.test.ts",
+      "svc access makes, lists, rotates and removes keys; the key alone is on standard output",
+    ],
+    "its agent is one of the examples; run with another one",
+    "svc access add billing --role starter --agents invoice-audit --expires 90d",
+  ),
+  ...sameAs(
     ["test/deploy/deploy-file.test.ts", "writes a file that every later command reads, and that is valid"],
     "it asks for the platform and what that needs",
     "npx svc deploy init",
@@ -133,6 +141,12 @@ export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     undefined,
     "it names the code, which only the answers of the API and the pages show",
     "SERVICE_BUILD",
+  ),
+  ...sameAs(
+    ["test/instances/store-owner.test.ts", "SERVICE_ADOPT_STORE"],
+    "it concerns two services with one store; their options are tried",
+    "SERVICE_ADOPT_STORE",
+    "SERVICE_DATABASE_SCHEMA",
   ),
   ...sameAs(undefined, "svc sets it on a release", "SVC_RELEASE"),
   ...sameAs(undefined, "svc sets it on an app of App Platform, and reads it", "SVC_DEPLOYMENT"),
