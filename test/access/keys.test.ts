@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { defineAgent } from "agent-control-service";
 import { AUDIT } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
@@ -18,6 +19,21 @@ async function add(server: TestServer, json: Record<string, unknown> = {}): Prom
   if (response.status !== 201) throw new Error(await response.text());
   return (await response.json()) as Made;
 }
+
+/** Asks two people. */
+const payer = defineAgent({
+  name: "Payer",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job }) {
+        const item = await job.openCase({ id: "refund", name: "Refund" });
+        const fields = [{ name: "approved", field_type: "BooleanField", required: true }] as const;
+        return item.ask({ question: "Pay 900 EUR?", approvers: 2, fields });
+      },
+    },
+  },
+});
 
 const statusOf = async (server: TestServer, key: string, path = "/jobs") =>
   (await server.request(path, { key })).status;
@@ -95,6 +111,52 @@ describe("a named key", () => {
 
     expect([stream.status, removed.status, await statusOf(server, key)]).toEqual([200, 200, 401]);
     while (!(await reader.read()).done);
+  });
+
+  it("ends the tokens for browsers that were made with it", async () => {
+    await using server = await start();
+    const { key, access } = await add(server);
+    await server.request("/agents/greeter/jobs", {
+      json: { job_context: { job_id: "job-1" }, job_fields: { name: "Ada" } },
+    });
+    const made = async (by: string) =>
+      (
+        (await (await server.request("/jobs/job-1/tokens", { key: by, method: "POST" })).json()) as {
+          token: string;
+        }
+      ).token;
+    const own = await made(key);
+    const other = await made(server.key);
+    const read = async (token: string) =>
+      (await server.request("/jobs/job-1", { key: null, headers: { authorization: `Bearer ${token}` } }))
+        .status;
+    expect([await read(own), await read(other)]).toEqual([200, 200]);
+
+    await server.request(`/access/${access.id}`, { method: "DELETE" });
+
+    expect([await read(own), await read(other)]).toEqual([401, 200]);
+  });
+
+  it("is no further person where several must agree: all keys are one", async () => {
+    await using server = await testServer({ agents: [payer] });
+    const first = await add(server, { name: "first" });
+    const second = await add(server, { name: "second" });
+    await server.request("/agents/payer/jobs", { json: { job_context: { job_id: "job-1" } } });
+    await expect
+      .poll(async () => (await (await server.request("/jobs/job-1")).json()) as object)
+      .toMatchObject({ status: "awaiting" });
+    const answer = async (key: string) =>
+      (
+        await server.request("/jobs/job-1/cases/refund/update", {
+          key,
+          json: { answer: { approved: true } },
+        })
+      ).status;
+
+    expect(await answer(first.key)).toBe(200);
+    for (const key of [second.key, server.key]) expect(await answer(key)).toBe(409);
+    const job = (await (await server.request("/jobs/job-1")).json()) as { status: string };
+    expect(job.status).toBe("awaiting");
   });
 
   it("is replaced, and the former one works for a day", async () => {

@@ -1,5 +1,6 @@
 import { createHmac, createPrivateKey, hkdfSync, timingSafeEqual } from "node:crypto";
 import * as v from "valibot";
+import type { AccessKeys } from "../access/access-keys.ts";
 import type { Caller } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { EntityIdSchema } from "../models/scalars.ts";
@@ -25,6 +26,8 @@ const GrantSchema = v.object({
   /** Seconds since 1970. */
   exp: v.number(),
   name: v.optional(v.string()),
+  /** The named key or the person that made it, by the id of the access. */
+  by: v.optional(v.string()),
 });
 /** What a token allows, until when; `name` is its user. */
 export type TokenGrant = v.InferOutput<typeof GrantSchema>;
@@ -42,15 +45,17 @@ export const TOKEN_PREFIX = "svct.";
 /**
  * Short-lived tokens of one job, for browsers. The service stores none: each is signed, with a key that depends on the
  * API key, so that it ends with that key, and on the RSA key, so that nobody can guess a weak API key from a token.
- * Every instance with these keys accepts it.
+ * Every instance with these keys accepts it. One that a named key made also ends with that key.
  */
 export class JobTokens {
   readonly #given: TokenKeys;
   #derived: readonly Buffer[] | undefined;
   readonly #clock: () => Date;
+  readonly #access: Pick<AccessKeys, "callerOf">;
 
-  constructor(keys: TokenKeys, clock: () => Date) {
+  constructor(keys: TokenKeys, access: Pick<AccessKeys, "callerOf">, clock: () => Date) {
     this.#given = keys;
+    this.#access = access;
     this.#clock = clock;
   }
 
@@ -73,16 +78,27 @@ export class JobTokens {
 
   /** The caller with this token; throws `unauthorized`, or `forbidden` if the token is for something else. */
   enter(token: string, { scope, jobId }: { readonly scope: TokenScope; readonly jobId: string }): Caller {
-    const { job, scopes, exp, name } = this.#read(token);
+    const { job, scopes, exp, name, by } = this.#read(token);
     if (exp * 1000 <= this.#clock().getTime()) {
       throw new ServiceError("unauthorized", "The token has expired", { detail: "Ask for a new one." });
+    }
+    const maker = by === undefined ? undefined : this.#access.callerOf(by);
+    if (by !== undefined && !maker) {
+      throw new ServiceError("unauthorized", "The key that made the token is no longer valid", {
+        detail: "Ask for a new token.",
+      });
     }
     if (job !== jobId || !scopes.includes(scope)) {
       throw new ServiceError("forbidden", "The token does not allow this", {
         detail: `It is for one job, with the ${scopes.length === 1 ? "scope" : "scopes"} ${scopes.join(", ")}.`,
       });
     }
-    return { kind: "token", job, ...(name !== undefined && { name }), until: new Date(exp * 1000) };
+    const over = maker?.over;
+    return {
+      ...{ kind: "token", job, until: new Date(exp * 1000) },
+      ...(name !== undefined && { name }),
+      ...(over && { over }),
+    };
   }
 
   #read(token: string): TokenGrant {

@@ -81,7 +81,7 @@ export function createApp(scope: Container): H3 {
   );
   const { apiKey, previousApiKey, rsaPrivateKey } = scope.get(KEYS);
   const apiKeys = previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey];
-  const tokens = new JobTokens({ apiKeys, rsaPrivateKey }, clock);
+  const tokens = new JobTokens({ apiKeys, rsaPrivateKey }, scope.get(ACCESS), clock);
   const gate = new Gate({
     apiKeys,
     keys: scope.get(ACCESS),

@@ -42,7 +42,7 @@ export function tokenRoute({ prefix, seen, tokens, audit, clock }: MachineParts)
     narrows: true,
     summary: "Make a token of a job for a browser",
     description:
-      "The token is accepted as `Authorization: Bearer` by the routes of this job that its `scopes` name, and nowhere else, for `expires_in` seconds (86400 at most). `name` is its user: shown with answers and in the audit log. It is not stored. It ends before its time when the API key changes.",
+      "The token is accepted as `Authorization: Bearer` by the routes of this job that its `scopes` name, and nowhere else, for `expires_in` seconds (86400 at most). `name` is its user: shown with answers and in the audit log. It is not stored. It ends before its time when the API key changes, or with the named key that made it.",
     tag: "Jobs",
     params: JobPathSchema,
     body: v.optional(TokenRequestSchema, {}),
@@ -57,7 +57,12 @@ export function tokenRoute({ prefix, seen, tokens, audit, clock }: MachineParts)
       const expires_at = new Date(exp * 1000).toISOString();
       const after = { scopes, expires_at, ...(name !== undefined && { name }) };
       await audit.record({ by: caller, action: "job.token", target: { kind: "job", id }, after });
-      const token = tokens.create({ job: id, scopes, exp, ...(name !== undefined && { name }) });
+      const by = caller.access;
+      const token = tokens.create({
+        ...{ job: id, scopes, exp },
+        ...(name !== undefined && { name }),
+        ...(by !== undefined && { by }),
+      });
       return { token, job_id: id, scopes, expires_at };
     },
   });

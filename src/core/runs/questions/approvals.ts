@@ -1,4 +1,4 @@
-import { type Actor, nameOf } from "../../audit/caller.ts";
+import { type Actor, type Caller, nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { Approval, Question } from "../../models/question.ts";
@@ -32,9 +32,12 @@ export function addApproval(item: StoredCase, question: Question, given: GivenAp
   );
 }
 
-/** The name that tells people apart: not the session, as a person may have several. */
+/**
+ * The name that tells people apart: not the session, as a person may have several. All keys are one: a program has them, and
+ * who makes keys could be as many people as they like.
+ */
 function personOf(item: StoredCase, actor: Actor | undefined): string {
-  const name = typeof actor === "object" ? (actor.name ?? actor.says ?? nameless(actor)) : actor;
+  const name = typeof actor === "object" ? nameOfPerson(actor) : actor;
   const person = name?.trim().toLowerCase();
   if (person) return person;
   throw new ServiceError("forbidden", `Case "${item.id}" asks several people, so an answer needs a name`, {
@@ -42,9 +45,13 @@ function personOf(item: StoredCase, actor: Actor | undefined): string {
   });
 }
 
-function nameless(actor: Exclude<Actor, string>): string | undefined {
-  return actor.kind === "key" || actor.kind === "system" ? nameOf(actor) : undefined;
+function nameOfPerson(actor: Caller): string | undefined {
+  if (actor.kind === "key") return ALL_KEYS;
+  return actor.name ?? actor.says ?? (actor.kind === "system" ? nameOf(actor) : undefined);
 }
+
+/** As answers with the API key are stored since there are approvals. */
+const ALL_KEYS = nameOf({ kind: "key" });
 
 /** The same for the same values, in whatever order they are. */
 function toText(value: unknown): string {
