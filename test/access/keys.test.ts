@@ -165,14 +165,16 @@ describe("a named key", () => {
     const { key } = await add(server);
 
     const again = (await (await server.request("/access/billing/rotate", { method: "POST" })).json()) as Made;
-    const both = [await statusOf(server, key), await statusOf(server, again.key)];
+    // Its response may have been lost, and the request repeated.
+    const third = (await (await server.request("/access/billing/rotate", { method: "POST" })).json()) as Made;
+    const all = await Promise.all([key, again.key, third.key].map((one) => statusOf(server, one)));
     ahead = 24 * 3_600_000 + 1000;
 
-    expect(both).toEqual([200, 200]);
+    expect(all).toEqual([200, 200, 200]);
     expect(again.access.previous_until).not.toBeNull();
     const late = await server.request("/jobs", { key });
     expect(await late.json()).toMatchObject({ status_code: 401, error: "The key has expired" });
-    expect(await statusOf(server, again.key)).toBe(200);
+    expect([await statusOf(server, again.key), await statusOf(server, third.key)]).toEqual([401, 200]);
   });
 
   it("expires, and that is no guess of a wrong key", async () => {

@@ -1,7 +1,8 @@
-import { hash, randomBytes } from "node:crypto";
 import * as v from "valibot";
+import { digestOf, makeKey } from "../../core/access/make-key.ts";
 import { type Access, ROLES } from "../../core/models/access.ts";
 import { defineCommand } from "../command.ts";
+import type { CliContext } from "../context.ts";
 import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
 
 const limits = {
@@ -36,10 +37,10 @@ export const declare = defineCommand({
   flags: v.object(limits),
   examples: ["svc access declare ci --role operator"],
   async run({ args, flags, context }) {
-    const key = `svck_${randomBytes(6).toString("hex")}_${randomBytes(32).toString("base64url")}`;
+    const { key } = makeKey();
     const { role, agents, workspace } = flags;
     const line = {
-      ...{ name: args[0], role, sha256: hash("sha256", key, "hex") },
+      ...{ name: args[0], role, sha256: digestOf(key) },
       ...(agents !== undefined && { agents: toList(agents) }),
       ...(workspace !== undefined && { workspace }),
     };
@@ -53,10 +54,7 @@ export const declare = defineCommand({
 /** Prints a key alone on standard output, so that it can be piped to where it belongs. */
 export function printMade(
   { key, access }: { readonly key: string; readonly access: Access },
-  {
-    isJson,
-    context,
-  }: { readonly isJson: boolean; readonly context: Parameters<typeof add.run>[0]["context"] },
+  { isJson, context }: { readonly isJson: boolean; readonly context: CliContext },
 ): void {
   if (isJson) {
     context.print(JSON.stringify({ key, access }, null, 2));

@@ -1,4 +1,3 @@
-import { hash, randomBytes } from "node:crypto";
 import type { AuditLog } from "../audit/audit-log.ts";
 import { type Caller, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -7,6 +6,7 @@ import type { Ledger } from "../entities/ledger.ts";
 import type { Access, NewAccess, StoredAccess } from "../models/access.ts";
 import type { Store } from "../store/store.ts";
 import type { DeclaredKey } from "./declared-keys.ts";
+import { digestOf, makeKey } from "./make-key.ts";
 import { sightOf } from "./sight-of.ts";
 
 /** Topic of hints about keys that have changed. */
@@ -100,7 +100,7 @@ export class AccessKeys {
 
   /** The holder of a key: nobody, or why it no longer works. */
   find(key: string): Caller | "expired" | undefined {
-    const found = this.#accepted.get(hash("sha256", key, "hex"));
+    const found = this.#accepted.get(digestOf(key));
     if (!found) return undefined;
     const { holder, until } = found;
     const now = this.#parts.clock().getTime();
@@ -133,8 +133,7 @@ export class AccessKeys {
   ): Promise<{ readonly key: string; readonly access: Access }> {
     this.#assertAgents(agents, name);
     if (this.#parts.declared.some((one) => one.name === name)) throw nameTaken(name);
-    const id = randomBytes(6).toString("hex");
-    const key = makeKey(id);
+    const { id, key } = makeKey();
     const row = await this.#parts.ledger.write(async (unit) => {
       if ((await unit.tx.ids("Access", "name", name)).length > 0) throw nameTaken(name);
       const made: StoredAccess = {
@@ -143,7 +142,7 @@ export class AccessKeys {
         created_by: nameOf(by),
         used_at: null,
         hash: digestOf(key),
-        previous: null,
+        previous: [],
       };
       await unit.tx.insert("Access", made);
       const after = { name, role, agents, workspace, expires_at };
@@ -159,17 +158,18 @@ export class AccessKeys {
     return { key, access: toShown(row) };
   }
 
-  /** Makes another key for the same access; the former one works for a day. */
+  /** Makes another key for the same access; those that were replaced work for a day. */
   async rotate(idOrName: string, by: Caller): Promise<{ readonly key: string; readonly access: Access }> {
     const { id, name } = await this.#get(idOrName);
-    const key = makeKey(id);
+    const { key } = makeKey(id);
     const row = await this.#parts.ledger.write(async (unit) => {
       const until = new Date(Date.parse(unit.now) + DAY).toISOString();
       if (!(await unit.tx.get("Access", id))) throw notFound(idOrName);
       const changed = await unit.tx.change("Access", id, (row) => ({
         ...row,
         hash: digestOf(key),
-        previous: { hash: row.hash, until },
+        // Of a repeated request, the first key may never have arrived: the one in use works on.
+        previous: [...row.previous.filter((one) => one.until > unit.now), { hash: row.hash, until }],
       }));
       const after = { name, previous_until: until };
       await this.#parts.audit.write(unit, {
@@ -246,7 +246,7 @@ export class AccessKeys {
       const holder = before.get(row.id) ?? toHolder(row);
       holders.set(row.id, holder);
       accepted.set(row.hash, { holder, until: Number.POSITIVE_INFINITY });
-      if (row.previous) accepted.set(row.previous.hash, { holder, until: Date.parse(row.previous.until) });
+      for (const { hash, until } of row.previous) accepted.set(hash, { holder, until: Date.parse(until) });
     }
     this.#holders = holders;
     this.#accepted = accepted;
@@ -333,7 +333,7 @@ type Limits = Pick<DeclaredKey, "name" | "role" | "agents" | "workspace">;
 
 function toShown(row: StoredAccess): Access {
   const { hash: _hash, previous, agents, ...shown } = row;
-  const previous_until = previous?.until ?? null;
+  const previous_until = previous.at(-1)?.until ?? null;
   return { ...shown, agents: agents && [...agents], previous_until, source: "stored" };
 }
 
@@ -349,14 +349,6 @@ function toShownDeclared({ name, role, agents, workspace, expires }: DeclaredKey
     expires_at: expires === undefined ? null : new Date(expires).toISOString(),
     ...{ created_at: null, created_by: null, used_at: null, previous_until: null, source: "declared" },
   };
-}
-
-function makeKey(id: string): string {
-  return `svck_${id}_${randomBytes(32).toString("base64url")}`;
-}
-
-function digestOf(key: string): string {
-  return hash("sha256", key, "hex");
 }
 
 function nameTaken(name: string): ServiceError {

@@ -97,6 +97,6 @@ export interface StoredAccess {
   readonly used_at: string | null;
   /** SHA-256 of the key, hex: the key has 256 random bits, so that nobody finds it by trying. */
   readonly hash: string;
-  /** The key before the last rotation. */
-  readonly previous: { readonly hash: string; readonly until: string } | null;
+  /** Keys that were rotated, with the time until which each works. */
+  readonly previous: readonly { readonly hash: string; readonly until: string }[];
 }

@@ -1,4 +1,4 @@
-import { HELD_JOBS, holdOf } from "../../../core/models/job-state.ts";
+import { HELD_JOBS, type HoldReason } from "../../../core/models/job-state.ts";
 import type { BudgetUse } from "../../../core/models/spending.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
@@ -13,9 +13,6 @@ export interface AlertView {
   readonly link: string;
 }
 
-/** Held jobs that are read to name agents and reasons; the others are counted. */
-const NAMED = 1000;
-
 /** What a person has to decide, the most urgent first: held jobs, overdue questions, paused agents, budgets. */
 export async function readAttention(parts: AdminParts): Promise<AlertView[]> {
   const [held, overdue, budgets] = await Promise.all([
@@ -28,27 +25,26 @@ export async function readAttention(parts: AdminParts): Promise<AlertView[]> {
 
 /** Nothing runs of a held job, and an answer to it waits, too: one line for each agent and reason. */
 async function readHeld({ jobs }: AdminParts): Promise<AlertView[]> {
-  const { items, total } = await jobs.list({ where: HELD_JOBS, sort: "-created_at", limit: NAMED });
-  const groups = new Map<string, { agent: string; reason: string; count: number }>();
-  for (const job of items) {
-    const reason = holdOf(job)!;
-    const key = `${job.agent_name} ${reason}`;
-    const group = groups.get(key) ?? { agent: job.agent_name, reason, count: 0 };
-    groups.set(key, { ...group, count: group.count + 1 });
-  }
-  const lines = [...groups.values()].map(({ agent, reason, count }): AlertView => {
-    const is = count === 1 ? "is" : "are";
-    return {
-      kind: "warn",
-      text: `${countOf(count, "job")} of ${agent} ${is} held: ${toLabel(reason).toLowerCase()}. Nothing of them runs until somebody decides.`,
-      href: withQuery("/admin/jobs", { status: "held", stop_reason: reason, agent_name: agent }),
-      link: "Decide",
-    };
-  });
-  const rest = total - items.length;
-  if (rest <= 0) return lines;
-  const text = `${countOf(rest, "further job")} ${rest === 1 ? "is" : "are"} held.`;
-  return [...lines, { kind: "warn", text, href: "/admin/jobs?status=held", link: "Held jobs" }];
+  const lines = await Promise.all(
+    HELD_JOBS.stop_reason.map(async (stop_reason) => {
+      const counts = await jobs.countBy("agent_name", { where: { ...HELD_JOBS, stop_reason } });
+      return Object.entries(counts)
+        .filter(([, count]) => count > 0)
+        .map(([agent, count]) => toHeldAlert(agent, stop_reason, count));
+    }),
+  );
+  return lines.flat();
+}
+
+function toHeldAlert(agent: string, stop_reason: HoldReason, count: number): AlertView {
+  const is = count === 1 ? "is" : "are";
+  const reason = toLabel(stop_reason).toLowerCase();
+  return {
+    kind: "warn",
+    text: `${countOf(count, "job")} of ${agent} ${is} held: ${reason}. ${count === 1 ? "It does" : "They do"} not run until somebody decides.`,
+    href: withQuery("/admin/jobs", { status: "held", stop_reason, agent_name: agent }),
+    link: "Decide",
+  };
 }
 
 async function readOverdue({ cases, clock }: AdminParts): Promise<AlertView[]> {

@@ -22,6 +22,7 @@
   const LONGEST = 5000;
   let source;
   let heardAt = Date.now();
+  let openedAt = 0;
   let isLive = false;
   let seen = Number(document.body.dataset.tick);
   let failures = 0;
@@ -62,7 +63,6 @@
     on("beat");
     source.onerror = lost;
   }
-  let openedAt = 0;
   setInterval(() => {
     if (document.hidden || !source) return judge();
     const isSilent = isLive ? Date.now() - heardAt > SILENT : Date.now() - openedAt > OPENING;
