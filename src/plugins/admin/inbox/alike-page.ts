@@ -77,8 +77,8 @@ async function showForm(
         const differs = differencesOf(each, alike[0]!);
         return {
           value,
-          picked: picked?.has(value) ?? differs.length === 0,
-          differs: differs.join(", "),
+          picked: picked?.has(value) ?? (differs.length === 0 && isHeld(each.job) === isHeld(job)),
+          marks: [...differs, ...(isHeld(each.job) ? ["job held"] : [])].join(", "),
           name: one.name,
           href: pathTo("cases", one.id),
           question: one.question?.question ?? "",
@@ -95,7 +95,7 @@ async function showForm(
 }
 
 /** In what a question differs from the one that the form is for: only those that do not are ticked at first. */
-function differencesOf({ item, job }: OpenQuestion, first: OpenQuestion): string[] {
+function differencesOf({ item }: OpenQuestion, first: OpenQuestion): string[] {
   const { question } = item;
   const same = first.item.question;
   return [
@@ -105,7 +105,6 @@ function differencesOf({ item, job }: OpenQuestion, first: OpenQuestion): string
     question?.approvers !== same?.approvers
       ? `needs ${countOf(question?.approvers ?? 1, "person", "people")}`
       : "",
-    isHeld(job) && !isHeld(first.job) ? "job held" : "",
   ].filter(Boolean);
 }
 

@@ -3,7 +3,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { failureOf, firstLineOf } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { withQuery } from "../query.ts";
-import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
+import { countOf, elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import type { FailedCases } from "./failed-cases.ts";
 
@@ -78,7 +78,8 @@ export function toJobLine(job: StoredJob, { now, currency, failed }: RowContext)
     agent: job.agent_name,
     error: job.status === "failed" ? firstLineOf(job.error) : "",
     cases: formatCount(job.case_count),
-    failedCases: failedCases === 0 ? "" : `${formatCount(failedCases)} failed`,
+    failedCases:
+      failedCases === 0 ? "" : `${formatCount(failedCases)} of ${countOf(job.case_count, "case")} failed`,
     failedHref: withQuery("/admin/cases", { job_id: job.id, status: "failed" }),
     cost: costOf(job.total_cost, currency),
     duration: durationOf(job, now),

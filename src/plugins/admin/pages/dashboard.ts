@@ -15,7 +15,7 @@ import { renderChart } from "../views/chart.ts";
 import { elapsed, formatCost, formatCount, formatDuration, stampsIn, toLabel } from "../views/format.ts";
 import { duePiece, jobPiece, meterBar, pathTo, timePiece } from "../views/pieces.ts";
 import { readCards } from "./cards.ts";
-import { readRecent, toRecentLine } from "./recent.ts";
+import { readRecent, recentLines } from "./recent.ts";
 import { readStats } from "./stats.ts";
 import { RANGES, type RangeName, type Wellbeing } from "./well.ts";
 
@@ -59,9 +59,7 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
         page: "dashboard",
         fragment: "recent-activity",
         json: () => readRecent(parts),
-        state: async () => ({
-          recent: (await readRecent(parts)).items.map((item) => toRecentLine(item, parts.clock())),
-        }),
+        state: async () => ({ recent: await recentLines(parts, parts.clock()) }),
       }),
     }),
   ];
@@ -101,7 +99,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
     jobs.list({ where: { status: ["in_progress", "cancelling"] }, sort: "-updated_at", limit: SHOWN }),
     readInbox(parts, { limit: SHOWN, skip: 0 }),
     jobs.list({ where: failedSince(now, RANGES[range].length), sort: "-finished_at", limit: SHOWN }),
-    readRecent(parts),
+    recentLines(parts, now),
     readCards(parts),
     parts.budgets.list(),
   ]);
@@ -150,7 +148,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
       byReason: withQuery("/admin/failures", { days: DAYS[range] }),
       all: withQuery("/admin/jobs", { status: "failed", sort: "-updated_at" }),
     },
-    recent: recent.items.map((item) => toRecentLine(item, now)),
+    recent,
     health: cards.health,
     cards: cards.cards,
   };

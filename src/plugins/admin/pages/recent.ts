@@ -1,35 +1,47 @@
+import type { StoredCase } from "../../../core/models/case.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
 import type { AdminParts } from "../parts.ts";
-import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
 const MOST = 10;
 
 /** The newest changes of jobs and cases, newest first. */
-export async function readRecent({ jobs, cases }: Pick<AdminParts, "jobs" | "cases">) {
-  const query = { sort: "-updated_at", limit: MOST };
-  const [newJobs, newCases] = await Promise.all([jobs.list(query), cases.list(query)]);
-  const items = [
-    ...newJobs.items.map(({ id, name, status, created_at, updated_at, agent_name }) => ({
-      type: "job" as const,
-      ...{ id, name, status, created_at, updated_at, agent_name },
-    })),
-    ...newCases.items.map(({ id, name, status, created_at, updated_at, job_id }) => ({
-      type: "case" as const,
-      ...{ id, name, status, created_at, updated_at, job_id },
-    })),
-  ];
-  items.sort((a, b) => (a.updated_at < b.updated_at ? 1 : a.updated_at > b.updated_at ? -1 : 0));
-  return { items: items.slice(0, MOST) };
+export async function readRecent(parts: Pick<AdminParts, "jobs" | "cases">) {
+  return { items: (await newest(parts)).map(toRecentRow) };
 }
 
-type RecentItem = Awaited<ReturnType<typeof readRecent>>["items"][number];
+/** The same as lines of a list. */
+export async function recentLines(parts: Pick<AdminParts, "jobs" | "cases">, now: Date) {
+  return (await newest(parts)).map((item) => toRecentLine(item, now));
+}
 
-/** A change as a line of a list. */
-export function toRecentLine(item: RecentItem, now: Date) {
+async function newest({
+  jobs,
+  cases,
+}: Pick<AdminParts, "jobs" | "cases">): Promise<(StoredJob | StoredCase)[]> {
+  const query = { sort: "-updated_at", limit: MOST };
+  const [newJobs, newCases] = await Promise.all([jobs.list(query), cases.list(query)]);
+  const items = [...newJobs.items, ...newCases.items];
+  items.sort((a, b) => (a.updated_at < b.updated_at ? 1 : a.updated_at > b.updated_at ? -1 : 0));
+  return items.slice(0, MOST);
+}
+
+const isCase = (item: StoredJob | StoredCase): item is StoredCase => "job_id" in item;
+
+function toRecentRow(item: StoredJob | StoredCase) {
+  const { id, name, status, created_at, updated_at } = item;
+  const change = { id, name, status, created_at, updated_at };
+  if (isCase(item)) return { type: "case" as const, ...change, job_id: item.job_id };
+  return { type: "job" as const, ...change, agent_name: item.agent_name };
+}
+
+function toRecentLine(item: StoredJob | StoredCase, now: Date) {
+  const isOfCase = isCase(item);
   return {
     name: item.name,
-    href: pathTo(item.type === "job" ? "jobs" : "cases", item.id),
-    sub: item.type === "job" ? `Job · ${item.agent_name}` : `Case of ${item.job_id}`,
-    status: statusPiece(item.status).toString(),
+    href: pathTo(isOfCase ? "cases" : "jobs", item.id),
+    sub: isOfCase ? `Case of ${item.job_id}` : `Job · ${item.agent_name}`,
+    status: (isOfCase ? statusPiece(item.status) : jobPiece(item)).toString(),
     time: timePiece(item.updated_at, now).toString(),
   };
 }
