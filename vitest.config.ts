@@ -28,7 +28,8 @@ const chosen = new Set(
 );
 if (part) {
   const long = files.filter(
-    ({ path, isLong, seeksLosses }) => isLong && !(seeksLosses && /^test\/(runs|store)\//.test(path)),
+    ({ path, isLong, seeksLosses }) =>
+      isLong && !(seeksLosses && /^test\/(runs|store|http|instances)\//.test(path)),
   );
   const [turn, turns] = part.split("/").map(Number) as [number, number];
   for (const [at, { path }] of long.entries()) if (at % turns !== turn % turns) chosen.delete(path);

@@ -1,3 +1,4 @@
+// @long
 // @losses
 import { expect, it } from "vitest";
 import { shareOf } from "../_share.ts";

@@ -1,3 +1,4 @@
+// @long
 import { Annotation, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
 import { defineAgent } from "agent-control-service";
 import { durableNode, runGraph } from "agent-control-service/ai";

@@ -1,3 +1,4 @@
+// @long
 import { appendFileSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createServer, defineAgent } from "agent-control-service";

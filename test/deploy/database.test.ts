@@ -1,3 +1,4 @@
+// @long
 import { describe, expect, it } from "vitest";
 import { describeContinued } from "../../src/deploy/continued.ts";
 import { prepare } from "../../src/deploy/plan.ts";

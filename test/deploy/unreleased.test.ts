@@ -1,3 +1,4 @@
+// @long
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // @alone
+// @long
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,3 +1,4 @@
+// @long
 import type { AddedRoute } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -158,8 +158,7 @@ const session = async (desk: TwiceDesk, id: string): Promise<Made> => {
 const METHODS = { page: "api.md", text: /runs the method each time/ };
 
 async function keysOf(desk: TwiceDesk, id: string): Promise<number> {
-  const { items } = await desk.get("/access");
-  return items.filter(({ name }: Json) => name === id).length;
+  return (await desk.get("/access")).filter(({ name }: Json) => name === id).length;
 }
 
 /** Every operation that changes something, or could. */

@@ -1,3 +1,4 @@
+// @long
 // @losses
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";

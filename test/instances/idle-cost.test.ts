@@ -1,3 +1,4 @@
+// @long
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { Cluster } from "../_postgres.ts";

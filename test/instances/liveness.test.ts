@@ -1,3 +1,5 @@
+// @long
+// @losses
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { borrowSchema, openClient, sharedCluster } from "../_postgres.ts";

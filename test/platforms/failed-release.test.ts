@@ -1,3 +1,4 @@
+// @long
 import { afterEach, describe, expect, it } from "vitest";
 import type { DeployOptions } from "../../src/deploy/options.ts";
 import { up } from "../../src/deploy/up.ts";

@@ -1,3 +1,5 @@
+// @long
+// @losses
 import { setTimeout as delay } from "node:timers/promises";
 import type { AgentDefinition } from "agent-control-service";
 import { describe, expect, test } from "vitest";

@@ -1,3 +1,4 @@
+// @long
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -1,3 +1,5 @@
+// @long
+// @losses
 import { setTimeout as delay } from "node:timers/promises";
 import type { AgentDefinition, JobStartContext } from "agent-control-service";
 import * as v from "valibot";

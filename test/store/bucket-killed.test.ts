@@ -1,3 +1,4 @@
+// @long
 // @losses
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

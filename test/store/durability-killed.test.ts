@@ -1,3 +1,4 @@
+// @long
 // @losses
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -14,7 +14,9 @@ export function toFormFields(schema: JsonSchema): AgentMethodField[] {
   return Object.entries(properties).map(([name, property]) => {
     const { node, isNullable } = withoutNull(resolve(property, schema), schema);
     const value = node.default ?? null;
-    const choices = readChoices(node) ?? (node.items && readChoices(resolve(node.items, schema)));
+    const choices =
+      readChoices(node) ??
+      (typeof node.items === "object" ? readChoices(resolve(node.items, schema)) : undefined);
     return {
       name,
       type: typeof node.type === "string" ? node.type : choices ? "string" : null,

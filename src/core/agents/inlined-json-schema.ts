@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { ownJsonSchema } from "./own-json-schema.ts";
-import type { Node } from "./shape.ts";
+import type { JsonSchema } from "./read-json-schema.ts";
 import { partOf } from "./unknown-by-json-schema.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -13,7 +13,7 @@ const MAPS = new Set(["properties", "patternProperties"]);
  * The JSON Schema that the library of a schema makes, with what it refers to in place of references; open where it refers
  * to itself, and where its library cannot express it. Objects that are sent may have no other members.
  */
-export function inlinedJsonSchema(schema: StandardSchemaV1, io: "input" | "output"): Node & Json {
+export function inlinedJsonSchema(schema: StandardSchemaV1, io: "input" | "output"): JsonSchema & Json {
   const root = ownJsonSchema(schema, io) as Json | undefined;
   if (!root) return {};
   const inline = (node: unknown, inside: readonly unknown[], isClosed: boolean): unknown => {
@@ -40,5 +40,5 @@ export function inlinedJsonSchema(schema: StandardSchemaV1, io: "input" | "outpu
       result.additionalProperties = false;
     return result;
   };
-  return inline(root, [], true) as Node & Json;
+  return inline(root, [], true) as JsonSchema & Json;
 }

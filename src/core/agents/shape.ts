@@ -1,32 +1,17 @@
 import * as v from "valibot";
-
-/** JSON Schema that has no references; only what a shape is made of is named. */
-export interface Node {
-  readonly type?: string | readonly string[];
-  readonly properties?: Readonly<Record<string, Node>>;
-  readonly required?: readonly string[];
-  readonly additionalProperties?: boolean | Node;
-  readonly items?: boolean | Node;
-  readonly anyOf?: readonly Node[];
-  readonly oneOf?: readonly Node[];
-  readonly allOf?: readonly Node[];
-  readonly enum?: readonly unknown[];
-  readonly const?: unknown;
-  readonly description?: string;
-  readonly default?: unknown;
-}
+import type { JsonSchema } from "./read-json-schema.ts";
 
 /**
- * The valibot schema with the members, types and choices of a JSON Schema, for code that reads schemas. It does not decide
- * what a value may be: the schema of which the JSON Schema was made does.
+ * The valibot schema with the members, types and choices of a JSON Schema without references, for code that reads schemas.
+ * It does not decide what a value may be: the schema of which the JSON Schema was made does.
  */
-export function shapeOf(node: Node): v.GenericSchema {
+export function shapeOf(node: JsonSchema): v.GenericSchema {
   const shape = plainShape(node);
   return node.description === undefined ? shape : v.pipe(shape, v.description(node.description));
 }
 
 /** The members of an object; those with a default have it in their metadata, as it may be of another type. */
-export function entriesOf({ properties = {}, required = [] }: Node): v.ObjectEntries {
+export function entriesOf({ properties = {}, required = [] }: JsonSchema): v.ObjectEntries {
   const entries = Object.entries(properties).map(([key, node]): [string, v.GenericSchema] => {
     const shape = shapeOf(node);
     if ("default" in node) return [key, v.optional(v.pipe(shape, v.metadata({ fallback: node.default })))];
@@ -35,7 +20,7 @@ export function entriesOf({ properties = {}, required = [] }: Node): v.ObjectEnt
   return Object.fromEntries(entries);
 }
 
-function plainShape(node: Node): v.GenericSchema {
+function plainShape(node: JsonSchema): v.GenericSchema {
   const choices = "const" in node ? [node.const] : node.enum;
   if (choices) return v.picklist(choices as string[]);
   if (node.allOf) return v.looseObject(Object.assign({}, ...[node, ...node.allOf].map(entriesOf)));
@@ -53,7 +38,7 @@ function plainShape(node: Node): v.GenericSchema {
 }
 
 /** Of some forms; of one that may be null. */
-function oneOf(options: readonly Node[]): v.GenericSchema {
+function oneOf(options: readonly JsonSchema[]): v.GenericSchema {
   const others = options.filter(({ type }) => type !== "null").map(shapeOf);
   const shape = others.length === 1 ? others[0]! : v.union(others);
   return others.length < options.length ? v.nullable(shape) : shape;
