@@ -67,8 +67,11 @@ describe("a named key", () => {
     });
     const none = await server.request("/jobs", { key: null });
     const wrong = await server.request("/jobs", { key: null, headers: { authorization: `Bearer ${key}x` } });
+    // As curl asks for it: a program is not shown the page for signing in.
+    const asked = await server.request("/whoami", { key: `${key}x`, headers: { accept: "*/*" } });
 
     expect([await statusOf(server, key), bearer.status, root.status]).toEqual([200, 200, 200]);
+    expect([asked.status, await asked.json()]).toMatchObject([401, { error: "Invalid API key" }]);
     expect([none.status, none.headers.get("www-authenticate")]).toEqual([
       401,
       'Bearer realm="agent-control-service"',

@@ -15,6 +15,12 @@ export function createVerifier(
   };
 }
 
+/** Whether a key was sent, and nothing says that a person reads the response. */
+function isProgram({ req: { headers } }: HttpEvent): boolean {
+  const sendsKey = headers.has("x-api-key") || /^bearer /i.test(headers.get("authorization") ?? "");
+  return sendsKey && !headers.get("accept")?.includes("text/html");
+}
+
 async function challenge(
   parts: PageParts & Pick<AdminParts, "redactor">,
   event: HttpEvent,
@@ -24,7 +30,7 @@ async function challenge(
   const { pathname, search } = event.url;
   const route = pathname.startsWith("/admin/api/") ? "api" : "page";
   const wanted = negotiate(event, route);
-  if (wanted === "json") return undefined;
+  if (wanted === "json" || isProgram(event)) return undefined;
   // An open page whose session has ended reloads itself, and so shows the sign-in page.
   const headers: Record<string, string> = wanted === "fragment" ? { "hx-refresh": "true" } : {};
   const isPage = event.req.method === "GET" && route === "page";
