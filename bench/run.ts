@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, platform } from "node:os";
 import { join } from "node:path";
@@ -9,6 +10,7 @@ const here = import.meta.dirname;
 
 /** What the last run of each benchmark gave that was to be written. */
 const RESULTS = join(here, "RESULTS.md");
+const BIOME = join(here, "../node_modules/.bin/biome");
 const TITLE = "# Results\n\n`npm run bench -- --write NAME` replaces the section of a benchmark.\n";
 
 /** Runs the named benchmarks, or all, and prints a table of each; with `--write`, it goes to RESULTS.md, too. */
@@ -61,6 +63,7 @@ function writeSection(name: string, rows: readonly BenchRow[]): void {
   const own = `## ${name}\n\n${machine}\n\n${[...head, ...table].join("\n")}\n`;
   const all = [...others.map((section) => section.trimEnd().concat("\n")), own].sort();
   writeFileSync(RESULTS, [title!.trimEnd().concat("\n"), ...all].join("\n"));
+  execFileSync(BIOME, ["format", "--write", RESULTS], { stdio: "ignore" });
 }
 
 function toCells(cells: readonly string[]): string {
