@@ -13,6 +13,8 @@ export class Clients {
   readonly #isTrusted: (address: string, hop: number) => boolean;
   readonly #onUntrusted: () => void;
   #toldOfUntrusted = false;
+  /** Of connections whose requests no proxy has forwarded. */
+  readonly #direct = new WeakMap<object, string>();
 
   /** `onUntrusted` is called once, at the first forwarded request while no proxy is trusted. */
   constructor(trust: TrustProxy, onUntrusted: () => void = () => {}) {
@@ -24,9 +26,13 @@ export class Clients {
 
   /** The address to count a request under, for IPv6 its /64 network; `in process` if there is no socket. */
   address(event: HttpEvent): string {
+    const socket = event.runtime?.node?.req.socket;
+    const forwarded = list(event, "x-forwarded-for");
+    const isDirect = forwarded.length === 0;
+    const known = socket && isDirect ? this.#direct.get(socket) : undefined;
+    if (known !== undefined) return known;
     const peer = peerOf(event);
     if (peer === "") return "in process";
-    const forwarded = list(event, "x-forwarded-for");
     let seen = peer;
     for (let hop = 0; forwarded.length > 0 && this.#isTrusted(seen, hop); hop++) {
       const next = withoutPort(forwarded.pop() ?? "");
@@ -34,7 +40,9 @@ export class Clients {
       seen = next;
     }
     if (forwarded.length > 0 && seen === peer) this.#tellOnce();
-    return network(seen);
+    const address = network(seen);
+    if (socket && isDirect) this.#direct.set(socket, address);
+    return address;
   }
 
   /** Whether the client uses https, to us or to a trusted proxy. */

@@ -22,12 +22,14 @@ export const ClientTimestampSchema = v.pipe(
   v.check(isOnCalendar, "must be a date that exists"),
 );
 
+const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
 /** JavaScript reads 30 February as 2 March. */
 function isOnCalendar(text: string): boolean {
-  const day = text.slice(0, 10);
-  if (day.startsWith("0000")) return false;
-  const date = new Date(`${day}T00:00:00Z`);
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(day);
+  const [year, month, day] = [Number(text.slice(0, 4)), Number(text.slice(5, 7)), Number(text.slice(8, 10))];
+  if (!(year > 0 && day > 0)) return false;
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  return day <= (month === 2 && isLeap ? 29 : (DAYS[month - 1] ?? 0));
 }
 
 /** Text with at least one character that is not white space. */
