@@ -63,7 +63,7 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     "writes a project with the template %s whose tests pass",
     async (template) => {
       const cwd = await project();
-      const packages = ["@types", "vitest", "ai", "@ai-sdk", "@langchain", "zod"];
+      const packages = ["@types", "vitest", "ai", "@ai-sdk", "@langchain"];
       for (const name of packages)
         await symlink(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
 
