@@ -1,6 +1,9 @@
 // Service
 
 export type { DeclaredKey, DeclaredKeyOptions } from "./core/access/declared-keys.ts";
+export { type ProxyAuthOptions, type ProxySignIn, proxyAuth } from "./core/access/proxy-auth.ts";
+export type { PersonAccess, RoleTable } from "./core/access/role-table.ts";
+export type { SignIn } from "./core/access/sign-in.ts";
 export type { AcceptedEnvelopes } from "./core/agents/parameters.ts";
 export type { KeptStatus, RetentionOptions, RetentionPolicy } from "./core/agents/retention-policy.ts";
 export type { LogFormat, Logger, LogLevel } from "./core/base/log.ts";

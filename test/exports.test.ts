@@ -24,6 +24,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "events",
     "isDuration",
     "prices",
+    "proxyAuth",
     "telemetry",
     "webhooks",
   ],

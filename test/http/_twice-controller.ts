@@ -1,7 +1,19 @@
+import { generateKeyPairSync } from "node:crypto";
+import { SignJWT } from "jose";
+
+const proxy = generateKeyPairSync("ec", { namedCurve: "P-256" });
+
+/** What the proxy in front of the service sends with the requests of a person. */
+export async function personHeaders(subject: string): Promise<Record<string, string>> {
+  const claims = new SignJWT({ iss: "https://proxy.example", aud: "the-service", sub: subject });
+  const signed = claims.setProtectedHeader({ alg: "ES256" }).setIssuedAt().setExpirationTime("5m");
+  return { "x-person": await signed.sign(proxy.privateKey), accept: "application/json" };
+}
+
 /** A service with all that has routes. Each thing that its agents really do is a line of did.log, with its key. */
 export const CONTROLLER = `
 import { appendFileSync, existsSync } from "node:fs";
-import { admin, createServer, defineAgent, defineChat, events, webhooks } from "agent-control-service";
+import { admin, createServer, defineAgent, defineChat, events, proxyAuth, webhooks } from "agent-control-service";
 import { a2a } from "agent-control-service/a2a";
 import { agUi } from "agent-control-service/agui";
 import { mcp } from "agent-control-service/mcp";
@@ -81,6 +93,12 @@ export default createServer({
     agent: id === "desk" ? "planned-desk" : "planned-run",
   })),
   maxConcurrentJobs: 100,
+  access: {
+    signIn: proxyAuth({
+      jwks: { keys: [${JSON.stringify(proxy.publicKey.export({ format: "jwk" }))}] },
+      ...{ issuer: "https://proxy.example", audience: "the-service", header: "x-person", roles: { "*": "viewer" } },
+    }),
+  },
   plugins: [
     admin(), mcp({ wait: "1s" }), a2a({ allowPrivate: true }), agUi(),
     events({ timeout: 1, backoff: { initial: 0.02, max: 0.2 }, breaker: { initial: 0.05, max: 0.2 } }),

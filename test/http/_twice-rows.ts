@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { postForm } from "../admin/_sign-in.ts";
 import { access } from "../cli/_svc.ts";
+import { personHeaders } from "./_twice-controller.ts";
 import type { Json, Sent, TwiceDesk } from "./_twice-desk.ts";
 
 /** What a row needs to know of what was made for it. */
@@ -156,6 +157,17 @@ const session = async (desk: TwiceDesk, id: string): Promise<Made> => {
 
 /** Methods of an agent run beside its jobs: nothing of them is recorded. */
 const METHODS = { page: "api.md", text: /runs the method each time/ };
+
+const person = async (desk: TwiceDesk, id: string): Promise<Made> => {
+  const { url } = await access(desk.service.folder);
+  await fetch(`${url}/whoami`, { headers: await personHeaders(id) });
+  await expect.poll(async () => await personOf(desk, id)).toBeDefined();
+  return { person: (await personOf(desk, id)).id };
+};
+
+async function personOf(desk: TwiceDesk, id: string): Promise<Json> {
+  return (await desk.get("/access/people")).find(({ subject }: Json) => subject === id);
+}
 
 async function keysOf(desk: TwiceDesk, id: string): Promise<number> {
   return (await desk.get("/access")).filter(({ name }: Json) => name === id).length;
@@ -601,6 +613,31 @@ export const ROWS: readonly Row[] = [
     send: (id) => ({ path: `/access/${id}` }),
     counts: { "removed keys": async (desk, id) => 1 - (await keysOf(desk, id)) },
     refused: 404,
+  },
+  // People.
+  {
+    of: "DELETE /access/people/{id}",
+    before: person,
+    send: (_, { person }) => ({ path: `/access/people/${person}` }),
+    counts: {
+      "lines of the audit log": (desk, _, { person }) => desk.audit("access.remove", person!),
+      "removed people": async (desk, id) => Number((await personOf(desk, id)).removed_at !== null),
+    },
+    same: idOf,
+  },
+  {
+    of: "POST /access/people/{id}/restore",
+    before: async (desk, id) => {
+      const made = await person(desk, id);
+      await desk.send({ method: "DELETE", path: `/access/people/${made.person}` });
+      return made;
+    },
+    send: (_, { person }) => ({ path: `/access/people/${person}/restore` }),
+    counts: {
+      "lines of the audit log": (desk, _, { person }) => desk.audit("access.restore", person!),
+      "restored people": async (desk, id) => Number((await personOf(desk, id)).removed_at === null),
+    },
+    same: idOf,
   },
   // What people have in the admin interface.
   {

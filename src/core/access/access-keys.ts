@@ -1,3 +1,4 @@
+import type { AgentRegistry } from "../agents/registry.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
 import { type Caller, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -5,18 +6,14 @@ import type { Logger } from "../base/log.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { Access, NewAccess, StoredAccess } from "../models/access.ts";
 import type { Store } from "../store/store.ts";
+import { assertAgentsExist } from "./assert-agents-exist.ts";
 import type { DeclaredKey } from "./declared-keys.ts";
 import { digestOf, makeKey } from "./make-key.ts";
+import { Mirror } from "./mirror.ts";
 import { sightOf } from "./sight-of.ts";
 
-/** Topic of hints about keys that have changed. */
-const HINT = "access";
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
-/** Milliseconds between reads of the keys of a store that other instances change, too. */
-const REREAD = 2000;
-/** Milliseconds without such a read, then no stored key is believed: it may have been removed. */
-const STALE = 60_000;
 
 export interface AccessParts {
   readonly store: Store;
@@ -25,8 +22,7 @@ export interface AccessParts {
   readonly log: Logger;
   readonly clock: () => Date;
   readonly declared: readonly DeclaredKey[];
-  /** Throws where no agent has the slug. */
-  readonly agent: (slug: string) => unknown;
+  readonly agents: Pick<AgentRegistry, "get">;
 }
 
 /** A named key as requests are compared with it. */
@@ -60,9 +56,7 @@ export class AccessKeys {
   #accepted = new Map<string, Accepted>();
   #holders = new Map<string, Holder>();
   readonly #declared: readonly Holder[];
-  #loadedAt = Number.NEGATIVE_INFINITY;
-  #loading: Promise<void> = Promise.resolve();
-  #stop: () => void = () => {};
+  readonly #mirror: Mirror<"Access">;
   #expiring: NodeJS.Timeout | undefined;
 
   constructor(parts: AccessParts) {
@@ -75,26 +69,21 @@ export class AccessKeys {
       over: new AbortController(),
       usedHour: 0,
     }));
-    for (const { agents, name } of parts.declared) this.#assertAgents(agents, name);
+    for (const { agents, name } of parts.declared)
+      assertAgentsExist(agents, parts.agents, `The key "${name}"`);
     this.#index([]);
+    const { store, log } = parts;
+    const onRows = (rows: readonly StoredAccess[]): void => this.#index(rows);
+    this.#mirror = new Mirror({ store, log, table: "Access", hint: "access", rows: "this key", onRows });
   }
 
   /** Reads the stored keys, and follows what becomes of them. */
-  async start(): Promise<void> {
-    const { store } = this.#parts;
-    await this.#load();
-    const stopHints = store.hints.on((hint) => {
-      if (hint === "all" || hint.topic === HINT) this.#loadLater();
-    });
-    const timer = store.isShared ? setInterval(() => this.#loadLater(), REREAD).unref() : undefined;
-    this.#stop = () => {
-      stopHints();
-      clearInterval(timer);
-    };
+  start(): Promise<void> {
+    return this.#mirror.start();
   }
 
   close(): void {
-    this.#stop();
+    this.#mirror.close();
     clearTimeout(this.#expiring);
   }
 
@@ -105,7 +94,7 @@ export class AccessKeys {
     const { holder, until } = found;
     const now = this.#parts.clock().getTime();
     if (holder.expires <= now || until <= now) return "expired";
-    if (holder.isStored) this.#assertFresh();
+    if (holder.isStored) this.#mirror.assertFresh();
     const hour = now - (now % HOUR);
     if (holder.isStored && holder.usedHour < hour) this.#noteUse(holder, hour);
     return holder.caller;
@@ -115,7 +104,7 @@ export class AccessKeys {
   callerOf(id: string): Caller | undefined {
     const holder = this.#holders.get(id);
     if (!holder || holder.expires <= this.#parts.clock().getTime()) return undefined;
-    if (holder.isStored) this.#assertFresh();
+    if (holder.isStored) this.#mirror.assertFresh();
     return holder.caller;
   }
 
@@ -131,7 +120,7 @@ export class AccessKeys {
     { name, role, agents, workspace, expires_at = null }: NewAccess & { readonly expires_at?: string | null },
     by: Caller,
   ): Promise<{ readonly key: string; readonly access: Access }> {
-    this.#assertAgents(agents, name);
+    assertAgentsExist(agents, this.#parts.agents, `The key "${name}"`);
     if (this.#parts.declared.some((one) => one.name === name)) throw nameTaken(name);
     const { id, key } = makeKey();
     const row = await this.#parts.ledger.write(async (unit) => {
@@ -154,7 +143,7 @@ export class AccessKeys {
       });
       return made;
     });
-    await this.#changed(id);
+    await this.#mirror.changed(id);
     return { key, access: toShown(row) };
   }
 
@@ -177,7 +166,7 @@ export class AccessKeys {
       });
       return changed;
     });
-    await this.#changed(id);
+    await this.#mirror.changed(id);
     return { key, access: toShown(row) };
   }
 
@@ -195,7 +184,7 @@ export class AccessKeys {
       });
       return found;
     });
-    await this.#changed(id);
+    await this.#mirror.changed(id);
     return toShown(row);
   }
 
@@ -210,28 +199,6 @@ export class AccessKeys {
       });
     }
     throw notFound(idOrName);
-  }
-
-  async #changed(id: string): Promise<void> {
-    await this.#load();
-    this.#parts.store.hints.tell(HINT, [id]);
-  }
-
-  #loadLater(): void {
-    this.#load().catch((error: unknown) =>
-      this.#parts.log.warn("the named keys could not be read", { error }),
-    );
-  }
-
-  /** One after another: an earlier state must not take the place of a later one. */
-  #load(): Promise<void> {
-    const loaded = this.#loading.then(async () => {
-      const begun = performance.now();
-      this.#index((await this.#table.list({ limit: Number.POSITIVE_INFINITY })).items);
-      this.#loadedAt = begun;
-    });
-    this.#loading = loaded.catch(() => {});
-    return loaded;
   }
 
   #index(rows: readonly StoredAccess[]): void {
@@ -277,32 +244,6 @@ export class AccessKeys {
         used_at: row.used_at && row.used_at > used_at ? row.used_at : used_at,
       }))
       .catch((error: unknown) => this.#parts.log.debug("a key's last use could not be stored", { error }));
-  }
-
-  /** Another instance may have removed a key since. */
-  #assertFresh(): void {
-    if (!this.#parts.store.isShared || performance.now() - this.#loadedAt < STALE) return;
-    throw new ServiceError("unavailable", "Whether this key is still valid cannot be read from the store", {
-      detail: "Try again later; the service's log says why.",
-      headers: { "retry-after": "5" },
-    });
-  }
-
-  #assertAgents(agents: readonly string[] | undefined, name: string): void {
-    for (const slug of agents ?? []) {
-      try {
-        this.#parts.agent(slug);
-      } catch (error) {
-        if (!(error instanceof Error)) throw error;
-        throw new ServiceError(
-          "invalid_request",
-          `The key "${name}" names the agent "${slug}", which does not exist`,
-          {
-            detail: "GET /agents lists the agents.",
-          },
-        );
-      }
-    }
   }
 
   get #table() {

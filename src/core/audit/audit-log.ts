@@ -183,7 +183,7 @@ export class AuditLog {
   #toEntry(event: AuditEvent, { at, last }: { at: string; last: { n: number; hash: string } }): AuditEntry {
     const { by, action, target = null, before = null, after = null, outcome = "done" } = event;
     const { address = null, ...who } = typeof by === "string" ? { kind: "system" as const, says: by } : by;
-    const { kind, session, access, name, says } = who as Caller;
+    const { kind, session, access, name, says, proven } = who as Caller;
     const said = { ...(name && { name }), ...(says && { says }) };
     const clean = this.#parts.redactor.json({ said, target, before, after }) as {
       said: object;
@@ -194,7 +194,13 @@ export class AuditLog {
     const entry = {
       n: last.n + 1,
       at,
-      who: { kind, ...(session && { session }), ...(access && { access }), ...clean.said },
+      who: {
+        kind,
+        ...(session && { session }),
+        ...(access && { access }),
+        ...clean.said,
+        ...(proven && { proven }),
+      },
       address,
       action,
       target: clean.target,

@@ -19,6 +19,10 @@ export interface Caller {
   readonly name?: string;
   /** The name that a person typed when signing in. It is not verified. */
   readonly says?: string;
+  /** The identity provider that vouches for the person, by its issuer; absent where nobody does. */
+  readonly proven?: string;
+  /** What questions can be assigned to, for a person whom a provider vouches for: its names and groups. */
+  readonly names?: readonly string[];
   /** What it may do; absent for a token of a job, a link, and who sends no key. */
   readonly role?: Role;
   /** What it may see, if not everything. */

@@ -6,6 +6,7 @@ import type { Role, Sight } from "../models/access.ts";
 import type { Clients } from "./clients.ts";
 import { type JobTokens, TOKEN_PREFIX, type TokenScope } from "./job-tokens.ts";
 import { KeyCheck } from "./key-check.ts";
+import type { ProxiedPeople } from "./proxied-people.ts";
 import type { HttpEvent, RouteAuth } from "./route.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
@@ -19,6 +20,10 @@ export interface SignedIn {
   readonly sight?: Sight;
   /** The name that the identity provider vouches for. */
   readonly name?: string;
+  /** The identity provider, by its issuer. */
+  readonly proven?: string;
+  /** What questions can be assigned to: the names of the person and its groups. */
+  readonly names?: readonly string[];
   /** The name that was typed when signing in, unverified. */
   readonly says?: string;
   /** The person, or the named key that signed in, by its id. */
@@ -57,6 +62,8 @@ export interface GateParts {
   readonly rejected: Pick<RejectedKeys, "add">;
   /** Resolved at each request: the plugin that provides it is set up after the gate is created. */
   readonly sessions: () => SessionVerifier | undefined;
+  /** People who come through a proxy, where one vouches for them. */
+  readonly proxied?: ProxiedPeople | undefined;
 }
 
 /** Authenticates callers: by API key, or by session if the route accepts one. */
@@ -69,8 +76,10 @@ export class Gate {
   readonly #rejected: Pick<RejectedKeys, "add">;
   readonly #known = new WeakSet<object>();
   readonly #sessions: () => SessionVerifier | undefined;
+  readonly #proxied: ProxiedPeople | undefined;
 
-  constructor({ apiKeys, keys, tokens, clock, clients, rejected, sessions }: GateParts) {
+  constructor({ apiKeys, keys, tokens, clock, clients, rejected, sessions, proxied }: GateParts) {
+    this.#proxied = proxied;
     this.#rejected = rejected;
     this.#tokens = tokens;
     this.#roots = apiKeys.map((key) => new KeyCheck(key));
@@ -89,12 +98,11 @@ export class Gate {
     if (bearer?.startsWith(TOKEN_PREFIX)) {
       // Not counted as a wrong key: nobody guesses a signature, and a page may send a token that has expired.
       if (accepted) return { ...this.#tokens.enter(bearer, accepted), address: this.#clients.address(event) };
-    } else if (bearer !== undefined && !(auth === "session" && event.req.headers.has("cookie"))) {
+    } else if (bearer !== undefined && !(auth === "session" && this.#mayBePerson(event))) {
       return this.checkKey(bearer, event);
     }
-    const sessions = auth === "session" ? this.#sessions() : undefined;
-    if (!sessions) throw keyMissing();
-    return this.#enterBySession(event, sessions);
+    if (auth !== "session") throw keyMissing();
+    return this.#enterAsPerson(event);
   }
 
   /** Checks a key, from the header or from a sign-in form, and gives its holder. */
@@ -149,10 +157,16 @@ export class Gate {
     return isRight;
   }
 
-  async #enterBySession(event: HttpEvent, sessions: SessionVerifier): Promise<Caller> {
+  #mayBePerson(event: HttpEvent): boolean {
+    return event.req.headers.has("cookie") || this.#proxied?.find(event) !== undefined;
+  }
+
+  async #enterAsPerson(event: HttpEvent): Promise<Caller> {
     const address = this.#clients.address(event);
-    const signedIn = await sessions.verify(event);
+    const signedIn = await this.#sessions()?.verify(event);
     if (signedIn !== undefined) return { kind: "session", ...signedIn, address };
+    const assertion = this.#proxied?.find(event);
+    if (assertion !== undefined) return this.#proxied!.enter(event, assertion);
     // Some proxies add a credential of their own beside the cookie of a session, so that one is tried first.
     const bearer = bearerOf(event);
     if (bearer === undefined || bearer.startsWith(TOKEN_PREFIX)) throw keyMissing();
@@ -170,8 +184,15 @@ const HOW = "Send a key of the service in the X-API-Key header, or as Authorizat
 const CHALLENGE = { "www-authenticate": 'Bearer realm="agent-control-service"' };
 const CHALLENGE_INVALID = { "www-authenticate": `${CHALLENGE["www-authenticate"]}, error="invalid_token"` };
 
+const MISSING = "An API key is required";
+
+/** Whether an error says that nothing was sent that shows who the caller is. */
+export function isKeyMissing({ message }: ServiceError): boolean {
+  return message === MISSING;
+}
+
 function keyMissing(): ServiceError {
-  return new ServiceError("unauthorized", "An API key is required", { detail: HOW, headers: CHALLENGE });
+  return new ServiceError("unauthorized", MISSING, { detail: HOW, headers: CHALLENGE });
 }
 
 function expired(): ServiceError {

@@ -12,6 +12,8 @@ export interface LiveStreamLimits {
   readonly patience?: number;
   /** Maximum number of open streams. @default 1000 */
   readonly most?: number;
+  /** @default the clock of the machine */
+  readonly clock?: () => Date;
 }
 
 const HEADERS: [string, string][] = [
@@ -39,6 +41,7 @@ export class LiveStreams {
   readonly #heartbeat: number;
   readonly #patience: number;
   readonly #shares: StreamShares;
+  readonly #clock: () => Date;
   readonly #open = new Set<LiveStream>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -47,6 +50,7 @@ export class LiveStreams {
     this.#heartbeat = limits.heartbeat ?? 15_000;
     this.#patience = limits.patience ?? 3;
     this.#shares = new StreamShares(limits.most ?? 1000);
+    this.#clock = limits.clock ?? (() => new Date());
   }
 
   /** Number of open streams. */
@@ -64,7 +68,10 @@ export class LiveStreams {
     if (signals.some(({ aborted }) => aborted)) return new FastResponse("", { headers: HEADERS });
     const leave = this.#shares.enter(caller);
     const end = (): void => stream.end();
+    const timer =
+      caller?.until && setTimeout(end, Math.max(caller.until.getTime() - this.#clock().getTime(), 0)).unref();
     const stream = new LiveStream(source, heartbeat ?? ": still here\n\n", () => {
+      clearTimeout(timer);
       for (const signal of signals) signal.removeEventListener("abort", end);
       if (this.#open.delete(stream)) leave();
       if (this.#open.size > 0) return;

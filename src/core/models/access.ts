@@ -100,3 +100,23 @@ export interface StoredAccess {
   /** Keys that were rotated, with the time until which each works. */
   readonly previous: readonly { readonly hash: string; readonly until: string }[];
 }
+
+/** A person whom an identity provider vouches for, as shown. */
+export const PersonSchema = v.object({
+  id: v.string(),
+  /** The verified e-mail address, or the subject where there is none. */
+  name: v.string(),
+  issuer: v.string(),
+  subject: v.string(),
+  groups: v.array(v.string()),
+  /** What the person was when last seen. */
+  role: RoleSchema,
+  first_seen_at: TimestampSchema,
+  /** The hour in which the person was last seen. */
+  seen_at: TimestampSchema,
+  /** Since when the person is refused; null for one who is not. */
+  removed_at: v.nullable(TimestampSchema),
+});
+export type Person = v.InferOutput<typeof PersonSchema>;
+/** A person as stored. */
+export type StoredPerson = Readonly<Person>;

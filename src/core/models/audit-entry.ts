@@ -13,6 +13,7 @@ export const AUDIT_ACTIONS = [
   "access.add",
   "access.rotate",
   "access.remove",
+  "access.restore",
   "rsa_key.changed",
   "job.status",
   "job.delete",
@@ -67,6 +68,8 @@ export const AuditEntrySchema = v.object({
     name: v.optional(v.string()),
     /** A name that was typed; it is not verified. */
     says: v.optional(v.string()),
+    /** The identity provider that vouches for the person, by its issuer. */
+    proven: v.optional(v.string()),
   }),
   /** Client address; `null` if the service itself acted. */
   address: v.nullable(v.string()),

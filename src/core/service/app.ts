@@ -1,4 +1,5 @@
 import { H3, type H3Event, type HTTPError } from "h3";
+import { Assertions } from "../access/assertions.ts";
 import { type Container, createSharedToken, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -13,6 +14,7 @@ import { JobTokens } from "../http/job-tokens.ts";
 import { LiveStreams } from "../http/live-streams.ts";
 import { machineRoutes } from "../http/machine/routes.ts";
 import { keepMiddlewareNear } from "../http/near-middleware.ts";
+import { ProxiedPeople } from "../http/proxied-people.ts";
 import { AppRouter } from "../http/router.ts";
 import { Sights } from "../http/seen.ts";
 import { EmissionRelay } from "../runs/emissions/emission-relay.ts";
@@ -35,6 +37,7 @@ import {
   LOGGER,
   OPTIONS,
   PARAMETERS,
+  PEOPLE,
   REDACTOR,
   REJECTED_KEYS,
   ROUTER,
@@ -82,6 +85,7 @@ export function createApp(scope: Container): H3 {
   const { apiKey, previousApiKey, rsaPrivateKey } = scope.get(KEYS);
   const apiKeys = previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey];
   const tokens = new JobTokens({ apiKeys, rsaPrivateKey }, scope.get(ACCESS), clock);
+  scope.value(CLIENTS, clients);
   const gate = new Gate({
     apiKeys,
     keys: scope.get(ACCESS),
@@ -90,12 +94,12 @@ export function createApp(scope: Container): H3 {
     clients,
     rejected: scope.get(REJECTED_KEYS),
     sessions: () => (scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined),
+    proxied: openProxied(scope),
   });
   const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });
-  const streams = new LiveStreams({ most: options.maxStreams });
+  const streams = new LiveStreams({ most: options.maxStreams, clock });
   hooks.on("service:closing", () => streams.close());
   scope.value(H3_APP, app);
-  scope.value(CLIENTS, clients);
   scope.value(GATE, gate);
   scope.value(ROUTER, router);
   scope.value(STREAMS, streams);
@@ -131,6 +135,7 @@ export function createApp(scope: Container): H3 {
     streams,
     tokens,
     access: scope.get(ACCESS),
+    people: scope.get(PEOPLE),
     seen,
     audit: scope.get(AUDIT),
     state: scope.get(SERVICE_STATE),
@@ -141,6 +146,21 @@ export function createApp(scope: Container): H3 {
   });
   for (const route of routes) router.add(route);
   return app;
+}
+
+/** People of a proxy, where one vouches for them. */
+function openProxied(scope: Container): ProxiedPeople | undefined {
+  const { signIn } = scope.get(OPTIONS).access;
+  if (signIn?.kind !== "proxy") return undefined;
+  const clock = scope.get(CLOCK);
+  return new ProxiedPeople({
+    assertions: new Assertions(signIn, clock),
+    people: scope.get(PEOPLE),
+    header: signIn.header,
+    own: { clients: scope.get(CLIENTS), state: scope.get(SERVICE_STATE) },
+    rejected: scope.get(REJECTED_KEYS),
+    clock,
+  });
 }
 
 function isUnanswered(error: HTTPError, event: H3Event): boolean {

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import { type DeclaredKey, type DeclaredKeyOptions, resolveDeclaredKeys } from "../access/declared-keys.ts";
+import { SIGN_INS, type SignIn } from "../access/sign-in.ts";
 import type { AgentDefinition } from "../agents/define-agent.ts";
 import type { AcceptedEnvelopes } from "../agents/parameters.ts";
 import type { RetentionOptions } from "../agents/retention-policy.ts";
@@ -31,6 +32,8 @@ import { PlainSettingsSchema, readPlainSettings, SETTINGS, textOf, VARIABLES } f
 export interface AccessOptions {
   /** Keys for disks that are wiped; others are made while the service runs: by `svc access add`. @default none */
   keys?: readonly DeclaredKeyOptions[];
+  /** How people sign in, such as `proxyAuth({ … })`. @default with the API key, or with a named key */
+  signIn?: SignIn;
 }
 
 /** Options of `createServer`. Omitted options come from the environment variable, then from the default. */
@@ -219,6 +222,12 @@ export interface ServerOptions {
   logTo?: (line: string) => void;
 }
 
+/** `AccessOptions`, checked. */
+export interface ResolvedAccess {
+  readonly keys: readonly DeclaredKey[];
+  readonly signIn: SignIn | undefined;
+}
+
 /** `ServerOptions` with all defaults resolved. */
 export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAfter">> {
   readonly id: string;
@@ -226,7 +235,7 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly release: string | undefined;
   readonly agents: readonly AgentDefinition[];
   readonly schedules: readonly ScheduleDefinition[];
-  readonly access: { readonly keys: readonly DeclaredKey[] };
+  readonly access: ResolvedAccess;
   readonly plugins: PluginInput;
   readonly account: Account | undefined;
   /** Milliseconds; `undefined` keeps waiting jobs in memory. */
@@ -299,7 +308,7 @@ export function resolveOptions(
     id: `${hostname()}-${process.pid}`,
     agents: [...options.agents],
     schedules: [...(options.schedules ?? [])],
-    access: { keys: resolveAccess(options.access) },
+    access: resolveAccess(options.access),
     plugins: options.plugins,
     place: textOf(env, "SVC_PLACE"),
     release: textOf(env, "SVC_RELEASE"),
@@ -325,12 +334,15 @@ export function resolveOptions(
   };
 }
 
-const ACCESS_NAMES: NamesOf<AccessOptions> = { keys: true };
+const ACCESS_NAMES: NamesOf<AccessOptions> = { keys: true, signIn: true };
 
-function resolveAccess(access: AccessOptions = {}): readonly DeclaredKey[] {
+function resolveAccess(access: AccessOptions = {}): ResolvedAccess {
   const unknown = unknownOption(access, ACCESS_NAMES);
   if (unknown !== undefined) throw new OptionsError(`Cannot use option access: ${unknown}`);
-  return resolveDeclaredKeys(access.keys);
+  const { keys, signIn } = access;
+  if (signIn !== undefined && !SIGN_INS.includes(signIn.kind))
+    throw new OptionsError("Option access.signIn must be what proxyAuth gives");
+  return { keys: resolveDeclaredKeys(keys), signIn };
 }
 
 function readLease(env: Environment): LeaseTimes | undefined {

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import type { H3 } from "h3";
 import { AccessKeys } from "../access/access-keys.ts";
+import { assertAgentsExist } from "../access/assert-agents-exist.ts";
+import { People } from "../access/people.ts";
 import { AgentSettings } from "../agents/agent-settings.ts";
 import { Parameters } from "../agents/parameters.ts";
 import { AgentRegistry } from "../agents/registry.ts";
@@ -63,6 +65,7 @@ import {
   LOGGER,
   OPTIONS,
   PARAMETERS,
+  PEOPLE,
   PLUGINS,
   REDACTOR,
   REJECTED_KEYS,
@@ -152,6 +155,8 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     backups = options.backup && (await openBackups(options.backup, scope));
     await scope.get(ACCESS).start();
     scope.onClose(() => scope.get(ACCESS).close());
+    await scope.get(PEOPLE).start();
+    scope.onClose(() => scope.get(PEOPLE).close());
     app = createApp(scope);
     const withStore = performance.now();
     reports = await setUpPlugins(ordered, {
@@ -412,9 +417,18 @@ export function createScope(options: ResolvedOptions): Container {
     const agents = scope.get(AGENTS);
     const declared = options.access.keys;
     return new AccessKeys({
-      ...{ store, ledger, audit, log, declared, clock: options.clock },
-      agent: (slug) => agents.get(slug),
+      ...{ store, ledger, audit, log, declared, agents, clock: options.clock },
     });
+  });
+  scope.factory(PEOPLE, () => {
+    const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];
+    const [agents, log, { signIn }] = [scope.get(AGENTS), scope.get(LOGGER), options.access];
+    const roles = signIn?.roles ?? {};
+    for (const [who, given] of Object.entries(roles)) {
+      const limits = typeof given === "string" ? undefined : given.agents;
+      assertAgentsExist(limits, agents, `The role of "${who}"`);
+    }
+    return new People({ store, ledger, audit, log, roles, clock: options.clock });
   });
   scope.class(REJECTED_KEYS, RejectedKeys, [AUDIT]);
   scope.factory(

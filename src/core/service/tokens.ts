@@ -1,4 +1,5 @@
 import type { AccessKeys } from "../access/access-keys.ts";
+import type { People } from "../access/people.ts";
 import type { AgentSettings } from "../agents/agent-settings.ts";
 import type { Parameters } from "../agents/parameters.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
@@ -31,6 +32,8 @@ import type { PluginReport } from "./set-up-plugins.ts";
 
 /** The named keys. */
 export const ACCESS = createSharedToken<AccessKeys>("access");
+/** The people whom an identity provider vouches for. */
+export const PEOPLE = createSharedToken<People>("people");
 export const OPTIONS = createSharedToken<ResolvedOptions>("options");
 export const CLOCK = createSharedToken<() => Date>("clock");
 export const REDACTOR = createSharedToken<Redactor>("redactor");

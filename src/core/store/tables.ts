@@ -1,4 +1,4 @@
-import type { StoredAccess } from "../models/access.ts";
+import type { StoredAccess, StoredPerson } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
@@ -194,6 +194,8 @@ const ACCESS_TABLE = rowTable<StoredAccess>("Access", {
   facets: ["name"],
 });
 
+const PERSON_TABLE = rowTable<StoredPerson>("Person");
+
 /** Tables that every service has. */
 export const CORE_TABLES: readonly TableSpec[] = [
   JOB_TABLE,
@@ -218,4 +220,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   SPENDING_TABLE,
   BUDGET_NOTICE_TABLE,
   ACCESS_TABLE,
+  PERSON_TABLE,
 ];

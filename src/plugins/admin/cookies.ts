@@ -1,5 +1,5 @@
 import type { HttpEvent } from "../../core/http/route.ts";
-import type { OwnAddress } from "./same-origin.ts";
+import type { OwnAddress } from "../../core/http/same-origin.ts";
 
 /** What a cookie is set to. */
 export interface Cookie {

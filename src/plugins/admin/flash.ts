@@ -1,9 +1,9 @@
 import * as v from "valibot";
 import type { HttpEvent } from "../../core/http/route.ts";
+import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { EntityIdSchema } from "../../core/models/scalars.ts";
 import { readCookie, toCookie } from "./cookies.ts";
 import type { AdminParts } from "./parts.ts";
-import type { OwnAddress } from "./same-origin.ts";
 import { pathTo } from "./views/pieces.ts";
 
 export const FLASH_COOKIE = "svc-flash";

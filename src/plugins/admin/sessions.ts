@@ -5,11 +5,11 @@ import type { Logger } from "../../core/base/log.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
+import { assertSameOrigin, isSafeMethod, type OwnAddress } from "../../core/http/same-origin.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import type { ServiceKeys } from "../../core/service/keys.ts";
 import type { Store, Transaction } from "../../core/store/store.ts";
 import { readCookie } from "./cookies.ts";
-import { assertSameOrigin, isSafeMethod, type OwnAddress } from "./same-origin.ts";
 import type { AdminSession } from "./session-table.ts";
 
 export const SESSION_COOKIE = "svc-admin";

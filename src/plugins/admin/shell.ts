@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type { HttpEvent } from "../../core/http/route.ts";
+import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
 import type { Flash } from "./flash.ts";
 import type { AdminParts } from "./parts.ts";
-import type { OwnAddress } from "./same-origin.ts";
 import { SESSION_COOKIE } from "./sessions.ts";
 import { readTimes, type TimeSetting, zoneOf } from "./times.ts";
 import { html } from "./views/html.ts";

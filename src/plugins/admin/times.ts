@@ -1,6 +1,6 @@
 import type { HttpEvent } from "../../core/http/route.ts";
+import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { readCookie } from "./cookies.ts";
-import type { OwnAddress } from "./same-origin.ts";
 import { stampsIn } from "./views/format.ts";
 import { isZone } from "./zones.ts";
 

@@ -1,7 +1,14 @@
 import * as v from "valibot";
 import { nameOf } from "../../audit/caller.ts";
 import { isDuration, toMilliseconds } from "../../base/duration.ts";
-import { AccessSchema, grants, NewAccessSchema, RIGHTS, RoleSchema } from "../../models/access.ts";
+import {
+  AccessSchema,
+  grants,
+  NewAccessSchema,
+  PersonSchema,
+  RIGHTS,
+  RoleSchema,
+} from "../../models/access.ts";
 import { TimestampSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
@@ -37,10 +44,14 @@ const WhoSchema = v.object({
   agents: v.nullable(v.array(v.string())),
   workspace: v.nullable(v.string()),
   expires_at: v.nullable(TimestampSchema),
+  /** The identity provider that vouches for the person; null for a key, and for who signed in with one. */
+  proven_by: v.nullable(v.string()),
+  /** What questions can be assigned to, so that they are for the caller. */
+  names: v.array(v.string()),
 });
 
 /** The named keys of the service, and what a caller may do. */
-export function accessRoutes({ prefix, access, clock }: MachineParts): RouteDefinition[] {
+export function accessRoutes({ prefix, access, people, clock }: MachineParts): RouteDefinition[] {
   return [
     defineRoute({
       method: "GET",
@@ -65,6 +76,8 @@ export function accessRoutes({ prefix, access, clock }: MachineParts): RouteDefi
           agents: sight?.agents ?? null,
           workspace: sight?.workspace ?? null,
           expires_at: own?.expires_at ?? null,
+          proven_by: caller.proven ?? null,
+          names: [...(caller.names ?? (caller.name === undefined ? [] : [caller.name]))],
         };
       },
     }),
@@ -78,6 +91,42 @@ export function accessRoutes({ prefix, access, clock }: MachineParts): RouteDefi
       tag,
       responses: { 200: { description: "The keys", schema: v.array(AccessSchema) } },
       handler: () => access.list(),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/access/people`,
+      auth: "session",
+      needs: "manage",
+      summary: "List the people who have come so far",
+      description:
+        "Those whom an identity provider vouches for, with the role of their last visit. Who may come is in the option `access.signIn`.",
+      tag,
+      responses: { 200: { description: "The people", schema: v.array(PersonSchema) } },
+      handler: () => people.list(),
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: `${prefix}/access/people/{id}`,
+      auth: "session",
+      needs: "manage",
+      summary: "Refuse a person",
+      description:
+        "On every instance within seconds, whatever the identity provider says; sessions and streams end.",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The person", schema: PersonSchema } },
+      handler: ({ params, caller }) => people.remove(params.id, caller),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/access/people/{id}/restore`,
+      auth: "session",
+      needs: "manage",
+      summary: "Let a person in again who was removed",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The person", schema: PersonSchema } },
+      handler: ({ params, caller }) => people.restore(params.id, caller),
     }),
     defineRoute({
       method: "POST",

@@ -6,9 +6,9 @@ import { JobPathSchema } from "./schemas.ts";
 
 /** The live stream of a job. */
 export function jobStreamRoute(
-  parts: Pick<MachineParts, "prefix" | "seen" | "feed" | "streams" | "clock">,
+  parts: Pick<MachineParts, "prefix" | "seen" | "feed" | "streams">,
 ): RouteDefinition {
-  const { prefix, seen, feed, streams, clock } = parts;
+  const { prefix, seen, feed, streams } = parts;
   return defineRoute({
     method: "GET",
     path: `${prefix}/jobs/{id}/stream`,
@@ -26,15 +26,13 @@ export function jobStreamRoute(
       204: { description: "The job has ended and there are no further events" },
     },
     handler: async ({ params, event, caller }) => {
-      const { until } = caller;
       const after = readLastEventId(event);
       const job = await seen(caller).jobs.get(params.id);
       if (after > 0 && isTerminal(job.status) && (await feed.last(job.id)) <= after) return undefined;
       if (event.req.method === "HEAD") {
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
       }
-      const over = until && AbortSignal.timeout(Math.max(until.getTime() - clock().getTime(), 0));
-      return streams.open(feed.follow(job.id, after), { caller, ...(over && { over }) });
+      return streams.open(feed.follow(job.id, after), { caller });
     },
   });
 }

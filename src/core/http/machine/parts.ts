@@ -1,4 +1,5 @@
 import type { AccessKeys } from "../../access/access-keys.ts";
+import type { People } from "../../access/people.ts";
 import type { AgentSettings } from "../../agents/agent-settings.ts";
 import type { Parameters } from "../../agents/parameters.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
@@ -32,6 +33,7 @@ export interface MachineParts {
   readonly threads: Threads;
   readonly streams: LiveStreams;
   readonly access: AccessKeys;
+  readonly people: People;
   /** Agents, jobs, cases, runner and threads as a caller sees them. */
   readonly seen: Sights["of"];
   readonly tokens: JobTokens;

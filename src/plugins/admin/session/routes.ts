@@ -1,13 +1,13 @@
 import * as v from "valibot";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import { assertSameOrigin } from "../../../core/http/same-origin.ts";
 import { redirect } from "../answer.ts";
 import { toCookie } from "../cookies.ts";
 import { readForm } from "../forms/read-form.ts";
 import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText } from "../query.ts";
-import { assertSameOrigin } from "../same-origin.ts";
 import { SESSION_COOKIE } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
 import { readTimes, TIMES_COOKIE, toTimeSetting, writeTimes } from "../times.ts";

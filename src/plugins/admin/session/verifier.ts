@@ -1,5 +1,5 @@
 import type { ServiceError } from "../../../core/base/errors.ts";
-import type { SessionVerifier } from "../../../core/http/gate.ts";
+import { isKeyMissing, type SessionVerifier } from "../../../core/http/gate.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
@@ -21,6 +21,11 @@ function isProgram({ req: { headers } }: HttpEvent): boolean {
   return sendsKey && !headers.get("accept")?.includes("text/html");
 }
 
+function problemOf({ req: { headers } }: HttpEvent, error: ServiceError): string {
+  if (headers.has("x-api-key")) return "The X-API-Key header does not contain this service's key.";
+  return isKeyMissing(error) ? "" : [error.message, error.detail].filter(Boolean).join(". ");
+}
+
 async function challenge(
   parts: PageParts & Pick<AdminParts, "redactor">,
   event: HttpEvent,
@@ -38,9 +43,7 @@ async function challenge(
     status: 401,
     // Somebody may have put the key into the URL.
     next: isPage ? parts.redactor.text(pathname + search) : "/admin/",
-    problem: event.req.headers.has("x-api-key")
-      ? "The X-API-Key header does not contain this service's key."
-      : "",
+    problem: problemOf(event, error),
     headers,
   });
 }

@@ -1,7 +1,7 @@
-import { ServiceError } from "../../core/base/errors.ts";
-import type { Clients } from "../../core/http/clients.ts";
-import type { HttpEvent } from "../../core/http/route.ts";
-import type { ServiceState } from "../../core/http/service-state.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Clients } from "./clients.ts";
+import type { HttpEvent } from "./route.ts";
+import type { ServiceState } from "./service-state.ts";
 
 /** What is known about the service's public address. */
 export interface OwnAddress {
