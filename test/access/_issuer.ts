@@ -20,7 +20,7 @@ export interface Issuer {
   /** Signs an assertion about a person. */
   sign(
     said?: Said,
-    options?: { readonly alg?: string; readonly key?: CryptoKey | Uint8Array; readonly kid?: string },
+    options?: { readonly alg?: string; readonly key?: Parameters<SignJWT["sign"]>[0]; readonly kid?: string },
   ): Promise<string>;
   /** How often the public keys were read. */
   readonly reads: () => number;
