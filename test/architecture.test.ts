@@ -27,6 +27,7 @@ const FOLDERS = [
   "src/core/runs",
   "src/core/retention",
   "src/core/delivery",
+  "src/core/conversations",
   "src/core/http",
   "src/client",
   "src/deploy",

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline/promises";
 import * as v from "valibot";
 import type { TurnDelivery } from "../core/agents/define-chat.ts";
 import { option } from "../core/base/option.ts";
-import { TurnText } from "../core/http/chat/turn-text.ts";
+import { TurnText } from "../core/conversations/turn-text.ts";
 import type { Case } from "../core/models/case.ts";
 import type { Job } from "../core/models/job.ts";
 import type { RunEntry } from "../core/models/run-entry.ts";

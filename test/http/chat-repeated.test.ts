@@ -3,7 +3,6 @@ import type { AddressInfo } from "node:net";
 import type { Case } from "agent-control-service";
 import { CASES, JOBS, RUNNER, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
-import OpenAI from "openai";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { chatWith, createAsker } from "./_asker.ts";
 
@@ -216,7 +215,7 @@ describe("a client that sends a request again by itself, without a key", () => {
   it("does not approve what its first request has asked", async () => {
     const retrying = chatWith({ url: await lossy("ok"), key: server.key }, 2);
 
-    await expect(retrying("t", "ok")).rejects.toBeInstanceOf(OpenAI.ConflictError);
+    expect((await retrying("t", "ok")).text).toContain("Pay 900 EUR?");
 
     expect(agent.paid).toEqual([]);
     expect(await turns("t")).toEqual(["ok: awaiting"]);
@@ -227,7 +226,7 @@ describe("a client that sends a request again by itself, without a key", () => {
     const retrying = chatWith({ url: await lossy("yes"), key: server.key }, 2);
     await retrying("t", "ok");
 
-    await expect(retrying("t", "yes")).rejects.toBeInstanceOf(OpenAI.ConflictError);
+    expect((await retrying("t", "yes")).text).toContain("And a tip?");
 
     expect(agent.paid).toEqual(["900"]);
   });

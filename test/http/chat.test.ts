@@ -4,7 +4,7 @@ import { type TestServer, testServer } from "agent-control-service/testing";
 import OpenAI from "openai";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { TurnText } from "../../src/core/http/chat/turn-text.ts";
+import { TurnText } from "../../src/core/conversations/turn-text.ts";
 import type { EmittedChunks } from "../../src/core/runs/emissions/emissions.ts";
 import { greeter } from "../_setup.ts";
 import { EventReader } from "./_event-reader.ts";
@@ -125,12 +125,13 @@ describe("the official OpenAI client", () => {
 
   it("gets the agent's question as content, and answers it with the next message", async () => {
     const asked = await say("thread-2", "refund please");
-    await expect(say("thread-2", "maybe")).rejects.toThrow(
-      /does not answer the open question.*Reply yes or no/,
-    );
+    const unclear = await say("thread-2", "yes, but only half of it");
     const answered = await say("thread-2", "Yes.");
 
     expect(contentOf(asked)).toBe("Refund 5 euros?\n\n(Reply yes or no.)");
+    expect(contentOf(unclear)).toBe(
+      "Refund 5 euros?\n\nThe reply was not understood as an answer.\n\n(Reply yes or no.)",
+    );
     expect(contentOf(answered)).toBe("It is refunded.");
   });
 

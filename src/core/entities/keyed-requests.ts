@@ -66,9 +66,10 @@ export async function isRepeated(
   return false;
 }
 
-/** Removes inside a unit what is kept of the requests to a job that is removed. */
+/** Removes inside a unit what is kept of the requests to a job that is removed, and of who was shown its questions. */
 export async function forgetRequests({ tx }: Unit, jobId: string): Promise<void> {
   for (const id of await tx.ids("KeyedRequest", "job_id", jobId)) await tx.remove("KeyedRequest", id);
+  for (const id of await tx.ids("ShownQuestion", "job_id", jobId)) await tx.remove("ShownQuestion", id);
 }
 
 function sameKeyed(

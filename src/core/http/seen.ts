@@ -1,12 +1,12 @@
 import type { AgentRegistry } from "../agents/registry.ts";
 import { type Caller, nameOf } from "../audit/caller.ts";
 import { isServiceError, ServiceError } from "../base/errors.ts";
+import { Threads, type ThreadsParts } from "../conversations/threads.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { grants, type Sight } from "../models/access.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { Runner, StartRequest } from "../runs/runner.ts";
-import { Threads, type ThreadsParts } from "./chat/threads.ts";
 
 /** The parts of a service as a caller sees them: what it may not see does not exist in them. */
 export interface Seen {

@@ -1,9 +1,13 @@
-/** A question of a job, as an answer has closed it, or has added to it. */
+/** A question of a job, as a request has met it: its answer has closed it, has added to it, or was none. */
 export interface AnsweredQuestion {
   readonly case_id: string;
   readonly question_id: string;
   /** Where more people must give the same answer: how many have. */
   readonly agreed?: string;
+  /** Where the request has not answered it, so that it was asked again: why, or "". */
+  readonly again?: string;
+  /** Where somebody else had answered it before: how. */
+  readonly before?: string;
 }
 
 /** What a request to a job has done that came with a key: the same request again does nothing. */
@@ -17,6 +21,6 @@ export interface KeyedRequest {
   readonly content: string;
   /** Number of an entry of the job's log before what it has done. */
   readonly after: number;
-  /** The question that it answered; a message has none. */
+  /** The question that it was about; a message has none. */
   readonly answered?: AnsweredQuestion;
 }

@@ -3,7 +3,7 @@ import { Assertions } from "../access/assertions.ts";
 import { type Container, createSharedToken, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { Threads } from "../http/chat/threads.ts";
+import { Threads } from "../conversations/threads.ts";
 import { Clients } from "../http/clients.ts";
 import { Cors } from "../http/cors.ts";
 import { EnvelopeGate } from "../http/envelope-gate.ts";
@@ -116,9 +116,9 @@ export function createApp(scope: Container): H3 {
   const agents = scope.get(AGENTS);
   const runner = scope.get(RUNNER);
   const cases = scope.get(CASES);
-  const threads = new Threads({ agents, runner, jobs, cases, feed, store });
+  const threads = new Threads({ agents, runner, jobs, cases, feed, store, clock });
   scope.value(THREADS, threads);
-  const seen = new Sights({ agents, runner, jobs, cases, feed, store }).of;
+  const seen = new Sights({ agents, runner, jobs, cases, feed, store, clock }).of;
   scope.value(SEEN, seen);
   const routes = machineRoutes({
     prefix: options.apiPrefix,

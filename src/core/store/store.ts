@@ -21,6 +21,7 @@ import type {
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ScheduleState } from "../models/schedule.ts";
+import type { ShownQuestion } from "../models/shown-question.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
 import type { StoreSnapshot } from "./engine/snapshot.ts";
 
@@ -72,6 +73,7 @@ export interface Tables {
   KeyMark: KeyMark;
   IdempotencyKey: KeyedJob;
   KeyedRequest: KeyedRequest;
+  ShownQuestion: ShownQuestion;
   Schedule: ScheduleState;
   ReceivedEvent: StoredEvent;
   EventName: EventName;

@@ -18,6 +18,7 @@ import type {
 import { nextNotice } from "../models/question.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ScheduleState } from "../models/schedule.ts";
+import type { ShownQuestion } from "../models/shown-question.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import { rowTable } from "./row-table.ts";
@@ -150,6 +151,11 @@ const KEYED_REQUEST_TABLE = rowTable<KeyedRequest>("KeyedRequest", {
   facets: ["job_id"],
 });
 
+const SHOWN_QUESTION_TABLE = rowTable<ShownQuestion>("ShownQuestion", {
+  index: ({ job_id }) => ({ job_id }),
+  facets: ["job_id"],
+});
+
 const RECEIVED_EVENT_TABLE = rowTable<StoredEvent>("ReceivedEvent", {
   index: ({ name, n, created_at }) => ({ name, n, created_at: time(created_at) }),
   facets: ["name"],
@@ -208,6 +214,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   KEY_MARK_TABLE,
   IDEMPOTENCY_KEY_TABLE,
   KEYED_REQUEST_TABLE,
+  SHOWN_QUESTION_TABLE,
   SCHEDULE_TABLE,
   DAMAGED_JOB_TABLE,
   RECEIVED_EVENT_TABLE,

@@ -1,10 +1,10 @@
 import * as v from "valibot";
 import type { ChatMessage } from "../../agents/define-chat.ts";
 import { isServiceError, ServiceError } from "../../base/errors.ts";
+import type { TurnUsage } from "../../conversations/follow-turn.ts";
+import { describeQuestion } from "../../conversations/read-reply.ts";
+import type { SentTurn, ShownEvent, Threads } from "../../conversations/threads.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
-import { followTurn, type TurnEvent, type TurnUsage } from "../chat/follow-turn.ts";
-import { describeQuestion } from "../chat/question-text.ts";
-import type { SentTurn } from "../chat/threads.ts";
 import { check } from "../check.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
 import { keyRoutes } from "../key-routes.ts";
@@ -115,14 +115,16 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       handler: ({ body: given, event, caller }) =>
         inOneText(async () => {
           const body = check(RequestSchema, given, "body");
-          const turn = await send(parts, body, { event, caller });
+          const { threads } = seen(caller);
+          const turn = await send(threads, body, { event, caller });
           const at = turn.at === undefined ? parts.clock().getTime() : Date.parse(turn.at);
-          const about = { model: body.model, turn, created: Math.floor(at / 1000) };
+          const isAlone = body.metadata?.thread_id === undefined;
+          const about = { threads, model: body.model, turn, isAlone, created: Math.floor(at / 1000) };
           if (body.stream) {
             const withUsage = body.stream_options?.include_usage ?? false;
-            return streams.open(toStream(parts, about, withUsage), { caller });
+            return streams.open(toStream(about, withUsage), { caller });
           }
-          return complete(parts, about, event.req.signal);
+          return complete(about, event.req.signal);
         }),
     }),
   ];
@@ -131,17 +133,19 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
 type Caller = Parameters<RouteDefinition["handler"]>[0]["caller"];
 
 interface About {
+  readonly threads: Threads;
   readonly model: string;
   readonly turn: SentTurn;
   readonly created: number;
+  /** Whether the client has no thread: it finds the question of an answer by its reference. */
+  readonly isAlone: boolean;
 }
 
 async function send(
-  { seen }: MachineParts,
+  threads: Threads,
   { model, messages, metadata }: Request,
   { event, caller }: { readonly event: HttpEvent; readonly caller: Caller },
 ): Promise<SentTurn> {
-  const { threads } = seen(caller);
   const all = messages.map(toMessage);
   const last = all.pop()!;
   if (last.role !== "user") {
@@ -153,11 +157,9 @@ async function send(
   const id = metadata?.thread_id;
   const key = readIdempotencyKey(event);
   const { content } = last;
-  if (id === undefined)
-    return threads.start(slug, { message: content, history: all, once: true }, { idempotencyKey: key });
   // OpenAI's clients count their retries here. They make them by themselves, without a key.
   const isRepeated = Number(event.req.headers.get("x-stainless-retry-count") ?? 0) > 0;
-  return threads.send(slug, id, { content, history: all, key, isRepeated, by: caller });
+  return threads.send(slug, id, { content, history: all, key, isRepeated, by: caller, via: "openai" });
 }
 
 function toMessage({ role, content }: Request["messages"][number]): ChatMessage {
@@ -167,11 +169,13 @@ function toMessage({ role, content }: Request["messages"][number]): ChatMessage 
   };
 }
 
-async function complete(parts: MachineParts, about: About, signal: AbortSignal): Promise<unknown> {
-  for await (const event of followTurn(parts, { ...about.turn, signal })) {
+async function complete(about: About, signal: AbortSignal): Promise<unknown> {
+  let notice = "";
+  for await (const event of about.threads.follow(about.turn, signal)) {
     if (event.type === "failed") throw failure(event.message);
-    if (event.type === "text") continue;
-    const content = event.type === "answer" ? event.answer : describeQuestion(event.question);
+    if (event.type === "notice") notice += event.text;
+    if (event.type !== "answer" && event.type !== "question") continue;
+    const content = notice + (event.type === "answer" ? event.answer : describe(about, event));
     return {
       ...head(about, "chat.completion"),
       choices: [
@@ -188,8 +192,8 @@ async function complete(parts: MachineParts, about: About, signal: AbortSignal):
   throw failure("The service is closing");
 }
 
-function toStream(parts: MachineParts, about: About, withUsage: boolean): StreamSource {
-  let events: AsyncGenerator<TurnEvent, void> | undefined;
+function toStream(about: About, withUsage: boolean): StreamSource {
+  let events: AsyncGenerator<ShownEvent, void> | undefined;
   let isOver = false;
   const line = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
   const chunk = (delta: Record<string, unknown>, reason: "stop" | null = null) =>
@@ -202,27 +206,30 @@ function toStream(parts: MachineParts, about: About, withUsage: boolean): Stream
   return async (signal) => {
     if (isOver) return undefined;
     if (!events) {
-      events = followTurn(parts, { ...about.turn, signal });
+      events = about.threads.follow(about.turn, signal);
       return chunk({ role: "assistant", content: "" });
     }
-    const { value: event } = await events.next();
+    let { value: event } = await events.next();
+    while (event?.type === "tool") ({ value: event } = await events.next());
     if (!event) return undefined;
-    if (event.type === "text") {
+    if (event.type === "text" || event.type === "notice") {
       sent = true;
       return chunk({ content: event.text });
     }
     isOver = true;
     if (event.type === "failed") return line(toTheirs(failure(event.message)));
     const question =
-      event.type === "question"
-        ? chunk({ content: `${sent ? "\n\n" : ""}${describeQuestion(event.question)}` })
-        : "";
+      event.type === "question" ? chunk({ content: `${sent ? "\n\n" : ""}${describe(about, event)}` }) : "";
     const used = event.type === "answer" ? toUsage(event.usage) : undefined;
     const usage = withUsage
       ? line({ ...head(about, "chat.completion.chunk"), choices: [], usage: used ?? null })
       : "";
     return `${question}${chunk({}, "stop")}${usage}data: [DONE]\n\n`;
   };
+}
+
+function describe({ isAlone }: About, { question, reference }: Extract<ShownEvent, { type: "question" }>) {
+  return describeQuestion(question, isAlone ? reference : undefined);
 }
 
 /** The id of an answer is the same whole and streamed, and when its request is sent again. */

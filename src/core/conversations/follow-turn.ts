@@ -1,20 +1,29 @@
-import type { TurnDelivery } from "../../agents/define-chat.ts";
-import type { Cases } from "../../entities/cases.ts";
-import type { Jobs } from "../../entities/jobs.ts";
-import type { AnsweredQuestion } from "../../models/keyed-request.ts";
-import type { ModelFacts } from "../../models/model-use.ts";
-import type { Question } from "../../models/question.ts";
-import type { RunEntry } from "../../models/run-entry.ts";
-import type { EmittedChunks } from "../../runs/emissions/emissions.ts";
-import type { JobFeed } from "../job-feed.ts";
+import type { TurnDelivery } from "../agents/define-chat.ts";
+import type { Cases } from "../entities/cases.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import type { AnsweredQuestion } from "../models/keyed-request.ts";
+import type { ModelFacts } from "../models/model-use.ts";
+import type { Question } from "../models/question.ts";
+import type { CallEntry, RunEntry } from "../models/run-entry.ts";
+import type { EmittedChunks } from "../runs/emissions/emissions.ts";
 import { TurnText } from "./turn-text.ts";
 
 /** What happens in a turn of a chat, in order. The last one is a question, the answer, or a failure. */
 export type TurnEvent =
+  /** What the reader must know first, such as that somebody else has answered. It is not part of the answer. */
+  | { readonly type: "notice"; readonly text: string }
   /** Text that follows what came before. */
   | { readonly type: "text"; readonly text: string }
+  /** A tool was called. */
+  | { readonly type: "tool"; readonly tool: ToolCall }
   /** The agent asks a person: the turn continues once that is answered. */
-  | { readonly type: "question"; readonly caseId: string; readonly question: Question }
+  | {
+      readonly type: "question";
+      readonly caseId: string;
+      readonly question: Question;
+      /** Number of an entry of the log before its answer. */
+      readonly after: number;
+    }
   | { readonly type: "answer"; readonly caseId: string; readonly answer: string; readonly usage: TurnUsage }
   | { readonly type: "failed"; readonly message: string };
 
@@ -24,8 +33,28 @@ export interface TurnUsage {
   readonly output: number;
 }
 
+/** A call of a tool, as a step has recorded it. */
+export interface ToolCall {
+  /** Unique in its thread. */
+  readonly id: string;
+  readonly name: string;
+  readonly input: unknown;
+  readonly result: unknown;
+  readonly error?: string;
+}
+
+/** Where to read what happens to a thread. */
+export interface ThreadFeed {
+  /** Number of the last entry of its log. */
+  last(jobId: string): Promise<number>;
+  watch(
+    jobId: string,
+    options: { readonly after?: number; readonly signal?: AbortSignal },
+  ): AsyncGenerator<{ readonly event: string; readonly id?: number; readonly data: unknown }, void>;
+}
+
 export interface TurnParts {
-  readonly feed: JobFeed;
+  readonly feed: ThreadFeed;
   readonly jobs: Jobs;
   readonly cases: Cases;
 }
@@ -51,21 +80,24 @@ export async function* followTurn(
   { feed, jobs, cases }: TurnParts,
   { jobId, after, messageId, answered, signal }: TurnOf,
 ): AsyncGenerator<TurnEvent, void> {
-  if (answered?.agreed !== undefined) {
+  const again = answered?.agreed ?? answered?.again;
+  if (answered && again !== undefined) {
     const question = await findQuestion(cases, answered.case_id, answered.question_id);
-    if (question)
-      yield { type: "question", caseId: answered.case_id, question: { ...question, note: answered.agreed } };
+    if (!question) throw new Error(`Question "${answered.question_id}" of thread "${jobId}" is not recorded`);
+    const noted = again === "" ? question : { ...question, note: again };
+    yield { type: "question", caseId: answered.case_id, question: noted, after };
     return;
   }
+  if (answered?.before !== undefined) yield { type: "notice", text: `${answered.before}\n\n` };
   const text = new TurnText();
   let turn = answered?.case_id;
   let isNext = messageId === undefined;
   /** Whether the answer to the question is behind. */
-  let isAnswered = answered === undefined;
+  let isAnswered = answered === undefined || answered.before !== undefined;
   const usage = { input: 0, output: 0 };
   /** Chunks that come before the entry that says which turn it is, as they may from another instance. */
   const early: EmittedChunks[] = [];
-  for await (const { event, data } of feed.watch(jobId, { after, signal })) {
+  for await (const { event, id: seq, data } of feed.watch(jobId, { after, signal })) {
     if (event === "chunk") {
       const emitted = data as EmittedChunks;
       if (turn === undefined && early.length < MOST_EARLY) early.push(emitted);
@@ -102,10 +134,12 @@ export async function* followTurn(
       const id = String(entry.position);
       const question = id === answered?.question_id ? undefined : await findQuestion(cases, turn, id);
       if (!question) continue;
-      yield { type: "question", caseId: turn, question };
+      yield { type: "question", caseId: turn, question, after: seq ?? after };
       return;
     }
-    if (entry.type !== "call" || entry.call !== "close") continue;
+    if (entry.type !== "call") continue;
+    if (entry.call === "step" && entry.kind === "tool") yield { type: "tool", tool: toolCallOf(entry) };
+    if (entry.call !== "close") continue;
     const item = await cases.summary(turn);
     if (item.status !== "completed") {
       yield { type: "failed", message: item.last_error ?? "The answer failed" };
@@ -120,11 +154,16 @@ export async function* followTurn(
 }
 
 /** A question of a case, also one that has been answered: the history of the case has it. */
-async function findQuestion(cases: Cases, caseId: string, id: string): Promise<Question | undefined> {
+export async function findQuestion(cases: Cases, caseId: string, id: string): Promise<Question | undefined> {
   const { question } = await cases.summary(caseId);
   if (question?.id === id) return question;
   const asked = (await cases.updates(caseId)).map(({ payload }) => payload?.question as Question | undefined);
   return asked.findLast((one) => one?.id === id);
+}
+
+function toolCallOf({ case_id, position, name, input, result, error }: CallEntry): ToolCall {
+  const id = `call-${case_id ?? "job"}-${position}`;
+  return { id, name, input: input ?? null, result: result ?? null, ...(error && { error: error.message }) };
 }
 
 /** Attempts that failed used tokens, too. */

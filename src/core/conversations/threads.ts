@@ -1,0 +1,371 @@
+import { createHash, randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { ChatFields, ChatMessage } from "../agents/define-chat.ts";
+import { messageEvent } from "../agents/message-event.ts";
+import type { AgentRegistry } from "../agents/registry.ts";
+import { type Caller, nameOf } from "../audit/caller.ts";
+import { isServiceError, ServiceError } from "../base/errors.ts";
+import type { Cases } from "../entities/cases.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import { findKeptRequest, keepRequest, keptRequest } from "../entities/keyed-requests.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { AnsweredQuestion } from "../models/keyed-request.ts";
+import { agreement } from "../models/question.ts";
+import type { AnswerEntry } from "../models/run-entry.ts";
+import type { ShownQuestion } from "../models/shown-question.ts";
+import type { AskingCase } from "../runs/questions/open-questions.ts";
+import type { Runner } from "../runs/runner.ts";
+import type { Store } from "../store/store.ts";
+import { findQuestion, followTurn, type ThreadFeed, type TurnEvent, type TurnOf } from "./follow-turn.ts";
+import { readReply } from "./read-reply.ts";
+import {
+  findShown,
+  isSaidAgain,
+  type Reader,
+  readReference,
+  referenceOf,
+  showQuestion,
+} from "./shown-questions.ts";
+
+/** What threads need. */
+export interface ThreadsParts {
+  readonly agents: AgentRegistry;
+  readonly runner: Runner;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly feed: ThreadFeed;
+  readonly store: Store;
+  readonly clock: () => Date;
+}
+
+/** Where to find the turn of a message, and when that came, ISO 8601, where that is recorded. */
+export type SentTurn = Omit<TurnOf, "signal"> & {
+  readonly at?: string;
+  /** Who reads it, where a text of theirs may answer what it asks. */
+  readonly reader?: Reader;
+};
+
+/** What happens in a turn; a question with the reference under which its reader was shown it. */
+export type ShownEvent = TurnEvent & { readonly reference?: string };
+
+export interface ThreadStart {
+  /** Id of its job. @default a new one */
+  readonly id?: string | undefined;
+  /** Who starts it. @default "api" */
+  readonly startedBy?: string | undefined;
+  /** Starts only one thread under the same key. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** A message of somebody who does not know whether a thread exists, or asks something. */
+export interface ThreadMessage {
+  readonly content: string;
+  /** The conversation before it: counts where the thread is started, and shows which question the sender has seen. */
+  readonly history?: readonly ChatMessage[];
+  /** Under the same key, one message has an effect, and only once; another one is refused with 409. */
+  readonly key?: string | undefined;
+  /** Whether the sender may have sent it before. */
+  readonly isRepeated?: boolean;
+  readonly by: Caller;
+  /** The kind of client, such as a protocol: a question that is shown by one is unknown to the others. */
+  readonly via: string;
+}
+
+/** Says why a text is not taken as an answer. */
+const SAID_BEFORE = "This is what was said before the question. To answer it, say so in other words.";
+const NOT_ANSWERED = "The reply was not understood as an answer.";
+
+/** Threads of agents that `defineChat` has made: each is a job, whose messages are events. */
+export class Threads {
+  readonly #parts: ThreadsParts;
+
+  constructor(parts: ThreadsParts) {
+    this.#parts = parts;
+  }
+
+  /** Slugs of the agents that people can chat with. */
+  agents(): string[] {
+    return this.#parts.agents.list().flatMap(({ slug, definition }) => (definition.chats ? [slug] : []));
+  }
+
+  /** The slug of an agent that people can chat with, or `agent_not_found`. */
+  agent(slug: string): string {
+    const found = this.#parts.agents.find(slug);
+    if (found?.definition.chats) return found.slug;
+    throw new ServiceError("agent_not_found", `There is no chat agent "${slug}"`, {
+      detail: `Chat agents: ${this.agents().join(", ") || "none"}. Define one with defineChat.`,
+    });
+  }
+
+  /** The thread with this id, if it exists; another job is refused. */
+  async find(id: string): Promise<StoredJob | undefined> {
+    const job = await this.#parts.jobs.find(id);
+    if (!job || this.#parts.agents.find(job.agent_name)?.definition.chats) return job;
+    throw new ServiceError("invalid_transition", `Job "${id}" is not a thread of a chat`, {
+      detail: "Its agent must be defined with defineChat.",
+    });
+  }
+
+  /** Starts a thread with a message. */
+  async start(slug: string, fields: ChatFields, options: ThreadStart = {}): Promise<SentTurn> {
+    return firstTurn(await this.#start(slug, fields, options));
+  }
+
+  /**
+   * Sends a message to the thread of this id: starts it, answers its open question if the sender has seen that, or adds the
+   * message. Without an id, the message is the next one of its history: it answers the question that this ends with, or is a
+   * thread of its own, which ends with its answer.
+   */
+  async send(slug: string, threadId: string | undefined, message: ThreadMessage): Promise<SentTurn> {
+    const turn =
+      threadId === undefined
+        ? await this.#converse(slug, message)
+        : await this.#sendTo(slug, threadId, message);
+    return { ...turn, reader: { sender: senderOf(message), said: message.content } };
+  }
+
+  /** What happens in a turn, as `followTurn` gives it. Before a question is shown, it is stored who sees it. */
+  async *follow(turn: SentTurn, signal: AbortSignal): AsyncGenerator<ShownEvent, void> {
+    const { reader, jobId } = turn;
+    for await (const event of followTurn(this.#parts, { ...turn, signal })) {
+      if (event.type !== "question" || !reader) {
+        yield event;
+        continue;
+      }
+      const asked = { jobId, caseId: event.caseId, question: event.question };
+      yield { ...event, reference: await showQuestion(this.#parts.store, asked, reader, event.after) };
+    }
+  }
+
+  async #sendTo(slug: string, threadId: string, message: ThreadMessage): Promise<SentTurn> {
+    const { content, history = [], key } = message;
+    const thread = await this.find(threadId);
+    if (thread && thread.agent_name !== slug) {
+      throw new ServiceError(
+        "invalid_transition",
+        `Thread "${threadId}" is one of agent "${thread.agent_name}"`,
+        { detail: "Use another thread_id." },
+      );
+    }
+    const keys = key === undefined ? [] : [keyOfStart(threadId, key), key];
+    const startKey = keys.find((one) => one === thread?.idempotency_key) ?? keys[0];
+    if (!thread || (startKey !== undefined && startKey === thread.idempotency_key)) {
+      const fields = { message: content, history: [...history], once: false };
+      const job = await this.#start(slug, fields, { id: threadId, idempotencyKey: startKey });
+      // Another request with the same content may have been the first.
+      if (startKey === undefined || job.idempotency_key === startKey) return firstTurn(job);
+    }
+    return this.#reply(threadId, message);
+  }
+
+  /** Takes the next message of a conversation that its client keeps. */
+  async #converse(slug: string, message: ThreadMessage): Promise<SentTurn> {
+    const { content, history = [], key } = message;
+    const shown = await this.#shownIn(slug, history);
+    if (shown) return this.#answerShown(shown, message);
+    return this.start(slug, { message: content, history: [...history], once: true }, { idempotencyKey: key });
+  }
+
+  /** The question that a history ends with, while its thread can continue with an answer. */
+  async #shownIn(slug: string, history: readonly ChatMessage[]): Promise<ShownQuestion | undefined> {
+    const last = history.findLast(({ role }) => role !== "system");
+    const reference = last?.role === "assistant" ? readReference(last.content) : undefined;
+    const shown = reference === undefined ? undefined : await findShown(this.#parts.store, reference);
+    const job = shown && (await this.#parts.jobs.find(shown.job_id));
+    if (job?.agent_name !== slug) return undefined;
+    return !isTerminal(job.status) || (await this.#answerOf(shown!)) ? shown : undefined;
+  }
+
+  /** Answers a question that the sender has seen; where it was answered since, what came of that. */
+  async #answerShown(shown: ShownQuestion, message: ThreadMessage): Promise<SentTurn> {
+    const { content, key } = message;
+    const { job_id: jobId, case_id, question_id, asked_at, after } = shown;
+    const before = key === undefined ? undefined : await this.#sent(jobId, content, key);
+    if (before) return before;
+    const item = await this.#parts.cases.ofJob(jobId, case_id);
+    const { question } = item;
+    if (question && question.id === question_id && question.asked_at === asked_at) {
+      const turn = await this.#answer(jobId, item as AskingCase, message);
+      if (turn) return turn;
+    }
+    const [entry, asked] = [
+      await this.#answerOf(shown),
+      await findQuestion(this.#parts.cases, case_id, question_id),
+    ];
+    const isSame = entry && asked && isDeepStrictEqual(readReply(content, asked), entry.answer);
+    const answered = { case_id, question_id, ...(!isSame && { before: describeAnswer(entry) }) };
+    return this.#keep(jobId, message, answered, after);
+  }
+
+  /** The answer that was given to a question since it was shown. */
+  async #answerOf({ job_id, case_id, question_id, after }: ShownQuestion): Promise<AnswerEntry | undefined> {
+    for (const { entry } of await this.#parts.store.log("Run").read(job_id, { after }))
+      if (entry.type === "answer" && entry.case_id === case_id && entry.question_id === question_id)
+        return entry;
+    return undefined;
+  }
+
+  /** Adds a message to a thread. The same message id again adds nothing. */
+  async say(jobId: string, content: string, id?: string): Promise<SentTurn> {
+    if (!(await this.find(jobId))) {
+      throw new ServiceError("job_not_found", `There is no thread "${jobId}"`, {
+        detail: "Start a new one.",
+      });
+    }
+    const { runner, feed } = this.#parts;
+    const after = await feed.last(jobId);
+    if (id === undefined) {
+      const messageId = randomUUID();
+      await runner.say(jobId, { content, id: messageId });
+      return { jobId, after, messageId };
+    }
+    await runner.say(jobId, { content, id, once: { key: id, content, after } });
+    return (await this.#sent(jobId, content, id))!;
+  }
+
+  async #openQuestion(jobId: string): Promise<AskingCase | undefined> {
+    const where = { job_id: jobId, status: "awaiting" };
+    const { items } = await this.#parts.cases.list({ where, sort: "-created_at", limit: 1 });
+    return items.find((item): item is AskingCase => item.question !== null);
+  }
+
+  /** Answers the open question of a thread with a message, if it has one; otherwise adds the message. */
+  async #reply(jobId: string, message: ThreadMessage): Promise<SentTurn> {
+    const { content, key } = message;
+    const before = key === undefined ? undefined : await this.#sent(jobId, content, key);
+    if (before) return before;
+    for (;;) {
+      const item = await this.#openQuestion(jobId);
+      if (!item) return this.say(jobId, content, key);
+      const why = await this.#whyNoAnswer(jobId, item, message);
+      if (why !== undefined) return this.#askAgain(jobId, item, message, why);
+      const turn = await this.#answer(jobId, item, message);
+      if (turn) return turn;
+    }
+  }
+
+  /** Why a message does not answer a question, whatever it says: "" where its sender has not seen that. */
+  async #whyNoAnswer(
+    jobId: string,
+    { id: caseId, question }: AskingCase,
+    { content, history = [], key, isRepeated, ...message }: ThreadMessage,
+  ): Promise<string | undefined> {
+    if (isRepeated && key === undefined) return "";
+    const last = history.findLast(({ role }) => role !== "system");
+    if (last) return last.role === "assistant" && last.content.includes(question.question) ? undefined : "";
+    const reference = referenceOf({ jobId, caseId, question }, senderOf(message));
+    const shown = await findShown(this.#parts.store, reference);
+    if (!shown) return "";
+    return key === undefined && isSaidAgain(shown, content) ? SAID_BEFORE : undefined;
+  }
+
+  /** Answers a question with a message, or asks it again; `undefined` where it is no longer open. */
+  async #answer(jobId: string, item: AskingCase, message: ThreadMessage): Promise<SentTurn | undefined> {
+    const { content, key, by } = message;
+    const { question } = item;
+    const answer = readReply(content, question);
+    if (!answer) return this.#askAgain(jobId, item, message, NOT_ANSWERED);
+    const after = await this.#parts.feed.last(jobId);
+    try {
+      const answered = await this.#parts.runner.answer(
+        jobId,
+        item.id,
+        {
+          ...{ answer, message: null, question_id: question.id, asked_at: question.asked_at },
+          ...(key !== undefined && { once: { key, content, after } }),
+        },
+        by,
+      );
+      if (key !== undefined) return (await this.#sent(jobId, content, key))!;
+      const agreed = answered.question?.id === question.id ? agreement(answered.question) : undefined;
+      const place = { case_id: item.id, question_id: question.id };
+      return { jobId, after, answered: { ...place, ...(agreed !== undefined && { agreed }) } };
+    } catch (error) {
+      if (!isServiceError(error)) throw error;
+      if (error.type === "invalid_parameters")
+        return this.#askAgain(jobId, item, message, error.detail ?? error.message);
+      if (error.type !== "invalid_transition" || (await this.#isOpen(item))) throw error;
+      return undefined;
+    }
+  }
+
+  async #isOpen({ id, job_id, question: { id: questionId, asked_at } }: AskingCase): Promise<boolean> {
+    const { question, status } = await this.#parts.cases.ofJob(job_id, id);
+    return status === "awaiting" && question?.id === questionId && question.asked_at === asked_at;
+  }
+
+  async #askAgain(
+    jobId: string,
+    { id, question }: AskingCase,
+    message: ThreadMessage,
+    again: string,
+  ): Promise<SentTurn> {
+    const after = await this.#parts.feed.last(jobId);
+    return this.#keep(jobId, message, { case_id: id, question_id: question.id, again }, after);
+  }
+
+  /** Stores what a message with a key was found to mean, where it has changed nothing. */
+  async #keep(
+    jobId: string,
+    { content, key }: ThreadMessage,
+    answered: AnsweredQuestion,
+    after: number,
+  ): Promise<SentTurn> {
+    if (key === undefined) return { jobId, after, answered };
+    const given = { key, content, after };
+    await this.#parts.store.transaction(async (tx) => {
+      if (await keptRequest(tx, jobId, given)) return;
+      await keepRequest({ tx, now: this.#parts.clock().toISOString() }, jobId, given, answered);
+    });
+    return (await this.#sent(jobId, content, key))!;
+  }
+
+  /** What a message with this id has done, by its record: whatever has happened since. */
+  async #sent(jobId: string, content: string, id: string): Promise<SentTurn | undefined> {
+    const { store } = this.#parts;
+    const kept = await findKeptRequest(store, jobId, { key: id, content });
+    if (kept) {
+      const { at, after, answered } = kept;
+      return { jobId, after, at, ...(answered ? { answered } : { messageId: id }) };
+    }
+    // Of version 0.1.0, messages have no other record.
+    const event = await store.table("ReceivedEvent").peek(`${messageEvent(jobId)}/${id}`);
+    return event ? this.say(jobId, content, id) : undefined;
+  }
+
+  #start(
+    slug: string,
+    fields: ChatFields,
+    { id, startedBy, idempotencyKey }: ThreadStart,
+  ): Promise<StoredJob> {
+    return this.#parts.runner.start(this.agent(slug), {
+      job_context: {
+        ...(id !== undefined && { job_id: id }),
+        ...(startedBy !== undefined && { started_by: startedBy }),
+      },
+      job_fields: fields,
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
+    });
+  }
+}
+
+function firstTurn({ id, created_at }: StoredJob): SentTurn {
+  return { jobId: id, after: 0, at: created_at };
+}
+
+function describeAnswer(entry: AnswerEntry | undefined): string {
+  if (!entry) return "The question is no longer open.";
+  const how = Object.entries(entry.answer).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
+  const by = entry.by === undefined ? "" : ` by ${entry.by}`;
+  return `The question was answered before${by}: ${how.join(", ")}.`;
+}
+
+function senderOf({ via, by }: Pick<ThreadMessage, "via" | "by">): string {
+  return `${via}\n${nameOf(by)}`;
+}
+
+/** A key is one of its thread: in another thread, it names another message. */
+function keyOfStart(threadId: string, key: string): string {
+  return `chat-${createHash("sha256").update(`${threadId}\n${key}`).digest("base64url")}`;
+}
