@@ -46,6 +46,7 @@ export type { StreamReader, StreamSource } from "./core/http/live-streams.ts";
 export type { AnsweredQuestion, KeyedRequest } from "./core/models/keyed-request.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";
 export type { ServerInfo } from "./core/models/server-info.ts";
+export type { ShownQuestion } from "./core/models/shown-question.ts";
 export type { BudgetUse } from "./core/models/spending.ts";
 export type { Telemetry } from "./core/models/telemetry.ts";
 export type { EmittedChunks, EmittingStep } from "./core/runs/emissions/emissions.ts";
