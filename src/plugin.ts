@@ -43,7 +43,7 @@ export type { Actor, Caller, CallerKind } from "./core/audit/caller.ts";
 export type { LogRecord } from "./core/base/log.ts";
 export type { GivenKey } from "./core/entities/keyed-requests.ts";
 export type { StreamReader, StreamSource } from "./core/http/live-streams.ts";
-export type { AnsweredQuestion, KeyedRequest } from "./core/models/keyed-request.ts";
+export type { KeyedRequest } from "./core/models/keyed-request.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";
 export type { ServerInfo } from "./core/models/server-info.ts";
 export type { ShownQuestion } from "./core/models/shown-question.ts";

@@ -1,15 +1,3 @@
-/** A question of a job, as a request has met it: its answer has closed it, has added to it, or was none. */
-export interface AnsweredQuestion {
-  readonly case_id: string;
-  readonly question_id: string;
-  /** Where more people must give the same answer: how many have. */
-  readonly agreed?: string;
-  /** Where the request has not answered it, so that it was asked again: why, or "". */
-  readonly again?: string;
-  /** Where somebody else had answered it before: how. */
-  readonly before?: string;
-}
-
 /** What a request to a job has done that came with a key: the same request again does nothing. */
 export interface KeyedRequest {
   /** Hash of the job's id and the key. */
@@ -22,5 +10,17 @@ export interface KeyedRequest {
   /** Number of an entry of the job's log before what it has done. */
   readonly after: number;
   /** The question that it was about; a message has none. */
-  readonly answered?: AnsweredQuestion;
+  readonly answered?: {
+    readonly case_id: string;
+    readonly question_id: string;
+    /** Where more people must give the same answer: how many have. */
+    readonly agreed?: string;
+    /** Where the request has not answered it, so that it was asked again: why, or "". */
+    readonly again?: string;
+    /** Where somebody else had answered it before: how. */
+    readonly before?: string;
+  };
 }
+
+/** A question of a job, as a request has met it: its answer has closed it, has added to it, or was none. */
+export type AnsweredQuestion = NonNullable<KeyedRequest["answered"]>;
