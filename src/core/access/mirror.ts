@@ -1,6 +1,6 @@
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { Store, Tables } from "../store/store.ts";
+import type { Joins, Store, Tables } from "../store/store.ts";
 
 /** Milliseconds between reads of a table that other instances change, too. */
 const REREAD = 2000;
@@ -26,7 +26,9 @@ export interface MirrorParts<Name extends keyof Tables> {
 export class Mirror<Name extends keyof Tables> {
   readonly #parts: MirrorParts<Name>;
   #loadedAt = Number.NEGATIVE_INFINITY;
-  #loading: Promise<void> = Promise.resolve();
+  /** Numbers of the last reads: of the one that was asked for, and of the one that is known here. */
+  #asked = 0;
+  #known = 0;
   #stop: () => void = () => {};
 
   constructor(parts: MirrorParts<Name>) {
@@ -40,7 +42,7 @@ export class Mirror<Name extends keyof Tables> {
     const stopHints = store.hints.on((hint) => {
       if (hint === "all" || hint.topic === topic) this.#loadLater();
     });
-    const timer = store.isShared ? setInterval(() => this.#loadLater(), REREAD).unref() : undefined;
+    const timer = store.isShared ? setInterval(() => this.#loadLater("soon"), REREAD).unref() : undefined;
     this.#stop = () => {
       stopHints();
       clearInterval(timer);
@@ -67,22 +69,22 @@ export class Mirror<Name extends keyof Tables> {
     });
   }
 
-  #loadLater(): void {
+  #loadLater(joins?: Joins): void {
     const { log, rows } = this.#parts;
-    this.#load().catch((error: unknown) =>
+    this.#load(joins).catch((error: unknown) =>
       log.warn(`whether ${rows} is still valid could not be read`, { error }),
     );
   }
 
-  /** One after another: an earlier state must not take the place of a later one. */
-  #load(): Promise<void> {
+  /** What was asked for earlier must not take the place of what was asked for later. */
+  async #load(joins: Joins = "now"): Promise<void> {
     const { store, table, onRows } = this.#parts;
-    const loaded = this.#loading.then(async () => {
-      const began = performance.now();
-      onRows((await store.table(table).list({ limit: Number.POSITIVE_INFINITY })).items);
-      this.#loadedAt = began;
-    });
-    this.#loading = loaded.catch(() => {});
-    return loaded;
+    const began = performance.now();
+    const number = ++this.#asked;
+    const { items } = await store.table(table).list({ limit: Number.POSITIVE_INFINITY, joins });
+    if (number < this.#known) return;
+    this.#known = number;
+    onRows(items);
+    this.#loadedAt = began;
   }
 }

@@ -3,7 +3,7 @@ import { type Actor, nameOf } from "../audit/caller.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { AgentSetting } from "../models/own-rows.ts";
-import type { Store } from "../store/store.ts";
+import type { Joins, Store } from "../store/store.ts";
 
 export type SettingPatch = Partial<Pick<AgentSetting, "onboarding_status" | "parameters_encrypted">>;
 
@@ -59,8 +59,9 @@ export class AgentSettings {
   }
 
   /** The agents that are paused at this time. */
-  async paused(now: Date): Promise<PausedAgents> {
-    const { items } = await this.#store.table("AgentSetting").list({ limit: Number.POSITIVE_INFINITY });
+  async paused(now: Date, joins?: Joins): Promise<PausedAgents> {
+    const query = { limit: Number.POSITIVE_INFINITY, ...(joins && { joins }) };
+    const { items } = await this.#store.table("AgentSetting").list(query);
     const slugs = new Set(items.flatMap(({ id, paused }) => (paused && id !== ALL ? [id] : [])));
     const until = items.find(({ id }) => id === ALL)?.paused?.until;
     return { slugs, drainedUntil: until !== undefined && until > now.toISOString() ? until : undefined };

@@ -150,7 +150,10 @@ export class Jobs {
     return { items: items.map((job) => this.#withCost(job, costs?.get(job.id))), ...page };
   }
 
-  countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
+  countBy(
+    field: string,
+    query?: Pick<ListQuery, "where" | "search" | "joins">,
+  ): Promise<Record<string, number>> {
     return this.#store.table("Job").countBy(field, this.#withLive(query));
   }
 

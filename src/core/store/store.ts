@@ -122,7 +122,15 @@ export interface ListQuery {
   readonly after?: Position | undefined;
   /** Newer values than those of the index: `where` and `sort` are about these. */
   readonly live?: LiveValues;
+  /** Of a read that is made again and again: see `Joins`. */
+  readonly joins?: Joins;
 }
+
+/**
+ * A read that may share a statement with others of its kind: `now` with those of this moment and those that wait, `soon`
+ * waits for those, a second at most.
+ */
+export type Joins = "now" | "soon";
 
 /** The place of an entity in an order: its value of the field that is sorted by, and its id. */
 export interface Position {
@@ -165,7 +173,7 @@ export interface Table<T extends Entity> {
   /** Number of matching entities per value of a facet. @default all */
   countBy(
     field: string,
-    query?: Pick<ListQuery, "where" | "search" | "live">,
+    query?: Pick<ListQuery, "where" | "search" | "live" | "joins">,
   ): Promise<Record<string, number>>;
   /** Rejects with `StoreConflictError` if the id already exists. */
   insert(entity: T): Promise<void>;
@@ -264,8 +272,8 @@ export interface Hints {
 export interface Lives {
   /** Stores that one is alive, or rejects within seconds: whether it was stored does not matter. */
   renew(id: string): Promise<void>;
-  /** The ids of those that were seen in the last so many milliseconds, by the store's clock. */
-  seen(within: number): Promise<ReadonlySet<string>>;
+  /** The ids of those that were seen in the last so many milliseconds by the store's clock, and its time, milliseconds. */
+  seen(within: number): Promise<{ readonly ids: ReadonlySet<string>; readonly now: number }>;
   /** Forgets one, and all that were not seen for so many milliseconds. */
   remove(id: string, older: number): Promise<void>;
 }

@@ -105,8 +105,7 @@ export class Dispatcher {
   async #load(): Promise<void> {
     const { outbox, claims, log } = this.#parts;
     try {
-      const lanes = await outbox.lanes();
-      const taken = await claims?.ofOthers();
+      const [lanes, taken] = await Promise.all([outbox.lanes(), claims?.ofOthers()]);
       for (const lane of lanes) {
         if (!this.#lanes.has(lane) && !taken?.has(lane) && !(await this.#split(lane))) this.wake(lane);
       }

@@ -60,11 +60,12 @@ export class LaneClaims {
 
   /** The lanes that other instances have; claims that have ended long ago are removed. */
   async ofOthers(): Promise<Set<string>> {
-    const now = (await this.#store.now()).getTime();
     const { items } = await this.#store
       .table("OutboxLane")
-      .list({ sort: "id", limit: Number.POSITIVE_INFINITY });
+      .list({ sort: "id", limit: Number.POSITIVE_INFINITY, joins: "soon" });
     const others = items.filter(({ owner }) => owner !== this.#owner);
+    if (others.length === 0) return new Set();
+    const now = (await this.#store.now()).getTime();
     const isOver = (until: number) => until + SPARE < now;
     const over = others.filter(({ until }) => isOver(until));
     if (over.length > 0) {

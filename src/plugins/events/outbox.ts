@@ -64,7 +64,7 @@ export class Outbox {
 
   /** Lanes with waiting messages. */
   async lanes(): Promise<string[]> {
-    const counts = await this.#table.countBy("lane");
+    const counts = await this.#table.countBy("lane", { joins: "soon" });
     return Object.keys(counts).filter((lane) => lane.includes("|"));
   }
 

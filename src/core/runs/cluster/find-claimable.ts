@@ -16,14 +16,23 @@ interface Claimable {
   readonly died: ReadonlySet<string>;
 }
 
+/** Owners of jobs that may be claimed: read before it is known who is alive, so that nobody new among them counts as dead. */
+export async function findOwners({ jobs }: Pick<RequestParts, "jobs">): Promise<string[]> {
+  const where = { status: UNFINISHED, wake_at: null };
+  return Object.keys(await jobs.countBy("owner", { where, joins: "now" }));
+}
+
 /**
  * Jobs of agents of this instance that nobody living owns: those that are to end, and of the others no more than there
  * are slots, from each workspace in turn, oldest first; those that may have ended their instance come last.
  */
-export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<Claimable> {
+export async function findClaimable(
+  parts: RequestParts,
+  living: readonly Instance[],
+  owners: readonly string[],
+): Promise<Claimable> {
   const { cluster, jobs, runs, scheduler, store, suspects } = parts;
   const alive = new Set(living.map(({ id }) => id));
-  const owners = Object.keys(await jobs.countBy("owner", { where: { status: UNFINISHED, wake_at: null } }));
   const dead = owners.filter((id) => id !== NOBODY && !alive.has(id));
   if (dead.length === 0 && !owners.includes(NOBODY)) return { found: [], died: new Set() };
   const died = dead.length > 0 ? await store.table("Instance").ids({ where: { id: dead } }) : [];

@@ -40,6 +40,11 @@ export function leaseTimes(dead: number): LeaseTimes {
 /** With a search each second, and claims one after another, jobs of an instance that is killed run elsewhere within 15 s. */
 const TIMES = { ...leaseTimes(15_000), dead: 13_000 };
 
+/** Milliseconds between two searches for rows of instances that were killed long ago. */
+const REMOVAL = 60_000;
+
+const NOBODY: ReadonlySet<string> = new Set();
+
 interface MembershipParts {
   readonly store: Store;
   readonly log: Logger;
@@ -69,6 +74,9 @@ export class Membership {
   #described = "";
   #describing: Promise<void> | undefined;
   #nextDescription = 0;
+  #nextRemoval = 0;
+  /** The store's time as the last look found it, and when that was by the monotonic clock. */
+  #clock: { readonly now: number; readonly at: number } | undefined;
   #isClosing = false;
   #isLooking = false;
   /** Whether it has not looked around yet; set by who looks. */
@@ -114,11 +122,14 @@ export class Membership {
   async living(): Promise<Instance[]> {
     const { store } = this.#parts;
     const { dead } = this.times;
-    const since = (await store.now()).getTime() - dead;
+    const [seen, { items }] = await Promise.all([
+      store.lives?.seen(dead) ?? store.now().then((now) => ({ ids: NOBODY, now: now.getTime() })),
+      store.table("Instance").list({ sort: "id", limit: Number.POSITIVE_INFINITY, joins: "now" }),
+    ]);
+    this.#clock = { now: seen.now, at: performance.now() };
+    const since = seen.now - dead;
     // An earlier version has its signs of life in its row.
-    const seen = await store.lives?.seen(dead);
-    const { items } = await store.table("Instance").list({ sort: "id", limit: Number.POSITIVE_INFINITY });
-    return items.filter(({ id, seen_at }) => seen?.has(id) || Date.parse(seen_at) >= since);
+    return items.filter(({ id, seen_at }) => seen.ids.has(id) || Date.parse(seen_at) >= since);
   }
 
   /** Whether the store was away just now: the others could not renew their signs of life either. */
@@ -213,7 +224,7 @@ export class Membership {
     const { store, describe } = this.#parts;
     const askedAt = performance.now();
     const former = [...this.#former];
-    const seen_at = (await store.now()).toISOString();
+    const seen_at = (await this.#now()).toISOString();
     const row: Instance = { id, started_at: this.#startedAt, seen_at, host: hostname(), ...describe() };
     await store.transaction(async (tx) => {
       for (const one of former) await tx.remove("Instance", one);
@@ -234,8 +245,18 @@ export class Membership {
     this.#isLost = false;
   }
 
+  /** The store's time, or a moment before it: reckoned from a look that is a few seconds old. */
+  async #now(): Promise<Date> {
+    const { now, at } = this.#clock ?? {};
+    const since = performance.now() - (at ?? Number.NEGATIVE_INFINITY);
+    if (now === undefined || since > this.times.beat) return this.#parts.store.now();
+    return new Date(now + since);
+  }
+
   /** Those that were killed cannot remove their rows, which people see for a while. */
   async #removeDead(now: number): Promise<void> {
+    if (performance.now() < this.#nextRemoval) return;
+    this.#nextRemoval = performance.now() + Math.min(REMOVAL, this.times.forget / 2);
     const table = this.#parts.store.table("Instance");
     const seen_at = { lt: now - this.times.forget };
     for (const id of await table.ids({ where: { seen_at } })) await table.remove(id);

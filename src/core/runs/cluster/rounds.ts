@@ -13,6 +13,7 @@ import { findOrphans } from "./suspended-to-end.ts";
 
 const OPEN = ["stopped", "in_progress", "awaiting"] as const;
 const RUNNING = ["in_progress", "awaiting", "cancelling"] as const;
+const ALL = { sort: "created_at", limit: Number.POSITIVE_INFINITY, joins: "now" } as const;
 /** Jobs without an instance for their agent that one round marks. */
 const MOST = 100;
 
@@ -43,13 +44,16 @@ export class Rounds {
   async make(living: readonly Instance[]): Promise<void> {
     if (performance.now() < this.#next) return;
     this.#next = performance.now() + this.#pause;
-    await this.#stopOrphans();
-    await this.#giveUpIdle();
-    // Those of a question that a dead instance has asked.
-    await this.#notices.look();
-    await this.#tryHeld();
-    await this.#releaseReadable();
-    await this.#markHomeless(living);
+    // Together, as a store may read what they begin with in one statement.
+    await Promise.all([
+      this.#stopOrphans(),
+      this.#giveUpIdle(),
+      // Those of a question that a dead instance has asked.
+      this.#notices.look(),
+      this.#tryHeld(),
+      this.#releaseReadable(),
+      this.#markHomeless(living),
+    ]);
   }
 
   /** The instance that stored the end of a parent may have died before it stopped the children. */
@@ -72,6 +76,7 @@ export class Rounds {
     const { items } = await jobs.list({
       where: { owner: cluster.owner, status: RUNNING },
       limit: Number.POSITIVE_INFINITY,
+      joins: "now",
     });
     const idle = new Map<string, number>();
     for (const { id, run_count } of items) {
@@ -88,7 +93,7 @@ export class Rounds {
   async #tryHeld(): Promise<void> {
     const { agents, cluster, jobs, tries } = this.#parts;
     const where = { status: "awaiting", stop_reason: "code_changed" satisfies HoldReason };
-    const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
+    const { items } = await jobs.list({ where, ...ALL });
     const held = new Set(items.map(({ id }) => id));
     for (const id of this.#tried.keys()) if (!held.has(id)) this.#tried.delete(id);
     for (const job of items) {
@@ -103,7 +108,7 @@ export class Rounds {
   async #releaseReadable(): Promise<void> {
     const { agents, jobs, ledger } = this.#parts;
     const where = { status: "awaiting", stop_reason: "unreadable_parameters" satisfies HoldReason };
-    const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
+    const { items } = await jobs.list({ where, ...ALL });
     for (const { id } of items) {
       const job = await jobs.find(id);
       const agent = job && agents.of(job);
@@ -122,7 +127,7 @@ export class Rounds {
       living.flatMap(({ agents }) => agents.map((one) => one.slice(0, one.indexOf("@")))),
     );
     const where = ACTIVE_JOBS;
-    const names = Object.keys(await jobs.countBy("agent_name", { where })).filter(
+    const names = Object.keys(await jobs.countBy("agent_name", { where, joins: "now" })).filter(
       (name) => !hosted.has(name),
     );
     if (names.length === 0) return this.#marked.clear();

@@ -2,7 +2,7 @@ import type { StoredJob } from "../../models/job.ts";
 import { endStopped } from "../operate/steer.ts";
 import { claimJobs } from "./claim-jobs.ts";
 import { claimantOf, type SharedParts } from "./claimant.ts";
-import { findClaimable } from "./find-claimable.ts";
+import { findClaimable, findOwners } from "./find-claimable.ts";
 import { followOthers } from "./follow-others.ts";
 import type { Membership } from "./membership.ts";
 import type { Rounds } from "./rounds.ts";
@@ -40,18 +40,24 @@ export function shareJobs(parts: SharedParts, membership: Membership): () => voi
 /** Follows what was stored elsewhere, wakes suspended jobs, and claims what nobody owns. */
 export async function lookAround(parts: SharedParts, membership: Membership, rounds: Rounds): Promise<void> {
   const { cluster, pauses, scheduler, waker } = parts;
-  await follow(parts);
-  await pauses.read();
-  await cluster.limits.refresh();
+  // Together, as a store may read all of it in one statement.
+  const [owners, living] = await Promise.all([
+    findOwners(parts),
+    membership.living(),
+    pauses.read("now"),
+    follow(parts),
+    cluster.limits.refresh(),
+    // At first it is not known which jobs others host.
+    scheduler.isPaused || membership.isFirstLook || waker.look(),
+  ]);
   await cluster.limits.sweep();
   if (scheduler.isPaused) return;
-  const living = await membership.living();
   const others = living.filter(({ id }) => id !== membership.id);
   cluster.hostedElsewhere = new Set(others.flatMap(({ agents }) => agents));
   cluster.livingElsewhere = new Set(others.map(({ id }) => id));
-  waker.look();
+  if (membership.isFirstLook) waker.look();
   const left = membership.isFirstLook ? await findSuspendedToEnd(parts) : [];
-  const { found, ...dead } = await findClaimable(parts, living);
+  const { found, ...dead } = await findClaimable(parts, living, owners);
   // While the store was away, the others could not renew their signs of life either.
   const died = membership.wasAway ? new Set<string>() : dead.died;
   await claimJobs({ ...parts, claimant: claimantOf(parts, died) }, [...left, ...found]);

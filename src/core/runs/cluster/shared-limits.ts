@@ -142,9 +142,12 @@ export class SharedLimits implements RunLimits {
     const { store, scheduler } = this.#parts;
     const due = [...this.#full.values()].filter(({ id }) => !ids || ids.includes(id));
     if (due.length === 0) return;
-    const { items } = await store
-      .table("SharedLimit")
-      .list({ where: { id: due.map(({ id }) => id) }, sort: "id", limit: Number.POSITIVE_INFINITY });
+    const { items } = await store.table("SharedLimit").list({
+      where: { id: due.map(({ id }) => id) },
+      sort: "id",
+      limit: Number.POSITIVE_INFINITY,
+      joins: "now",
+    });
     const rows = new Map(items.map((row) => [row.id, row]));
     const jobs = await this.#read(items);
     for (const limit of due) {

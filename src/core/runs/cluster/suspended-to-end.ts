@@ -26,7 +26,10 @@ export async function findOrphans(
   where: Readonly<Record<string, Condition>>,
 ): Promise<StoredJob[]> {
   const { jobs, agents } = parts;
-  const byParent = await jobs.countBy("parent_id", { where: { ...where, parent_id: { gte: "" } } });
+  const byParent = await jobs.countBy("parent_id", {
+    where: { ...where, parent_id: { gte: "" } },
+    joins: "now",
+  });
   const parents = Object.keys(byParent);
   if (parents.length === 0) return [];
   const present = new Set(await jobs.ids({ where: { id: parents } }));

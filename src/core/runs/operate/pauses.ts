@@ -1,6 +1,7 @@
 import type { AgentSettings } from "../../agents/agent-settings.ts";
 import type { Logger } from "../../base/log.ts";
 import type { StartTimer } from "../../base/timer.ts";
+import type { Joins } from "../../store/store.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Scheduler } from "../queue/scheduler.ts";
 
@@ -29,10 +30,10 @@ export class Pauses {
   }
 
   /** New jobs of these agents wait, from now on those of no other. */
-  async read(): Promise<void> {
+  async read(joins?: Joins): Promise<void> {
     const { settings, clock, startTimer, scheduler, log } = this.#parts;
     const now = clock();
-    const { slugs, drainedUntil } = await settings.paused(now);
+    const { slugs, drainedUntil } = await settings.paused(now, joins);
     this.#drainedUntil = drainedUntil;
     scheduler.pauseAgents(slugs, drainedUntil !== undefined);
     this.#stopTimer();

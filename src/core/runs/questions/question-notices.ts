@@ -77,6 +77,7 @@ export class QuestionNotices {
         where: { notice_at: { gte: 0 } },
         sort: "notice_at",
         limit: BATCH,
+        joins: "now",
       });
       let next: number | undefined;
       let due = 0;

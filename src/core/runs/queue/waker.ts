@@ -104,12 +104,12 @@ export class Waker {
   async #wakeDue(): Promise<void> {
     const { agents, jobs, isClosed } = this.#parts;
     let next = Number.POSITIVE_INFINITY;
-    for (const { slug } of agents.list()) {
-      const { items } = await jobs.list({
-        where: { agent_name: slug, wake_at: { gte: 0, lt: NO_WAKE_TIME } },
-        sort: "wake_at",
-        limit: BATCH + this.#waking.size,
-      });
+    const limit = BATCH + this.#waking.size;
+    const lists = agents.list().map(({ slug }) => {
+      const where = { agent_name: slug, wake_at: { gte: 0, lt: NO_WAKE_TIME } };
+      return jobs.list({ where, sort: "wake_at", limit, joins: "now" });
+    });
+    for (const { items } of await Promise.all(lists)) {
       if (isClosed()) return;
       const due: StoredJob[] = [];
       for (const job of items) {

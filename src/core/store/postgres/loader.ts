@@ -4,8 +4,9 @@ import type { EntityHead, Heads, LogHead } from "./heads.ts";
 import { toColumn, toKeyColumn } from "./sql-text.ts";
 import type { TableLayout } from "./table-layout.ts";
 
-/** The most that one statement reads of logs: their entries may be large. */
-const LOGS = 256;
+/** The most entries that one statement reads of logs, which may be large, and as how many a whole log counts. */
+const ENTRIES = 4096;
+const WHOLE = 16;
 
 interface Request<H> {
   readonly id: string;
@@ -66,10 +67,7 @@ export class Loader {
     // One that cannot be a key must not fail the others of its statement.
     toKeyColumn(asked.id);
     return collect(this.#entries, log, asked, async (requests) => {
-      const parts = [];
-      for (let at = 0; at < requests.length; at += LOGS)
-        parts.push(this.#readEntries(log, requests.slice(at, at + LOGS)));
-      await Promise.all(parts);
+      await Promise.all(portionsOf(requests).map((portion) => this.#readEntries(log, portion)));
     });
   }
 
@@ -143,6 +141,22 @@ function headOf(
   if (version === null) return absent(layout, id);
   if (body === null) return known!;
   return { key: entityKey(layout, id), layout, id, body: Body.from(body), version, by: undefined };
+}
+
+/** Parts requests into those of one statement each. */
+function portionsOf(requests: readonly EntriesRequest[]): EntriesRequest[][] {
+  const portions: EntriesRequest[][] = [];
+  let entries = Number.POSITIVE_INFINITY;
+  for (const request of requests) {
+    const most = request.limit ?? WHOLE;
+    entries += most;
+    if (entries > ENTRIES) {
+      portions.push([]);
+      entries = most;
+    }
+    portions.at(-1)!.push(request);
+  }
+  return portions;
 }
 
 /** Adds a request to those of this moment. */

@@ -30,12 +30,14 @@ export class PostgresLives implements Lives {
     );
   }
 
-  async seen(within: number): Promise<ReadonlySet<string>> {
-    const rows = await this.#parts.read(
-      `select id from ${this.#table} where seen_at > clock_timestamp() - $1 * interval '1 ms'`,
+  async seen(within: number): Promise<{ readonly ids: ReadonlySet<string>; readonly now: number }> {
+    const [row] = await this.#parts.read(
+      `select extract(epoch from clock_timestamp())::float8 * 1000 as now,
+         array(select id from ${this.#table} where seen_at > clock_timestamp() - $1::float8 * interval '1 ms') as ids`,
       [within],
     );
-    return new Set(rows.map(({ id }) => id as string));
+    const { ids, now } = row as { ids: string[]; now: number };
+    return { ids: new Set(ids), now };
   }
 
   async remove(id: string, older: number): Promise<void> {

@@ -11,6 +11,7 @@ import {
   type Entity,
   FencedError,
   type IndexValue,
+  type Joins,
   type ListQuery,
   type Log,
   type LogEntry,
@@ -47,6 +48,7 @@ import { takeSnapshot } from "./database-content.ts";
 import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
+import { JoinedReads } from "./joined-reads.ts";
 import { Loader } from "./loader.ts";
 import { hasTrigrams, inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
@@ -179,6 +181,7 @@ class PostgresStore implements Store, Source {
   readonly #heads = new Heads<EntityHead>(KEPT, ({ body }) => body?.length ?? 0);
   readonly #logHeads = new Heads<LogHead>(KEPT, () => 0);
   readonly #loader: Loader;
+  readonly #joined = new JoinedReads((text, values) => this.#query(text, values));
   readonly #committer: Committer;
   /** Transactions in the order in which they began: they end in this order, too. */
   readonly #mutex = new Mutex();
@@ -245,7 +248,7 @@ class PostgresStore implements Store, Source {
           throw explain(error);
         }
       },
-      read: (text, values) => this.#query(text, values),
+      read: (text, values) => this.#joined.query(text, values, "now"),
     });
     this.hints = new PostgresHints(connections, { schema: options.schema, sender: randomUUID() });
   }
@@ -266,7 +269,7 @@ class PostgresStore implements Store, Source {
   #watchOlder(): void {
     const older = (layout: TableLayout) => isOlder(layout, this.#schema);
     const look = async () => {
-      for (const layout of await this.#outdated(older)) await this.#indexAgain(layout, older(layout));
+      for (const layout of await this.#outdated(older, "soon")) await this.#indexAgain(layout, older(layout));
     };
     this.#recheck = setTimeout(() => {
       // What keeps it from looking is reported where it matters; it looks again.
@@ -366,6 +369,7 @@ class PostgresStore implements Store, Source {
     await this.#mutex.idle();
     await this.#committer.close();
     this.#isEnded = true;
+    this.#joined.close();
     this.#health.close();
     clearTimeout(this.#recheck);
     await this.hints.close();
@@ -622,7 +626,8 @@ class PostgresStore implements Store, Source {
     const count = this.#countSql(layout, query, parameters);
     const total = after ? count : this.#totalSql(count, { most, skip, parameters });
     // All is seen at one moment.
-    const rows = await this.#query(
+    const rows = await this.#poll(
+      query.joins,
       `with p as (
          select _body as body, id, ${text} as text, ${number} as number, row_number() over (order by ${order}) as n
          from ${layout.table} where (${where})${start} order by ${order} ${page})
@@ -682,7 +687,8 @@ class PostgresStore implements Store, Source {
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
     const order = orderOf(layout, sortOf(layout, query.sort), { live: query.live, parameters });
-    const rows = await this.#query(
+    const rows = await this.#poll(
+      query.joins,
       `select id from ${layout.table} where ${where} order by ${order} ${pageOf(query, parameters)}`,
       parameters.values,
     );
@@ -702,7 +708,8 @@ class PostgresStore implements Store, Source {
       kept === undefined
         ? ["count(*)", layout.table, conditionOf(layout, query, parts)]
         : ["sum(n)", layout.counts, kept];
-    const rows = await this.#query(
+    const rows = await this.#poll(
+      query.joins,
       `select ${text} as text, ${number} as number, ${count}::float8 as count from ${table}
        where ${where} group by 1, 2 having ${count} <> 0`,
       parameters.values,
@@ -736,6 +743,8 @@ class PostgresStore implements Store, Source {
 
   /** Refuses fields that no entity has. They are known from the first entity on. */
   async #checkFields(layout: TableLayout, query: ListQuery): Promise<void> {
+    // What is asked again and again is asked by the service itself.
+    if (query.joins !== undefined) return;
     const unknown = () => fieldsOf(query).filter((field) => !layout.knows(field));
     if (unknown().length === 0) return;
     const rows = await this.#query(`select _rest as rest from ${layout.table} limit 1`, []);
@@ -746,10 +755,11 @@ class PostgresStore implements Store, Source {
   }
 
   /** Tables with entities whose index values are of another version. */
-  async #outdated(condition: (layout: TableLayout) => string): Promise<TableLayout[]> {
+  async #outdated(condition: (layout: TableLayout) => string, joins?: Joins): Promise<TableLayout[]> {
     const all = [...this.#layouts.values()];
     const tests = all.map((layout) => `exists (select 1 from ${layout.table} where ${condition(layout)})`);
-    const [row] = await this.#query(`select array[${tests.join(", ")}]::boolean[] as outdated`, []);
+    const text = `select array[${tests.join(", ")}]::boolean[] as outdated`;
+    const [row] = await this.#poll(joins, text, []);
     return all.filter((_, at) => (row!.outdated as boolean[])[at]);
   }
 
@@ -773,6 +783,10 @@ class PostgresStore implements Store, Source {
     }
     if (count > 0)
       this.#log.info("index values were computed again", { table: layout.name, entities: count });
+  }
+
+  #poll(joins: Joins | undefined, text: string, values: readonly unknown[]) {
+    return joins === undefined ? this.#query(text, values) : this.#joined.query(text, values, joins);
   }
 
   async #query(text: string, values: readonly unknown[]): Promise<Record<string, unknown>[]> {
