@@ -162,6 +162,7 @@ it("500 events that are waiting when the service is killed arrive after its rest
     agents: [greeter],
     account: control.account,
     dataDir,
+    apiKey: "a-key-for-this-test",
     store: undefined,
     plugins: [impatient()],
   });
