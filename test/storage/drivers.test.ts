@@ -579,6 +579,29 @@ describe("the driver file", () => {
     expect(await driver.getKeys("")).toEqual(["a"]);
   });
 
+  it("leaves no folder behind that has no items, and writes to one that is removed meanwhile", async () => {
+    const folder = newFolder();
+    const driver = fileDriver({ folder });
+    await driver.setItemRaw("kept:item", BYTES);
+    await driver.setItemRaw("a:b:first", BYTES);
+    await driver.setItemRaw("a:b:second", BYTES);
+
+    await driver.removeItem("a:b:first");
+    expect(await driver.getKeys("a")).toEqual(["a:b:second"]);
+    await driver.removeItem("a:b:second");
+    expect(readdirSync(folder)).toEqual(["kept"]);
+
+    const writers = Array.from({ length: 8 }, async (_, writer) => {
+      for (let round = 0; round < 50; round++) {
+        await driver.setItemRaw(`a:b:${writer}`, BYTES);
+        expect(await driver.getKeys("")).toEqual(expect.arrayContaining([`a:b:${writer}`, "kept:item"]));
+        await driver.removeItem(`a:b:${writer}`);
+      }
+    });
+    await Promise.all(writers);
+    expect(readdirSync(folder)).toEqual(["kept"]);
+  });
+
   it("says that a folder cannot be used", async () => {
     const folder = join(newFolder(), "file");
     writeFileSync(folder, "");

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { link, mkdir, open, readdir, readFile, rename, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { nodeIo } from "./node-io.ts";
@@ -8,6 +9,9 @@ import { StorageFailure, type StorageFailureReason } from "./storage-failure.ts"
 
 /** Files that are being written; one that a crash has left is never read. */
 const TEMPORARY = /^\.[\da-f-]{36}\.tmp$/;
+
+/** How often a folder is created that is gone again before there is a file in it. */
+const MOST_TRIES = 100;
 
 export interface FileOptions {
   /** Created where it is missing. */
@@ -43,8 +47,7 @@ export function fileDriver(options: FileOptions): AppendingStorageDriver {
     const path = pathOf(key);
     const temporary = join(dirname(path), `.${randomUUID()}.tmp`);
     try {
-      await makeFolder(dirname(path));
-      const file = await open(temporary, "wx", 0o600);
+      const file = await create(temporary);
       try {
         await file.writeFile(value);
         await file.sync();
@@ -87,27 +90,65 @@ export function fileDriver(options: FileOptions): AppendingStorageDriver {
     },
     async removeItem(key) {
       try {
-        await unlink(pathOf(key));
-        await syncFolder(dirname(pathOf(key)));
+        const path = pathOf(key);
+        await unlink(path);
+        await syncFolder(dirname(path));
+        await removeEmpty(dirname(path), folder);
       } catch (error) {
         ifMissing(error, folder, undefined);
       }
     },
     async getKeys(base = "") {
       try {
-        const found = await readdir(folder, { recursive: true, withFileTypes: true });
-        return found
-          .filter((entry) => entry.isFile() && !TEMPORARY.test(entry.name))
-          .map((entry) => join(entry.parentPath, entry.name).slice(join(folder, sep).length))
-          .map((path) => path.split(sep).join(":"))
-          .filter((key) => key.startsWith(base))
-          .sort();
+        const keys: string[] = [];
+        for await (const path of filesBelow(folder)) {
+          const key = path.slice(join(folder, sep).length).split(sep).join(":");
+          if (key.startsWith(base)) keys.push(key);
+        }
+        return keys.sort();
       } catch (error) {
-        return ifMissing(error, folder, []);
+        throw failureOf(error, folder);
       }
     },
   };
   return driver;
+}
+
+/** The items in a folder. One that is removed meanwhile has none: the others are not less for that. */
+async function* filesBelow(folder: string): AsyncGenerator<string> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
+    if (codeOf(error) === "ENOENT") return [];
+    throw error;
+  });
+  for (const entry of entries) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(path);
+    else if (entry.isFile() && !TEMPORARY.test(entry.name)) yield path;
+  }
+}
+
+/** Creates a file, and its folder: another process may remove that while it is empty. */
+async function create(path: string): Promise<FileHandle> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await makeFolder(dirname(path));
+      return await open(path, "wx", 0o600);
+    } catch (error) {
+      if (codeOf(error) !== "ENOENT" || tries === MOST_TRIES) throw error;
+    }
+  }
+}
+
+/** Removes a folder that has no items any longer, and those above it, up to the one of the driver. */
+async function removeEmpty(folder: string, top: string): Promise<void> {
+  for (let at = folder; at.startsWith(join(top, sep)); at = dirname(at)) {
+    try {
+      await rmdir(at);
+    } catch {
+      // It has other items, or is gone.
+      return;
+    }
+  }
 }
 
 /** Creates a folder and those above it, with names that outlast a crash. */
