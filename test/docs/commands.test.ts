@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sharedCluster } from "../_postgres.ts";
-import { requirement } from "../_require.ts";
+import { findFaketime, requirement } from "../_require.ts";
 import { REPOSITORY } from "../cli/_svc.ts";
 import { startS3 } from "../storage/s3-server.ts";
 import { RUN_BY_DEPLOYMENTS } from "./_deploy-lines.ts";
@@ -529,23 +529,6 @@ const SETTINGS: Readonly<Record<string, readonly [value: string, shown: string]>
   SERVICE_MAX_STREAMS: ["123", "123"],
   SERVICE_PAUSED: ["true", "true|yes"],
 };
-/** Variables whose wrong value is refused by name: what they do is tested where the option is. */
-const REFUSED = [
-  "SERVICE_ALLOWED_ORIGINS",
-  "SERVICE_SUSPEND_AFTER",
-  "SERVICE_AUDIT_RETENTION",
-  "SERVICE_EVENT_RETENTION",
-  "SERVICE_DELETED_RETENTION",
-  "SERVICE_RETENTION_COMPLETED",
-  "SERVICE_RETENTION_FAILED",
-  "SERVICE_RETENTION_CANCELLED",
-  "SERVICE_STRICT_STEPS",
-  "SERVICE_BACKUP_EVERY",
-  "SERVICE_BACKUP_KEEP",
-  "SERVICE_BACKUP_URL",
-  "SERVICE_DURABILITY",
-];
-
 scenario(
   "the service reads each variable of its settings",
   ["namespaces"],
@@ -579,11 +562,125 @@ scenario(
       );
     expect(Object.keys(SETTINGS).filter((name) => !shown(name).test(page))).toEqual([]);
     await first.interrupt();
+  },
+);
 
-    for (const name of REFUSED) {
-      const { code, output } = await at.run(`${name}='nothing valid' ${run.serve}`);
-      expect({ name, code }).toEqual({ name, code: 1 });
-      expect(output).toContain(name);
+/** Each job does what its field says. Each call of the handler, which happens once in each stay in memory, leaves a line. */
+const DOER = `
+import { appendFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+
+const ways = {
+  complete: () => {},
+  fail: () => { throw new Error("as it was asked to"); },
+  sleep: (job) => job.sleep("9s"),
+  wait: (job) => job.waitFor("never"),
+  nest: (job) => job.step("outer", async () => {
+    await new Promise((resolve) => setTimeout(resolve));
+    await job.step("inner", () => {});
+  }),
+};
+const doer = defineAgent({
+  name: "Doer",
+  version: "1.0.0",
+  methods: { job_start: {
+    fields: [{ name: "what" }],
+    run: ({ job, fields }) => {
+      appendFileSync("calls.log", fields.what + "\\n");
+      return ways[fields.what](job);
+    },
+  } },
+});
+
+export default createServer({ agents: [doer] });
+`;
+
+/** Variables whose effect is seen in what the service does, with the values that show it. */
+const EFFECTS = {
+  ...{ SERVICE_ALLOWED_ORIGINS: "https://app.example.com", SERVICE_SUSPEND_AFTER: "1s" },
+  ...{ SERVICE_AUDIT_RETENTION: "1d", SERVICE_EVENT_RETENTION: "1s", SERVICE_DELETED_RETENTION: "0" },
+  SERVICE_STRICT_STEPS: "true",
+  ...{ SERVICE_BACKUP_EVERY: "1s", SERVICE_BACKUP_KEEP: "1d", SERVICE_BACKUP_URL: "file://$PWD/backups" },
+  ...{ SERVICE_STORAGE_URL: "file://$PWD/bucket", SERVICE_DURABILITY: "disk" },
+};
+
+scenario(
+  "the service does what variables say about origins, memory, times, backups, and what is acknowledged",
+  ["namespaces", "faketime"],
+  { serve: "npx svc start" },
+  async (run) => {
+    projectAt("effects", { "src/controller.ts": DOER });
+    const first = await machine.terminal("effects");
+    const at = await machine.terminal("effects");
+    const start = (what: string) => `npx svc job start doer --id ${what} --field what=${what}`;
+    const set = (...names: (keyof typeof EFFECTS)[]) =>
+      names.map((name) => `${name}="${EFFECTS[name]}" `).join("");
+    const hoursAgo = (hours: number) => `LD_PRELOAD=${findFaketime()} FAKETIME=-${hours}h `;
+    const backups = async () =>
+      (await done(at, "ls -1 backups/svc-backup")).split(/\s+/).filter((name) => /^\d/.test(name));
+
+    await serve(first, hoursAgo(40) + set("SERVICE_BACKUP_URL", "SERVICE_BACKUP_EVERY") + run.serve);
+    await expect.poll(async () => (await backups()).length).toBeGreaterThan(6);
+    await done(at, `${start("complete")} --wait`);
+    await done(at, "npx svc job delete complete --yes");
+    await first.interrupt();
+    // The newest of a day is kept, unless it is older than what `SERVICE_BACKUP_KEEP` says.
+    const newest = (await backups()).at(-1);
+    // A clock that is a day ahead of what is stored would be distrusted.
+    await serve(first, hoursAgo(20) + run.serve);
+    await done(at, "npx svc job restore complete");
+    expect(await done(at, "npx svc audit list --action job.delete")).toContain("complete");
+    const { SERVICE_STORAGE_URL: _, SERVICE_DURABILITY: _too, ...others } = EFFECTS;
+    await first.interrupt();
+    await serve(first, set(...(Object.keys(others) as (keyof typeof others)[])) + run.serve);
+
+    await expect.poll(backups).not.toContain(newest);
+    await expect.poll(() => done(at, "npx svc audit list --action job.delete")).not.toContain("complete");
+    const key = `-H "X-API-Key: $(cat data/api-key)"`;
+    const post = `curl -s ${key} -H "Content-Type: application/json" -d '{"data":{}}'`;
+    expect(await done(at, `${post} http://127.0.0.1:8000/events/paid`)).toContain('"paid"');
+    await expect.poll(() => done(at, `curl -s ${key} http://127.0.0.1:8000/events`)).not.toContain("paid");
+    const asked = `curl -si http://127.0.0.1:8000/jobs/complete -H "Origin: ${EFFECTS.SERVICE_ALLOWED_ORIGINS}"`;
+    expect(await done(at, asked)).toMatch(/access-control-allow-origin: https:\/\/app\.example\.com/i);
+    await done(at, "npx svc job delete complete --yes");
+    expect((await at.run("npx svc job restore complete")).code).toBe(1);
+    expect((await at.run(`${start("nest")} --wait`)).output).toContain(`is called inside step "outer"`);
+    expect(await done(at, `${start("sleep")} --wait`)).toContain("completed");
+    expect(await done(at, "grep -c sleep calls.log")).toMatch(/^2$/m);
+    await first.interrupt();
+
+    // Only what is acknowledged before it is in the bucket has a lag.
+    const keys = `SERVICE_API_KEY="$(cat data/api-key)" SERVICE_RSA_PRIVATE_KEY="$(cat data/rsa-private-key.pem)" `;
+    await serve(first, keys + set("SERVICE_STORAGE_URL", "SERVICE_DURABILITY") + run.serve);
+    expect(await done(at, `curl -s ${key} http://127.0.0.1:8000/.well-known/health`)).toContain(
+      '"storage":{"lag"',
+    );
+    await first.interrupt();
+  },
+);
+
+scenario(
+  "the service removes ended jobs after the time that the variable of their status says",
+  ["namespaces"],
+  { serve: "npx svc start" },
+  async (run) => {
+    projectAt("removed", { "src/controller.ts": DOER });
+    const first = await machine.terminal("removed");
+    const at = await machine.terminal("removed");
+    const show = async (id: string) => (await at.run(`npx svc job show ${id} --json`)).output;
+    for (const [id, what, variable] of [
+      ["completed", "complete", "SERVICE_RETENTION_COMPLETED"],
+      ["failed", "fail", "SERVICE_RETENTION_FAILED"],
+      ["cancelled", "wait", "SERVICE_RETENTION_CANCELLED"],
+    ]) {
+      await serve(first, `${variable}=1s ${run.serve}`);
+      for (const how of ["complete", "fail", "wait"])
+        await done(at, `npx svc job start doer --id ${how}-in-${id} --field what=${how}`);
+      await done(at, `npx svc job stop wait-in-${id}`);
+      await expect.poll(() => show(`${what}-in-${id}`)).toContain("does not exist");
+      const kept = ["complete", "fail", "wait"].filter((how) => how !== what);
+      for (const how of kept) expect(await show(`${how}-in-${id}`)).toContain('"finished_at": "');
+      await first.interrupt();
     }
   },
 );

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentDefinition, Service } from "agent-control-service";
-import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
+import { CASES, JOBS, RUNNER, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, onTestFinished, test } from "vitest";
 import { jobContext, until } from "./_jobs.ts";
@@ -72,6 +72,8 @@ export const worker = {
         const event = await job.waitFor("paid", { where: { job: job.id } });
         event.data.items.sort();
         tell("event", event, { name: event.name, data: event.data });
+        const early = await job.waitFor("early", { where: { job: job.id } });
+        tell("event from before the wait", early, { name: early.name, data: early.data });
         tell("answer", await item.ask("which", { question: "Which?", fields: [{ name: "text" }] }));
         const read = await item.read();
         tell("whole case", structuredClone(read));
@@ -101,7 +103,9 @@ const IDS = ["here", "apart"];
 async function storedOf(service: Service, id: string): Promise<string> {
   const [jobs, cases] = [service.get(JOBS), service.get(CASES)];
   const job = await jobs.get(id);
-  return JSON.stringify([job, await jobs.show(job), await cases.get(`${id}-case`), await jobs.log(id)]);
+  const { items: events } = await service.get(STORE).table("ReceivedEvent").list({ sort: "id" });
+  const own = [job, await jobs.show(job), await cases.get(`${id}-case`), await jobs.log(id)];
+  return JSON.stringify([...own, events]);
 }
 
 test("a handler may change all that it is given, in the first run and in a replay, isolated or not, and nothing stored changes", async () => {
@@ -137,6 +141,7 @@ test("a handler may change all that it is given, in the first run and in a repla
     const runner = server.service.get(RUNNER);
     await runner.start(id, { job_context: jobContext(id), job_fields: { values: ["b", "a"] } });
     await told(id, "failed child");
+    await runner.receive("early", { data: { job: id, items: ["b", "a"] } });
     await runner.receive("paid", { data: { job: id, items: ["b", "a"], deep: { list: [1] } } });
     await until(server.service, id, ["awaiting"]);
     const answer = { answer: { text: "this" } };
@@ -181,7 +186,7 @@ test("a handler may change all that it is given, in the first run and in a repla
   expect(first!.map(([what]) => what)).toEqual(
     [
       ["fields", "parameters", "context", "step", "failure", "step of a case", "child", "failed child"],
-      ["event", "answer", "case", "job"],
+      ["event", "event from before the wait", "answer", "case", "job"],
     ].flat(),
   );
   for (const other of rest) expect(other).toEqual(first);
