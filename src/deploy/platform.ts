@@ -1,8 +1,11 @@
 import type * as v from "valibot";
 import type { MaybePromise } from "../core/base/maybe-promise.ts";
 import type { ResourceAction } from "../core/models/deployment.ts";
+import type { PlatformLoader } from "../core/models/platform-loader.ts";
 import type { PipelineLogin, PipelineRequest } from "./ci/pipeline.ts";
 import type { DeployTools } from "./tools.ts";
+
+export type { PlatformLoader };
 
 /**
  * Schema of a platform's own options: defines the command-line flags, their help, validation and types. An
@@ -366,5 +369,10 @@ export interface Platform<Flags = Record<string, unknown>> {
   connect(target: DeployTarget<Flags>, tools: DeployTools): MaybePromise<PlatformSession>;
 }
 
-/** Imports a platform's module; its default export is the platform. */
-export type PlatformLoader = () => Promise<{ default: Platform<never> }>;
+declare module "../core/models/platform-loader.ts" {
+  /** Imports a platform's module; its default export is the platform. */
+  interface PlatformLoader {
+    // biome-ignore lint/style/useShorthandFunctionType: it is merged
+    (): Promise<{ default: Platform<never> }>;
+  }
+}

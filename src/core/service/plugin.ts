@@ -1,5 +1,4 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import type { PlatformLoader } from "../../deploy/platform.ts";
 import type { Token } from "../base/container.ts";
 import type { Logger } from "../base/log.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
@@ -14,6 +13,7 @@ import {
   type PluginHookName,
   type ServiceHooks,
 } from "../entities/hooks.ts";
+import type { PlatformLoader } from "../models/platform-loader.ts";
 import type { TableSpec } from "../store/store.ts";
 import type { PluginCommand } from "./plugin-command.ts";
 
