@@ -52,7 +52,7 @@ describe("people who come through a proxy", () => {
       200,
       {
         ...{ name: "ada@example.com", kind: "session", role: "operator", proven_by: at.issuer.issuer },
-        names: ["ada@example.com", "ada-1", "group:staff", "group:platform"],
+        names: ["ada@example.com", "sub:ada-1", "group:staff", "group:platform"],
       },
     ]);
     const page = await at.ask({ groups: ["platform"] }, "/admin/api/stats");

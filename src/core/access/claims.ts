@@ -18,7 +18,7 @@ export function readPerson(
   if (typeof sub !== "string" || sub === "") return undefined;
   const isVerified = email_verified === true || email_verified === "true";
   const isUnsaid = email_verified === undefined && trustsEmail;
-  const hasEmail = typeof email === "string" && email !== "" && (isVerified || isUnsaid);
+  const hasEmail = typeof email === "string" && /^[^\s@:]+@[^\s@]+$/.test(email) && (isVerified || isUnsaid);
   return {
     issuer,
     subject: sub,

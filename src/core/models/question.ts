@@ -8,8 +8,10 @@ export type OnTimeout = v.InferOutput<typeof OnTimeoutSchema>;
 
 /** The answer of one person to a question that several must answer alike. */
 export const ApprovalSchema = v.object({
-  /** Tells people apart: their name in lower case. */
+  /** Tells people apart: the id of one whom an identity provider vouches for, else a name in lower case. */
   person: v.string(),
+  /** The issuer that vouches for the person. */
+  proven: v.optional(v.string()),
   /** Who answered, as a history names them. */
   by: v.string(),
   answer: JsonMapSchema,

@@ -30,6 +30,8 @@ export interface RunnerParts extends Omit<ActiveRunsParts, "scheduler" | "cluste
   readonly leaseTimes?: Partial<LeaseTimes> | undefined;
   readonly schedules: readonly ResolvedSchedule[];
   readonly maxQueuedJobs: number;
+  /** Whether an identity provider vouches for people: names that were typed count for nothing then. @default false */
+  readonly provesPeople?: boolean;
   /** The budgets of agents; `undefined` where nobody starts jobs by requests. */
   readonly budgets?: Budgets | undefined;
   /** Milliseconds that deleted jobs can be restored; `null` keeps them indefinitely. */

@@ -380,6 +380,7 @@ export function createScope(options: ResolvedOptions): Container {
       advancedBy: options.advancedBy,
       apiUrl: options.account?.api_url ?? null,
       workspace: options.account?.workspace_id ?? "local",
+      provesPeople: options.access.signIn !== undefined,
       maxConcurrentJobs: options.maxConcurrentJobs,
       maxQueuedJobs: options.maxQueuedJobs,
       deletedKeep: options.deletedRetention,

@@ -12,6 +12,7 @@ import { agreement } from "../../models/question.ts";
 import type { AnswerRequest } from "../runner.ts";
 import { asCase, note, type RequestParts } from "../runner-parts.ts";
 import { addApproval } from "./approvals.ts";
+import { assertAssigned } from "./assert-assigned.ts";
 import { whileAsked } from "./awake.ts";
 
 /** Stores the answer to the open question of a job's case, named by id or ref, and tells the run that waits for it. */
@@ -51,6 +52,7 @@ async function storeAnswer(
         if (question.id !== question_id || question.asked_at !== asked_at)
           throw notAwaiting(item, "another question is open");
         if (question.id !== seen.question?.id || liveFields(parts, item) !== live) return undefined;
+        if (parts.provesPeople) assertAssigned(item, actor);
         if (verdict?.ok === false) throw invalidAnswer(item, verdict.problems);
       }
       const given = { answer: request.answer, message: request.message ?? null };
@@ -58,6 +60,7 @@ async function storeAnswer(
         ? addApproval(item!, question, {
             ...{ actor, message: given.message, at: unit.now },
             answer: verdict?.ok ? verdict.stored : given.answer,
+            mustBeProven: parts.provesPeople === true,
           })
         : undefined;
       if (approvals && approvals.length < question!.approvers!) {

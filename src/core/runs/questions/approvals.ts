@@ -10,6 +10,8 @@ export interface GivenApproval {
   readonly message: string | null;
   /** ISO 8601. */
   readonly at: string;
+  /** Whether only people count whom an identity provider vouches for. */
+  readonly mustBeProven: boolean;
 }
 
 /**
@@ -17,9 +19,13 @@ export interface GivenApproval {
  * same. Throws where this person has given the same answer already.
  */
 export function addApproval(item: StoredCase, question: Question, given: GivenApproval): Approval[] {
-  const { actor, ...rest } = given;
-  const one = { person: personOf(item, actor), by: nameOf(actor ?? "anyone"), ...rest };
-  const before = question.approvals ?? [];
+  const { actor, mustBeProven, ...rest } = given;
+  const { proven = undefined } = typeof actor === "object" ? actor : {};
+  if (mustBeProven && proven === undefined) throw notProven(item);
+  const person = personOf(item, actor);
+  const one = { person, by: nameOf(actor ?? "anyone"), ...(proven !== undefined && { proven }), ...rest };
+  // Answers from before people signed in are by names that somebody typed.
+  const before = (question.approvals ?? []).filter((answer) => !mustBeProven || answer.proven !== undefined);
   if (!before[0] || toText(before[0].answer) !== toText(one.answer)) return [one];
   const own = before.find(({ person }) => person === one.person);
   if (!own) return [...before, one];
@@ -32,11 +38,24 @@ export function addApproval(item: StoredCase, question: Question, given: GivenAp
   );
 }
 
+function notProven(item: StoredCase): ServiceError {
+  return new ServiceError(
+    "forbidden",
+    `Case "${item.id}" asks several people, and only people who sign in count`,
+    {
+      detail:
+        "Sign in as yourself: keys, links, tokens and names that were typed could all be the same person. Who vouches for people is in the option access.signIn.",
+    },
+  );
+}
+
 /**
- * The name that tells people apart: not the session, as a person may have several. All keys are one: a program has them, and
+ * What tells people apart: the person, where a provider vouches for one, else the name: not the session, as a person may have several. All keys are one: a program has them, and
  * who makes keys could be as many people as they like.
  */
 function personOf(item: StoredCase, actor: Actor | undefined): string {
+  if (typeof actor === "object" && actor.proven !== undefined && actor.access !== undefined)
+    return actor.access;
   const name = typeof actor === "object" ? nameOfPerson(actor) : actor;
   const person = name?.trim().toLowerCase();
   if (person) return person;

@@ -74,6 +74,9 @@ function peopleView(caseId: string, question: Question, now: Date) {
             : html`${agreement(question)}. A different answer takes its place.`,
         ]
       : []),
+    ...(approvals.some(({ proven }) => proven === undefined)
+      ? [html`Nobody vouches for who answered: one person could be several.`]
+      : []),
     ...(remind_at && !reminded_at ? [html`A reminder is sent ${timePiece(remind_at, now)}.`] : []),
     ...(reminded_at ? [html`A reminder was sent ${timePiece(reminded_at, now)}.`] : []),
     ...(escalate && !escalated_at
