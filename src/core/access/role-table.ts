@@ -80,5 +80,9 @@ export function nameOfPerson({ subject, email }: Proven): string {
 
 /** What a question can be assigned to, for a person. */
 export function namesOf({ subject, email, groups }: Proven): readonly string[] {
-  return [...(email === undefined ? [] : [email]), `sub:${subject}`, ...groups.map((group) => `group:${group}`)];
+  return [
+    ...(email === undefined ? [] : [email]),
+    `sub:${subject}`,
+    ...groups.map((group) => `group:${group}`),
+  ];
 }
