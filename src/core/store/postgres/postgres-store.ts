@@ -68,6 +68,7 @@ import {
 } from "./query-sql.ts";
 import { constant, fromColumn, identifier } from "./sql-text.ts";
 import { TableLayout, valueIn } from "./table-layout.ts";
+import { vacuumOften } from "./vacuum-often.ts";
 
 /** What is kept of entities that were read or written: their number, and characters of JSON. */
 const KEPT = { count: 50_000, size: 64 * 1024 * 1024 };
@@ -116,6 +117,8 @@ export async function openPostgresStore(
     for (const warning of warningsOf(options.url, { ...server, isSearchSlow })) log.warn(warning);
     const store = new PostgresStore({ connections, layouts, server, log, options, recheck });
     await store.start(client);
+    // Nobody waits for it.
+    void vacuumOften(options.schema, { run: (text) => connections.read(text), log });
     return store;
   } catch (error) {
     await client.end().catch(() => {});
