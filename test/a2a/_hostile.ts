@@ -42,7 +42,8 @@ export async function receiver() {
   const url = await listen(
     createServer(async (request, response) => {
       const { statusUpdate } = JSON.parse(Buffer.concat(await request.toArray()).toString());
-      got.push(`${statusUpdate.taskId} ${statusUpdate.status.state.slice("TASK_STATE_".length)}`);
+      if (statusUpdate)
+        got.push(`${statusUpdate.taskId} ${statusUpdate.status.state.slice("TASK_STATE_".length)}`);
       response.writeHead(204).end();
     }),
   );

@@ -71,7 +71,9 @@ it("a header that cannot be sent is refused, also with a message, which starts n
     pageSize: 0,
     pageToken: "",
   });
-  const tasks = await (await server.request("/a2a/refunds/tasks")).json();
+  const tasks = await (
+    await server.request("/a2a/refunds/tasks", { headers: { "a2a-version": "1.0" } })
+  ).json();
 
   expect(list.configs).toEqual([]);
   expect((tasks as { tasks: unknown[] }).tasks).toHaveLength(1);

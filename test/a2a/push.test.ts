@@ -22,7 +22,8 @@ async function receiver(refusals = 0) {
         return;
       }
       const { "x-a2a-notification-token": token, authorization } = request.headers;
-      got.push({ state: JSON.parse(text).statusUpdate.status.state, token, authorization });
+      const { statusUpdate } = JSON.parse(text);
+      if (statusUpdate) got.push({ state: statusUpdate.status.state, token, authorization });
       response.writeHead(204).end();
     });
   }).listen(0, "127.0.0.1");

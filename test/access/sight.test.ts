@@ -90,7 +90,8 @@ function sees({ name, role, agents, workspace }: Holder, job: StoredJob): boolea
   return role !== "starter" || job.job_context.started_by === `key ${name}`;
 }
 
-const get = (name: string, path: string) => server.request(path, { key: keyOf(name) });
+const get = (name: string, path: string) =>
+  server.request(path, { key: keyOf(name), headers: { "a2a-version": "1.0" } });
 const idsIn = (text: string) => new Set(text.match(/job-\d+/g) ?? []);
 
 describe.each(HOLDERS)("the key $name ($role)", (holder) => {

@@ -41,7 +41,7 @@ const stranger: Attack = async (target, route) => {
     ...(route.auth === "key" && { "a session": { path, ...add(request, { cookie }) } }),
   };
   target.skipMinute();
-  return (await eachTry(target, tries, (got) => refused(got, 401))).concat(
+  return (await eachTry(target, tries, (got) => refused(got, 401, route))).concat(
     await eachTry(target, tries, (got) => (got.status === 401 ? [] : [`answered ${got.status} to a page`]), {
       accept: "text/html",
     }),
@@ -55,7 +55,7 @@ const badBody: Attack = async (target, route) => {
   const form = { "content-type": "application/x-www-form-urlencoded" };
   const own = takesBody(route) && !route.body ? form : json;
   const latin = own === form ? "name=M\xfcller" : '{"name":"M\xfcller"}';
-  const wants = (status: number) => (got: Got) => refused(got, status);
+  const wants = (status: number) => (got: Got) => refused(got, status, route);
   return [
     ...(await eachTry(
       target,
@@ -109,18 +109,22 @@ const otherSite: Attack = async (target, route) => {
     "a typed address": { "sec-fetch-site": "none" },
   };
   const tries = Object.entries(origins).map(([name, headers]) => [name, add(request, headers)] as const);
-  return eachTry(target, Object.fromEntries(tries), (got) => refused(got, 403));
+  return eachTry(target, Object.fromEntries(tries), (got) => refused(got, 403, route));
 };
 
-/** Whatever is wrong, a program that asks for JSON gets the same body. */
+/** Whatever is wrong, a program that asks for JSON gets the same body, or the one that its protocol has. */
 const failure: Attack = async (target, route) => {
   const { path, ...request } = add(withType(fillBlindly(route)), { "x-api-key": target.key });
-  const wants = (statuses: readonly number[]) => (got: Got) =>
-    statuses.includes(got.status) ? refused(got, got.status) : [`answered ${got.status}`];
+  const wants =
+    (statuses: readonly number[], of?: AddedRoute) =>
+    (got: Got): string[] =>
+      statuses.includes(got.status) ? refused(got, got.status, of) : [`answered ${got.status}`];
+  // Protocols with errors of their own have no 422.
+  const unfit = route.errors ? 400 : 422;
   const problems = await eachTry(
     target,
     { "a method that nothing takes": { ...request, path, method: "PROPFIND" } },
-    wants([405]),
+    wants([405], route),
   );
   problems.push(
     ...(await eachTry(
@@ -130,16 +134,18 @@ const failure: Attack = async (target, route) => {
     )),
     ...(await eachTry(target, { "a broken path": { ...request, path: `${path}/%zz` } }, wants([400, 404]))),
   );
-  problems.push(...(await eachTry(target, { "ids of nothing": { ...request, path } }, asJson)));
+  problems.push(
+    ...(await eachTry(target, { "ids of nothing": { ...request, path } }, (got) => asJson(got, route))),
+  );
   if (route.body) {
     problems.push(
-      ...(await eachTry(target, { "no JSON": { ...request, path, body: "{" } }, wants([400]))),
-      ...(await eachTry(target, { "a list": { ...request, path, body: '[["x"]]' } }, wants([422]))),
+      ...(await eachTry(target, { "no JSON": { ...request, path, body: "{" } }, wants([400], route))),
+      ...(await eachTry(target, { "a list": { ...request, path, body: '[["x"]]' } }, wants([unfit], route))),
     );
   }
   if (route.query) {
     const twice = { ...request, path: `${path}?limit=1&limit=1` };
-    problems.push(...(await eachTry(target, { "a parameter twice": twice }, wants([404, 422]))));
+    problems.push(...(await eachTry(target, { "a parameter twice": twice }, wants([404, unfit], route))));
   }
   return problems;
 };
@@ -179,18 +185,21 @@ export function leaks(text: string): string[] {
   });
 }
 
-function refused(got: Got, status: number): string[] {
+function refused(got: Got, status: number, route?: AddedRoute): string[] {
   if (got.status !== status) return [`answered ${got.status}, not ${status}`];
   if (!got.headers["content-type"]?.startsWith("application/json"))
     return [`answered ${got.headers["content-type"]}, not JSON`];
   const body: unknown = JSON.parse(got.text);
+  if (route?.errors) {
+    return v.is(route.errors.schema as v.GenericSchema, body) ? [] : ["is no error of its protocol"];
+  }
   if (!v.is(v.strictObject(ErrorResponseSchema.entries), body)) return ["is no ErrorResponse"];
   return body.status_code === status ? [] : [`says ${body.status_code}`];
 }
 
-/** A failure, if it is one, is an ErrorResponse. */
-function asJson(got: Got): string[] {
-  return got.status >= 400 ? refused(got, got.status) : [];
+/** A failure, if it is one, has the body that clients of the route read. */
+function asJson(got: Got, route: AddedRoute): string[] {
+  return got.status >= 400 ? refused(got, got.status, route) : [];
 }
 
 async function eachTry(

@@ -16,6 +16,8 @@ export interface Got {
   readonly text: string;
 }
 
+/** Agent2Agent wants it with every request; other routes ignore it. */
+const VERSION = { "a2a-version": "1.0" };
 /** Silence after which a live stream is assumed to have sent everything, milliseconds. */
 const SILENCE = 250;
 
@@ -27,7 +29,11 @@ export function send(url: string, { method, path, headers = {}, body, chunked = 
       ? {}
       : { "content-length": String(Buffer.byteLength(body)) };
   return new Promise((resolve, reject) => {
-    const sending = request(url + path, { method, agent: false, headers: { ...framing, ...headers } });
+    const sending = request(url + path, {
+      method,
+      agent: false,
+      headers: { ...framing, ...VERSION, ...headers },
+    });
     sending.on("error", reject);
     sending.on("response", (response) => {
       let text = "";

@@ -4,6 +4,7 @@ import { isServiceError, ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { jsonResponse } from "./answer.ts";
+import type { ErrorForm } from "./error-form.ts";
 
 /** The error inside an h3 error: our own one, or one for its status; the text of anything else is hidden. */
 export function toServiceError(error: HTTPError, log: Logger): ServiceError {
@@ -27,15 +28,24 @@ export function tooLarge(limit?: number): ServiceError {
   });
 }
 
-/** An ErrorResponse as an HTTP response, without known secrets. */
-export function toErrorAnswer(error: ServiceError, now: Date, redactor: Redactor): Response {
-  const body = error.toResponse(now);
-  const clean = {
-    ...body,
-    error: redactor.text(body.error),
-    detail: body.detail && redactor.text(body.detail),
-  };
-  return jsonResponse(clean, error.status, error.headers);
+/** An error as an HTTP response, without known secrets: as an ErrorResponse, or in the form of the route. */
+export function toErrorAnswer(
+  error: ServiceError,
+  {
+    now,
+    redactor,
+    form,
+  }: { readonly now: Date; readonly redactor: Redactor; readonly form?: ErrorForm | undefined },
+): Response {
+  const { type, status, headers } = error;
+  const detail = error.detail && redactor.text(error.detail);
+  const clean = new ServiceError(type, redactor.text(error.message), {
+    ...(detail && { detail }),
+    status,
+    headers,
+  });
+  if (!form) return jsonResponse(clean.toResponse(now), status, headers);
+  return jsonResponse(form.toBody(clean), form.status?.(clean) ?? status, headers);
 }
 
 /**

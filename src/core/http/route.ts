@@ -3,6 +3,7 @@ import type * as v from "valibot";
 import type { Caller } from "../audit/caller.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { Need } from "../models/access.ts";
+import type { ErrorForm } from "./error-form.ts";
 import type { TokenRule } from "./job-tokens.ts";
 
 /** A synchronous schema of valibot, zod, ArkType, or another library with Standard Schema. */
@@ -92,6 +93,8 @@ export interface RouteDefinition<
   readonly rawBody?: boolean;
   /** Largest body in bytes; never more than the service's. @default the service's `bodyLimit`; 100,000 with auth `none` */
   readonly bodyLimit?: number;
+  /** How its clients read errors. @default an ErrorResponse */
+  readonly errors?: ErrorForm;
   /** Responses by status; error responses that every route can return are added. */
   readonly responses: Readonly<Record<number, RouteResponse<R>>>;
   /** Status of the response if the handler returns a plain value. @default 200 */
@@ -119,7 +122,7 @@ const NAMES: NamesOf<RouteDefinition> = {
   ...{ method: true, path: true, auth: true, needs: true, narrows: true, token: true },
   ...{ summary: true, description: true, tag: true },
   ...{ params: true, query: true, body: true, rawBody: true, bodyLimit: true, responses: true, status: true },
-  ...{ stored: true, hidden: true, handler: true },
+  ...{ errors: true, stored: true, hidden: true, handler: true },
 };
 const RESPONSE_NAMES: NamesOf<RouteResponse> = { description: true, schema: true, contentType: true };
 const TOKEN_NAMES: NamesOf<TokenRule> = { scope: true, job: true };

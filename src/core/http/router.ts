@@ -1,5 +1,6 @@
 import type { H3, H3Event } from "h3";
 import { RIGHTS } from "../models/access.ts";
+import type { ErrorForm } from "./error-form.ts";
 import { namesOf, toAnswerSchema, toRequestSchema } from "./foreign-schema.ts";
 import { type AnyRoute, createHandler, type HandlerParts } from "./handler.ts";
 import { createMatcher, parameterNames, toH3Path, toShape } from "./path-pattern.ts";
@@ -12,7 +13,12 @@ export class AppRouter implements Router {
   readonly #routes: AddedRoute[] = [];
   readonly #byShape = new Map<
     string,
-    { methods: string[]; covers: (pathname: string) => boolean; isForPages: boolean }
+    {
+      methods: string[];
+      covers: (pathname: string) => boolean;
+      isForPages: boolean;
+      errors: ErrorForm | undefined;
+    }
   >();
 
   constructor(app: H3, parts: HandlerParts) {
@@ -31,6 +37,7 @@ export class AppRouter implements Router {
       methods: [],
       covers: createMatcher(route.path),
       isForPages: false,
+      errors: undefined,
     };
     if (known.methods.includes(route.method)) {
       throw new Error(`Route ${route.method} ${route.path} already exists`);
@@ -41,6 +48,7 @@ export class AppRouter implements Router {
     this.#app.on(route.method, toH3Path(route.path), createHandler(route as AnyRoute, this.#parts));
     known.methods.push(route.method);
     known.isForPages ||= route.token !== undefined;
+    known.errors ??= route.errors;
     this.#byShape.set(shape, known);
     this.#routes.push(route);
   }
@@ -51,6 +59,13 @@ export class AppRouter implements Router {
       if (known.isForPages && known.covers(event.url.pathname)) return true;
     }
     return false;
+  }
+
+  /** How errors about the path of a request are written, where its routes say so. */
+  errorsOf(event: HttpEvent): ErrorForm | undefined {
+    for (const known of this.#byShape.values())
+      if (known.errors && known.covers(event.url.pathname)) return known.errors;
+    return undefined;
   }
 
   /** Methods that routes accept at the path of an unmatched request. */

@@ -78,7 +78,7 @@ export function createApp(scope: Container): H3 {
         const failure = isUnanswered(error, event)
           ? noRoute(router.allowed(event))
           : toServiceError(error, log);
-        return toErrorAnswer(failure, clock(), redactor);
+        return toErrorAnswer(failure, { now: clock(), redactor, form: router.errorsOf(event) });
       },
     }),
   );

@@ -41,7 +41,7 @@ export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 6,
+  version: 7,
   entity: true,
   index: (job) => {
     const { created, updated, finished, duration } = timesOf(job);
@@ -52,6 +52,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
       agent_name: job.agent_name,
       name: job.name,
       workspace_id: job.job_context.workspace_id,
+      mission_id: job.job_context.mission_id,
       idempotency_key: job.idempotency_key,
       // Jobs of earlier versions do not have it.
       parent_id: job.parent?.job_id ?? null,

@@ -52,8 +52,11 @@ export function toCard(sdk: typeof Sdk, { slug, definition }: HostedAgent, base:
         },
       ],
     },
-    securitySchemes: { key: { apiKeySecurityScheme: { location: "header", name: "X-API-Key" } } },
-    securityRequirements: [{ schemes: { key: { list: [] } } }],
+    securitySchemes: {
+      key: { apiKeySecurityScheme: { location: "header", name: "X-API-Key" } },
+      bearer: { httpAuthSecurityScheme: { scheme: "Bearer" } },
+    },
+    securityRequirements: [{ schemes: { key: { list: [] } } }, { schemes: { bearer: { list: [] } } }],
     defaultInputModes: modes,
     defaultOutputModes: modes,
     skills: [{ id: slug, name: definition.name, description, tags: [...(definition.tags ?? [])] }],

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { ServiceError } from "../../core/base/errors.ts";
 import { inOrder } from "../../core/base/in-order.ts";
 import type { Participant } from "../../core/entities/change.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
 import type { TableSpec } from "../../core/store/store.ts";
@@ -45,6 +46,8 @@ export async function questionOf(
     readonly messageId: string;
     readonly named: string | undefined;
     readonly given: readonly object[];
+    /** The error for a message to a task that has ended. */
+    readonly hasEnded: () => Error;
   },
 ): Promise<string> {
   const { messageId, named } = message;
@@ -55,6 +58,7 @@ export async function questionOf(
   const table = store.table("A2aMessage");
   const before = await table.get(id);
   if (before) return questionOfSame(before, content);
+  if (isTerminal(job.status)) throw message.hasEnded();
   const open = (await openQuestions(cases, job)).map(keyOf);
   const question = named ?? (open.length === 1 ? open[0] : undefined);
   if (question === undefined) {

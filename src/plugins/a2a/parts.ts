@@ -3,6 +3,7 @@ import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
+import type { JobFeed } from "../../core/http/job-feed.ts";
 import type { Seen } from "../../core/http/seen.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 import type { Store } from "../../core/store/store.ts";
@@ -15,14 +16,17 @@ export interface A2aParts {
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly runner: Runner;
+  readonly feed: JobFeed;
   readonly store: Store;
   /** The receivers of tasks. */
   readonly push: PushConfigs;
   readonly log: Logger;
   /** Slugs of the agents that clients see; `undefined` for all. */
   readonly shown: ReadonlySet<string> | undefined;
-  /** Milliseconds that a message waits for its job. */
-  readonly wait: number;
+  /** Milliseconds that a message waits for its job at most; `undefined` for no limit. */
+  readonly wait: number | undefined;
+  /** Fires when the service closes: those who wait get what there is. */
+  readonly closing: AbortSignal;
 }
 
 /** The same parts as a caller sees them. */

@@ -7,6 +7,7 @@ import {
   AGENTS,
   CASES,
   EVENTS,
+  JOB_FEED,
   JOBS,
   KEYS,
   OPTIONS,
@@ -29,8 +30,10 @@ export interface A2aOptions {
   readonly path?: string;
   /** Slugs of the agents that clients see. @default all agents */
   readonly agents?: readonly string[];
-  /** How long a message waits for its task, at most a minute. @default "20s" */
+  /** How long a message waits for its task at most. @default until the task has ended or asks something */
   readonly wait?: Duration;
+  /** Slug of the agent whose card is at `/.well-known/agent-card.json`. @default the agent, if clients see only one */
+  readonly main?: string;
   /** Whether cards can be read without the API key. @default false */
   readonly publicCards?: boolean;
   /** Private RSA key, PEM, that signs the cards. @default the service's own */
@@ -46,13 +49,9 @@ const OptionsSchema = v.strictObject({
   ),
   agents: v.optional(v.array(v.string())),
   wait: v.optional(
-    v.pipe(
-      v.custom<Duration>(isDuration, 'must be a duration such as "20s"'),
-      v.transform(toMilliseconds),
-      v.maxValue(60_000, "must be at most 60s"),
-    ),
-    "20s",
+    v.pipe(v.custom<Duration>(isDuration, 'must be a duration such as "20s"'), v.transform(toMilliseconds)),
   ),
+  main: v.optional(v.string()),
   publicCards: v.optional(v.boolean(), false),
   signingKey: v.optional(v.string()),
   allowPrivate: v.optional(v.boolean(), false),
@@ -70,25 +69,30 @@ export const a2a = definePlugin({
   options: OptionsSchema,
   dependsOn: ["events"],
   tables: [A2A_MESSAGE_TABLE, A2A_PUSH_TABLE],
-  async setup({ options, get, log, participate }) {
+  async setup({ options, get, hooks, log, participate }) {
     const sdk = await loadSdk();
     const agents = get(AGENTS);
-    for (const slug of options.agents ?? []) {
-      if (agents.find(slug)) continue;
-      const all = agents.list().map((agent) => agent.slug);
+    const all = agents.list().map((agent) => agent.slug);
+    const shown = options.agents ?? all;
+    for (const slug of [...shown, ...(options.main === undefined ? [] : [options.main])]) {
+      if (agents.find(slug) && (slug !== options.main || shown.includes(slug))) continue;
       throw new PluginError(`Plugin "a2a": agent "${slug}" does not exist; the agents are ${all.join(", ")}`);
     }
+    const closing = new AbortController();
+    hooks.on("service:closing", () => closing.abort());
     const parts: A2aParts = {
       seen: get(SEEN),
       agents,
       jobs: get(JOBS),
       cases: get(CASES),
       runner: get(RUNNER),
+      feed: get(JOB_FEED),
       store: get(STORE),
       push: new PushConfigs(get(STORE)),
       log,
       shown: options.agents && new Set(options.agents),
       wait: options.wait,
+      closing: closing.signal,
     };
     participate(forgetMessages);
     participate(pushChanges(get(EVENTS)));
@@ -99,6 +103,7 @@ export const a2a = definePlugin({
       state: get(SERVICE_STATE),
       streams: get(STREAMS),
       publicCards: options.publicCards,
+      main: options.main ?? (shown.length === 1 ? shown[0] : undefined),
     });
     for (const route of routes) get(ROUTER).add(route);
   },

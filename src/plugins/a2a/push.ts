@@ -4,8 +4,11 @@ import { ServiceError } from "../../core/base/errors.ts";
 import type { DeliveryTarget, Events } from "../../core/delivery/events.ts";
 import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
 import type { Participant } from "../../core/entities/change.ts";
-import type { Store, TableSpec } from "../../core/store/store.ts";
-import { contextOf, stateOf } from "./states.ts";
+import type { StoredJob } from "../../core/models/job.ts";
+import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
+import type { Store, TableSpec, Transaction } from "../../core/store/store.ts";
+import { stateOf } from "./states.ts";
+import { deliveryOf, type Json, resultOf, toArtifactUpdate, toStatusUpdate } from "./task.ts";
 
 /** Name of the target in the outbox. */
 const TARGET = "a2a";
@@ -126,23 +129,43 @@ function assertSendable(name: string, value: string): void {
 
 /** Stores what is sent together with the change that it is about. */
 export function pushChanges(events: Events): Participant {
+  const post = async (configs: readonly string[], stream: string, event: Json, tx: Transaction) => {
+    for (const config of configs)
+      await events.post(TARGET, { stream, type: "a2a.status", body: { config, event } }, tx);
+  };
   return async (change, tx) => {
     if (change.kind === "job:erased") {
       for (const id of await tx.ids("A2aPush", "job_id", change.job.id)) await tx.remove("A2aPush", id);
     }
+    if (change.kind === "case:changed") {
+      const { case: item, previous } = change;
+      if (previous.final_delivery !== null || item.final_delivery === null) return;
+      const configs = await tx.ids("A2aPush", "job_id", item.job_id);
+      const job = configs.length > 0 ? await tx.get("Job", item.job_id) : undefined;
+      if (!job) return;
+      for (const artifact of deliveryOf(item))
+        await post(configs, job.id, toArtifactUpdate(job, artifact), tx);
+      return;
+    }
     if (change.kind !== "job:changed") return;
     const { job, previous } = change;
-    const state = stateOf(job, job.open_questions);
-    if (
-      state === stateOf(previous, previous.open_questions) &&
-      job.open_questions === previous.open_questions
-    )
-      return;
-    const status = { state, timestamp: job.updated_at };
-    const event = { statusUpdate: { taskId: job.id, contextId: contextOf(job), status } };
-    for (const config of await tx.ids("A2aPush", "job_id", job.id))
-      await events.post(TARGET, { stream: job.id, type: "a2a.status", body: { config, event } }, tx);
+    const isSame = stateOf(job, job.open_questions) === stateOf(previous, previous.open_questions);
+    if (isSame && job.open_questions === previous.open_questions) return;
+    const configs = await tx.ids("A2aPush", "job_id", job.id);
+    if (configs.length === 0) return;
+    for (const artifact of resultOf(job)) await post(configs, job.id, toArtifactUpdate(job, artifact), tx);
+    await post(configs, job.id, toStatusUpdate(job, await questionsOf(job, tx)), tx);
   };
+}
+
+/** The open questions of a job inside a transaction, oldest first. */
+async function questionsOf(job: StoredJob, tx: Transaction): Promise<AskingCase[]> {
+  if (job.open_questions === 0) return [];
+  const ids = await tx.ids("Case", "job_id", job.id);
+  const items = await Promise.all(ids.map((id) => tx.get("Case", id)));
+  return items.filter(
+    (item): item is AskingCase => item !== undefined && item.status === "awaiting" && item.question !== null,
+  );
 }
 
 /** Sends what is in the outbox. */

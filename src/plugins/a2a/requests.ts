@@ -6,17 +6,17 @@ import { readValues } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
+import { behindCursor, toCursor } from "../../core/http/cursor.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
+import { type FollowOptions, followTask, settled } from "./follow-task.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
 import { assertUsable, type PushConfig } from "./push.ts";
 import { contextOf } from "./states.ts";
-import { toStatus, toTask } from "./task.ts";
+import { toTask } from "./task.ts";
 
-/** Milliseconds between two reads of a job that somebody follows. */
-const LOOK = 250;
 const MOST_LISTED = 100;
 
 /** The SDK, which is loaded with the plugin. */
@@ -47,15 +47,18 @@ export class AgentRequests implements Server.A2ARequestHandler {
     return this.#card();
   }
 
-  getAuthenticatedExtendedAgentCard(): Promise<Sdk.AgentCard> {
-    return this.#card();
+  /** The card says that there is none. */
+  async getAuthenticatedExtendedAgentCard(): Promise<Sdk.AgentCard> {
+    throw new this.#sdk.errors.UnsupportedOperationError(
+      "There is no extended card: the agent's card has everything",
+    );
   }
 
   sendMessage(request: Sdk.SendMessageRequest, context: Server.ServerCallContext): Promise<Sdk.Task> {
     return this.#guarded(async () => {
       const job = await this.#take(request, callerOf(context));
       if (request.configuration?.returnImmediately) return this.#toTask(job);
-      return this.#toTask(await this.#settled(job));
+      return this.#toTask(await settled(this.#parts, job, this.#patience(context)));
     });
   }
 
@@ -64,7 +67,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     context: Server.ServerCallContext,
   ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
     const job = await this.#guarded(() => this.#take(request, callerOf(context)));
-    yield* this.#follow(job, signalOf(context));
+    yield* this.#follow(job, { untilAsked: true, signal: signalOf(context) });
   }
 
   async *resubscribe(
@@ -74,7 +77,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const { UnsupportedOperationError } = this.#sdk.errors;
     const job = await this.#find(id);
     if (isTerminal(job.status)) throw new UnsupportedOperationError(`Task "${id}" has ended`);
-    yield* this.#follow(job, signalOf(context));
+    yield* this.#follow(job, { signal: signalOf(context) });
   }
 
   async getTask({ id }: Sdk.GetTaskRequest): Promise<Sdk.Task> {
@@ -94,36 +97,34 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   async listTasks(request: Sdk.ListTasksRequest): Promise<Sdk.ListTasksResponse> {
     const { types, errors } = this.#sdk;
-    const { pageSize = 50, pageToken, statusTimestampAfter, historyLength = 0, includeArtifacts } = request;
-    if (request.contextId !== "")
-      throw new errors.UnsupportedOperationError("Tasks cannot be listed by contextId");
+    const { pageSize = 50, statusTimestampAfter, historyLength = 0, includeArtifacts } = request;
     const check = (fits: boolean, rule: string) => {
       if (!fits) throw new errors.RequestMalformedError(rule);
     };
     check(pageSize >= 1 && pageSize <= MOST_LISTED, `pageSize must be from 1 to ${MOST_LISTED}`);
-    check(/^\d{0,9}$/.test(pageToken), "pageToken must be the nextPageToken of an earlier answer");
     check(historyLength >= 0, "historyLength must not be negative");
     check(request.status >= 0, "status is no state of a task");
     const after = statusTimestampAfter ? Date.parse(statusTimestampAfter) : 0;
     check(!Number.isNaN(after), "statusTimestampAfter must be a time in ISO 8601");
-    const skip = Number(pageToken);
-    const { items, total } = await this.#parts.jobs.list({
+    const query = {
       where: {
         agent_name: this.#agent.slug,
+        ...(request.contextId !== "" && { mission_id: request.contextId }),
         ...(request.status && { status: statusesOf(types.taskStateToJSON(request.status)) }),
         ...(after > 0 && { updated_at: { gte: after } }),
       },
       sort: "-updated_at",
       limit: pageSize,
-      skip,
-    });
+    };
+    const { items, total, next } = await this.#guarded(() =>
+      this.#parts.jobs.list(behindCursor(query, request.pageToken || undefined)),
+    );
     const tasks: Sdk.Task[] = [];
     for (const job of items) {
       const task = await this.#toTask(job);
       tasks.push(includeArtifacts ? task : { ...task, artifacts: [] });
     }
-    const next = skip + items.length;
-    return { tasks, nextPageToken: next < total ? String(next) : "", pageSize, totalSize: total };
+    return { tasks, nextPageToken: next ? toCursor(query.sort, next) : "", pageSize, totalSize: total };
   }
 
   createTaskPushNotificationConfig(
@@ -177,12 +178,16 @@ export class AgentRequests implements Server.A2ARequestHandler {
     if (!message?.messageId) throw new RequestMalformedError("The message has no messageId");
     const json = this.#sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
     const given = json.parts ?? [];
+    if (given.length === 0) throw new RequestMalformedError("The message has no parts");
     this.#refuseMedia(given);
     const push = configuration?.taskPushNotificationConfig;
     if (push?.url) assertUsable(push);
     // What happens from now on is sent: the answer below, too.
-    if (push?.url && message.taskId) await this.#setPush((await this.#find(message.taskId)).id, push);
-    if (message.taskId) return this.#answer(message, given, by);
+    if (message.taskId) {
+      const job = await this.#findOf(message);
+      if (push?.url) await this.#setPush(job.id, push);
+      return this.#answer(job, { message, given, by });
+    }
     const job = await this.#start(message, given);
     if (push?.url) await this.#setPush(job.id, push);
     return job;
@@ -209,14 +214,29 @@ export class AgentRequests implements Server.A2ARequestHandler {
     });
   }
 
-  async #answer(message: Sdk.Message, given: readonly object[], by: Caller): Promise<StoredJob> {
+  /** The task that a message names, with the context that it names. */
+  async #findOf({ taskId, contextId }: Sdk.Message): Promise<StoredJob> {
+    const job = await this.#find(taskId);
+    if (contextId === "" || contextId === contextOf(job)) return job;
+    throw new this.#sdk.errors.RequestMalformedError(
+      `Task "${taskId}" is not of the context "${contextId}": omit contextId, or send that of the task`,
+    );
+  }
+
+  async #answer(
+    job: StoredJob,
+    { message, given, by }: { message: Sdk.Message; given: readonly object[]; by: Caller },
+  ): Promise<StoredJob> {
     const { cases } = this.#parts;
-    const job = await this.#find(message.taskId);
     const named = message.metadata?.question;
     const question = await questionOf(this.#parts, job, {
       messageId: message.messageId,
       named: typeof named === "string" ? named : undefined,
       given,
+      hasEnded: () =>
+        new this.#sdk.errors.UnsupportedOperationError(
+          `Task "${job.id}" is ${job.status}: it accepts no further messages. Start another one in its context`,
+        ),
     });
     const asking = (await openQuestions(cases, job)).find((item) => keyOf(item) === question);
     // It was answered: by this message before, or by somebody else.
@@ -226,38 +246,19 @@ export class AgentRequests implements Server.A2ARequestHandler {
     return this.#find(job.id);
   }
 
-  /** The job once it has ended or asks something, or its state after a while. */
-  async #settled(job: StoredJob): Promise<StoredJob> {
-    let now = job;
-    for (let left = this.#parts.wait; left > 0 && isBusy(now); left -= LOOK)
-      now = await this.#parts.runner.ended(job.id, Math.min(LOOK, left));
-    return now;
+  /** Fires when the client is gone, or the service has waited long enough for it. */
+  #patience(context: Server.ServerCallContext): AbortSignal {
+    const { wait, closing } = this.#parts;
+    const signals = [closing, signalOf(context), wait === undefined ? undefined : AbortSignal.timeout(wait)];
+    return AbortSignal.any(signals.filter((signal) => signal !== undefined));
   }
 
-  /** The task, then its changes, until it has ended or asks something. */
-  async *#follow(job: StoredJob, signal: AbortSignal | undefined): AsyncGenerator<Sdk.StreamResponse> {
+  async *#follow(
+    job: StoredJob,
+    options: FollowOptions,
+  ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
     const { StreamResponse } = this.#sdk.types;
-    const { cases, runner, jobs } = this.#parts;
-    const ids = { taskId: job.id, contextId: contextOf(job) };
-    let shown = await toTask(this.#parts, job);
-    yield StreamResponse.fromJSON({ task: shown });
-    for (let now = job; isBusy(now) && !signal?.aborted; ) {
-      const before = now;
-      await runner.ended(job.id, LOOK);
-      now = await jobs.get(job.id);
-      if (now.updated_at === before.updated_at && now.status === before.status) continue;
-      const task = await toTask(this.#parts, now);
-      const known = new Set(
-        (shown.artifacts as { artifactId: string }[]).map(({ artifactId }) => artifactId),
-      );
-      for (const artifact of task.artifacts as { artifactId: string }[]) {
-        if (known.has(artifact.artifactId)) continue;
-        yield StreamResponse.fromJSON({ artifactUpdate: { ...ids, artifact, lastChunk: true } });
-      }
-      shown = task;
-      const status = toStatus(now, await openQuestions(cases, now));
-      yield StreamResponse.fromJSON({ statusUpdate: { ...ids, status } });
-    }
+    for await (const event of followTask(this.#parts, job, options)) yield StreamResponse.fromJSON(event);
   }
 
   async #toTask(job: StoredJob): Promise<Sdk.Task> {
@@ -288,11 +289,6 @@ export class AgentRequests implements Server.A2ARequestHandler {
       );
     }
   }
-}
-
-/** Whether a job neither has ended nor asks something. */
-function isBusy({ status, open_questions }: StoredJob): boolean {
-  return !isTerminal(status) && open_questions === 0;
 }
 
 function callerOf(context: Server.ServerCallContext): Caller {

@@ -1,9 +1,12 @@
+import { createHash } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import type * as Sdk from "@a2a-js/sdk";
 import type * as Server from "@a2a-js/sdk/server";
 import * as v from "valibot";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { readSwitch } from "../../core/base/switch.ts";
+import { jsonRpcErrors } from "../../core/http/json-rpc-errors.ts";
 import { keyRoutes } from "../../core/http/key-routes.ts";
 import type { LiveStreams } from "../../core/http/live-streams.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/http/route.ts";
@@ -12,9 +15,18 @@ import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { type CardSigner, toCard } from "./card.ts";
 import { type A2aParts, partsFor, shownAgents } from "./parts.ts";
 import { type A2aSdk, AgentRequests } from "./requests.ts";
+import { errorInfo, REST_ERRORS } from "./rest-errors.ts";
 
 const tag = "Agent2Agent";
-const keyRoute = keyRoutes(tag);
+const rpcRoute = keyRoutes(
+  tag,
+  jsonRpcErrors((error) => [errorInfo(error)]),
+);
+const keyRoute = keyRoutes(tag, REST_ERRORS);
+/** Seconds that clients may keep a card. */
+const CARD_AGE = 300;
+/** Milliseconds after which a response that is waited for begins: clients and proxies give up on silent ones. */
+const SILENT = 5000;
 const SlugSchema = v.object({ slug: v.string() });
 const TargetSchema = v.object({ slug: v.string(), target: v.string() });
 const ActionSchema = v.object({ slug: v.string(), action: v.string() });
@@ -24,7 +36,7 @@ const RpcSchema = v.looseObject({
   jsonrpc: v.literal("2.0"),
   id: v.optional(v.nullable(v.union([v.string(), v.number()]))),
   method: v.string(),
-  params: v.optional(JsonMapSchema),
+  params: v.optional(v.unknown()),
 });
 /** Members that this version of the protocol does not know must be ignored. */
 const AnyQuerySchema = v.looseObject({});
@@ -46,6 +58,15 @@ interface Shared {
   readonly state: ServiceState;
   readonly streams: LiveStreams;
   readonly publicCards: boolean;
+  /** Slug of the agent whose card is at the root of the service. */
+  readonly main: string | undefined;
+}
+
+/** What a handler of a route gets. */
+interface Input {
+  readonly params: { readonly slug: string };
+  readonly event: HttpEvent;
+  readonly caller: Caller;
 }
 
 /** The routes of all agents: their cards, JSON-RPC and REST. */
@@ -56,26 +77,44 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
 
   const urlOf = (path: string, event: HttpEvent): string =>
     new URL(`${prefix}${path}`, state.publicUrl ?? event.url).href;
-  const cardOf = async (slug: string, event: HttpEvent, caller: Caller): Promise<Sdk.AgentCard> => {
-    const agent = agentOf(partsFor(parts, caller), slug);
-    const card = toCard(types, agent, urlOf(`/${slug}`, event));
-    return signer.sign(card, urlOf(`/${slug}/.well-known/jwks.json`, event));
+  const bareCard = (slug: string, event: HttpEvent, caller: Caller): Sdk.AgentCard =>
+    toCard(types, agentOf(partsFor(parts, caller), slug), urlOf(`/${slug}`, event));
+  const sign = (slug: string, event: HttpEvent, card: Sdk.AgentCard): Promise<Sdk.AgentCard> =>
+    signer.sign(card, urlOf(`/${slug}/.well-known/jwks.json`, event));
+  const showCard = async (slug: string, { event, caller }: Omit<Input, "params">): Promise<Response> => {
+    const card = bareCard(slug, event, caller);
+    // Each signature is another one: the card is what it signs.
+    const content = JSON.stringify([signer.jwk.kid, types.AgentCard.toJSON(card)]);
+    const etag = `"${createHash("sha256").update(content).digest("base64url")}"`;
+    const scope = shared.publicCards ? "public" : "private";
+    const headers = { etag, "cache-control": `${scope}, max-age=${CARD_AGE}` };
+    const known = event.req.headers.get("if-none-match")?.split(",") ?? [];
+    if (known.some((one) => one.trim().replace(/^W\//, "") === etag || one.trim() === "*"))
+      return new Response(null, { status: 304, headers });
+    const signed = types.AgentCard.toJSON(await sign(slug, event, card));
+    return new Response(JSON.stringify(signed), {
+      headers: { ...headers, "content-type": "application/json" },
+    });
   };
-  const requestsOf = (slug: string, event: HttpEvent, caller: Caller): AgentRequests => {
+  const requestsOf = ({ params: { slug }, event, caller }: Input): AgentRequests => {
     const seen = partsFor(parts, caller);
-    return new AgentRequests(sdk, seen, agentOf(seen, slug), () => cardOf(slug, event, caller));
+    const card = () => sign(slug, event, bareCard(slug, event, caller));
+    return new AgentRequests(sdk, seen, agentOf(seen, slug), card);
   };
   const contextOf = (event: HttpEvent, caller: Caller, signal?: AbortSignal): Server.ServerCallContext => {
-    const requestedVersion = event.req.headers.get("a2a-version") ?? "1.0";
-    if (requestedVersion !== "1.0") {
+    const requestedVersion =
+      event.req.headers.get("a2a-version") || event.url.searchParams.get("A2A-Version") || "0.3";
+    // Numbers of patches do not count.
+    if (!/^1\.0(\.\d+)?$/.test(requestedVersion)) {
       const { VersionNotSupportedError } = errors;
       throw new VersionNotSupportedError(
-        `Version ${requestedVersion} is not supported; send A2A-Version: 1.0`,
+        `Version ${requestedVersion} is not supported; send the header A2A-Version: 1.0`,
       );
     }
+    const signals = [event.req.signal, signal].filter((one) => one !== undefined);
     const state = new Map<string, unknown>([
       ["caller", caller],
-      ["signal", signal],
+      ["signal", AbortSignal.any(signals)],
     ]);
     return new server.ServerCallContext({ requestedVersion, state });
   };
@@ -95,10 +134,36 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       { caller },
     );
   };
+  /** What comes soon is sent as it is. A response that takes longer begins, and is kept alive, until it comes. */
+  const patiently = async (work: Promise<unknown>, caller: Caller): Promise<unknown> => {
+    const timer = new AbortController();
+    const late = setTimeout(SILENT, undefined, { signal: timer.signal }).then(
+      () => LATE,
+      () => LATE,
+    );
+    const first = await Promise.race([work, late]).finally(() => timer.abort());
+    if (first !== LATE) return first;
+    let isSent = false;
+    const source = async (): Promise<string | undefined> => {
+      if (isSent) return undefined;
+      const text = JSON.stringify(await work);
+      isSent = true;
+      return text;
+    };
+    // Spaces before a value are JSON, too.
+    const response = streams.open(source, { caller, heartbeat: " " });
+    response.headers.set("content-type", "application/json");
+    return response;
+  };
   /** Errors of REST have the protocol's form. */
-  const rest = async (work: () => Promise<unknown>): Promise<unknown> => {
+  const rest = async (
+    { event, caller, ...input }: Input,
+    work: (requests: AgentRequests, context: Server.ServerCallContext) => Promise<unknown>,
+    signal?: AbortSignal,
+  ): Promise<unknown> => {
     try {
-      return await work();
+      const context = contextOf(event, caller, signal);
+      return await work(requestsOf({ event, caller, ...input }), context);
     } catch (error) {
       if (!(error instanceof errors.A2AError)) throw error;
       const status = errors.restStatusFor(error);
@@ -112,41 +177,61 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
     return is;
   };
   const restStream = (
-    events: (context: Server.ServerCallContext) => AsyncGenerator<Sdk.StreamResponse, void, undefined>,
-    { event, caller }: { event: HttpEvent; caller: Caller },
+    input: Input,
+    events: (
+      requests: AgentRequests,
+      context: Server.ServerCallContext,
+    ) => AsyncGenerator<Sdk.StreamResponse, void, undefined>,
   ): Promise<unknown> => {
     const controller = new AbortController();
-    return rest(async () =>
-      stream(toJson(types, events(contextOf(event, caller, controller.signal))), { caller, controller }),
+    const { caller } = input;
+    return rest(
+      input,
+      (requests, context) => stream(toJson(types, events(requests, context)), { caller, controller }),
+      controller.signal,
     );
   };
+  const subscribe = (input: Input, id: string): Promise<unknown> =>
+    restStream(input, (requests, context) => requests.resubscribe({ tenant: "", id }, context));
+  const cardRoute = {
+    method: "GET",
+    auth,
+    needs: auth === "none" ? "nothing" : "view",
+    narrows: true,
+    tag,
+    errors: REST_ERRORS,
+    query: AnyQuerySchema,
+  } as const;
+  const { main } = shared;
 
   return [
+    ...(main === undefined
+      ? []
+      : [
+          defineRoute({
+            ...cardRoute,
+            path: "/.well-known/agent-card.json",
+            summary: "The card of the agent that the service is known for",
+            description: "Where clients look that know the host only.",
+            responses: answers("The card"),
+            handler: (input) => showCard(main, input),
+          }),
+        ]),
     defineRoute({
-      method: "GET",
+      ...cardRoute,
       path: `${prefix}/{slug}/.well-known/agent-card.json`,
-      auth,
-      needs: auth === "none" ? "nothing" : "view",
-      narrows: true,
       summary: "The card of an agent",
-      description: "Signed with a key of `jwks.json` beside it.",
-      tag,
+      description:
+        "Signed with a key of `jwks.json` beside it. Has an `ETag`, and may be kept for five minutes.",
       params: SlugSchema,
-      query: AnyQuerySchema,
       responses: answers("The card"),
-      handler: async ({ params, event, caller }) =>
-        types.AgentCard.toJSON(await cardOf(params.slug, event, caller)),
+      handler: ({ params, ...input }) => showCard(params.slug, input),
     }),
     defineRoute({
-      method: "GET",
+      ...cardRoute,
       path: `${prefix}/{slug}/.well-known/jwks.json`,
-      auth,
-      needs: auth === "none" ? "nothing" : "view",
-      narrows: true,
       summary: "The key that verifies cards",
-      tag,
       params: SlugSchema,
-      query: AnyQuerySchema,
       responses: answers("A JSON Web Key Set"),
       handler: ({ params, caller }) => {
         agentOf(partsFor(parts, caller), params.slug);
@@ -154,6 +239,18 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       },
     }),
     keyRoute({
+      method: "GET",
+      path: `${prefix}/{slug}/extendedAgentCard`,
+      needs: "start",
+      narrows: true,
+      summary: "The extended card of an agent",
+      description: "There is none: the card has everything, and says so.",
+      params: SlugSchema,
+      query: AnyQuerySchema,
+      responses: answers("The card"),
+      handler: (input) => rest(input, (requests) => requests.getAuthenticatedExtendedAgentCard()),
+    }),
+    rpcRoute({
       method: "POST",
       path: `${prefix}/{slug}`,
       needs: "start",
@@ -169,9 +266,9 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
         const controller = new AbortController();
         try {
           const context = contextOf(event, caller, controller.signal);
-          const handler = new server.JsonRpcTransportHandler(requestsOf(params.slug, event, caller));
-          const answer = await handler.handle(body, context);
-          if (!(Symbol.asyncIterator in answer)) return answer;
+          const handler = new server.JsonRpcTransportHandler(requestsOf({ params, event, caller }));
+          const answer = await patiently(handler.handle(body, context), caller);
+          if (!isEvents(answer)) return answer;
           return await stream(answer, { caller, controller });
         } catch (error) {
           if (!(error instanceof errors.A2AError)) throw error;
@@ -190,18 +287,20 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       query: AnyQuerySchema,
       body: JsonMapSchema,
       responses: answers("The task"),
-      handler: ({ params: { slug, action }, body, event, caller }) => {
-        const requests = requestsOf(slug, event, caller);
+      handler: ({ params, body, event, caller }) => {
+        const { action } = params;
         if (action !== "message:send" && action !== "message:stream") throw notFound(action);
         const request = types.SendMessageRequest.fromJSON(body);
+        const input = { params, event, caller };
         if (action === "message:stream")
-          return restStream((context) => requests.sendMessageStream(request, context), {
-            event,
+          return restStream(input, (requests, context) => requests.sendMessageStream(request, context));
+        return rest(input, (requests, context) => {
+          const task = requests.sendMessage(request, context);
+          return patiently(
+            task.then((one) => ({ task: types.Task.toJSON(one) })),
             caller,
-          });
-        return rest(async () => ({
-          task: types.Task.toJSON(await requests.sendMessage(request, contextOf(event, caller))),
-        }));
+          );
+        });
       },
     }),
     keyRoute({
@@ -213,8 +312,8 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: SlugSchema,
       query: QuerySchema,
       responses: answers("A page of tasks"),
-      handler: ({ params, query, event, caller }) =>
-        rest(async () => {
+      handler: ({ query, ...input }) =>
+        rest(input, async (requests) => {
           const { pageSize, historyLength, includeArtifacts, ...others } = query;
           const request = types.ListTasksRequest.fromJSON({
             ...others,
@@ -222,9 +321,14 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
             ...(historyLength !== undefined && { historyLength: Number(historyLength) }),
             includeArtifacts: switchOf("includeArtifacts", includeArtifacts),
           });
-          return types.ListTasksResponse.toJSON(
-            await requestsOf(params.slug, event, caller).listTasks(request),
-          );
+          const { tasks, ...page } = await requests.listTasks(request);
+          const json = types.ListTasksResponse.toJSON({ tasks, ...page }) as { tasks?: object[] };
+          // Required by the protocol, and omitted by its library where they are empty.
+          return {
+            ...{ tasks: [], nextPageToken: "", totalSize: 0 },
+            ...json,
+            pageSize: page.pageSize,
+          };
         }),
     }),
     keyRoute({
@@ -237,16 +341,11 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: TargetSchema,
       query: v.looseObject({ historyLength: v.optional(v.string()) }),
       responses: answers("The task"),
-      handler: ({ params, event, caller }) => {
-        const requests = requestsOf(params.slug, event, caller);
-        const [id, verb] = splitTarget(params.target);
-        if (verb === "subscribe")
-          return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
-            event,
-            caller,
-          });
-        if (verb !== undefined) throw notFound(params.target);
-        return rest(async () => types.Task.toJSON(await requests.getTask({ tenant: "", id })));
+      handler: (input) => {
+        const [id, verb] = splitTarget(input.params.target);
+        if (verb === "subscribe") return subscribe(input, id);
+        if (verb !== undefined) throw notFound(input.params.target);
+        return rest(input, async (requests) => types.Task.toJSON(await requests.getTask({ tenant: "", id })));
       },
     }),
     keyRoute({
@@ -261,18 +360,13 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       query: AnyQuerySchema,
       body: AnyBodySchema,
       responses: answers("The task"),
-      handler: ({ params, event, caller }) => {
-        const requests = requestsOf(params.slug, event, caller);
-        const [id, verb] = splitTarget(params.target);
-        if (verb === "subscribe")
-          return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
-            event,
-            caller,
-          });
-        if (verb !== "cancel") throw notFound(params.target);
+      handler: (input) => {
+        const [id, verb] = splitTarget(input.params.target);
+        if (verb === "subscribe") return subscribe(input, id);
+        if (verb !== "cancel") throw notFound(input.params.target);
         const request = { tenant: "", id, metadata: undefined };
-        return rest(async () =>
-          types.Task.toJSON(await requests.cancelTask(request, contextOf(event, caller))),
+        return rest(input, async (requests, context) =>
+          types.Task.toJSON(await requests.cancelTask(request, context)),
         );
       },
     }),
@@ -286,12 +380,10 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       query: AnyQuerySchema,
       body: JsonMapSchema,
       responses: answers("The config"),
-      handler: ({ params, body, event, caller }) =>
-        rest(async () => {
-          const config = types.TaskPushNotificationConfig.fromJSON({ ...body, taskId: params.id });
-          const stored = await requestsOf(params.slug, event, caller).createTaskPushNotificationConfig(
-            config,
-          );
+      handler: ({ body, ...input }) =>
+        rest(input, async (requests) => {
+          const config = types.TaskPushNotificationConfig.fromJSON({ ...body, taskId: input.params.id });
+          const stored = await requests.createTaskPushNotificationConfig(config);
           return types.TaskPushNotificationConfig.toJSON(stored);
         }),
     }),
@@ -304,12 +396,10 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: TaskSchema,
       query: v.looseObject({ pageSize: v.optional(v.string()), pageToken: v.optional(v.string()) }),
       responses: answers("The configs"),
-      handler: ({ params, event, caller }) =>
-        rest(async () => {
-          const request = { tenant: "", taskId: params.id, pageSize: 0, pageToken: "" };
-          const listed = await requestsOf(params.slug, event, caller).listTaskPushNotificationConfigs(
-            request,
-          );
+      handler: (input) =>
+        rest(input, async (requests) => {
+          const request = { tenant: "", taskId: input.params.id, pageSize: 0, pageToken: "" };
+          const listed = await requests.listTaskPushNotificationConfigs(request);
           return types.ListTaskPushNotificationConfigsResponse.toJSON(listed);
         }),
     }),
@@ -322,10 +412,10 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: ConfigSchema,
       query: AnyQuerySchema,
       responses: answers("The config"),
-      handler: ({ params: { slug, id, config }, event, caller }) =>
-        rest(async () => {
-          const request = { tenant: "", taskId: id, id: config };
-          const found = await requestsOf(slug, event, caller).getTaskPushNotificationConfig(request);
+      handler: (input) =>
+        rest(input, async (requests) => {
+          const { id, config } = input.params;
+          const found = await requests.getTaskPushNotificationConfig({ tenant: "", taskId: id, id: config });
           return types.TaskPushNotificationConfig.toJSON(found);
         }),
     }),
@@ -338,10 +428,10 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       params: ConfigSchema,
       query: AnyQuerySchema,
       responses: answers("An empty object"),
-      handler: ({ params: { slug, id, config }, event, caller }) =>
-        rest(async () => {
-          const request = { tenant: "", taskId: id, id: config };
-          await requestsOf(slug, event, caller).deleteTaskPushNotificationConfig(request);
+      handler: (input) =>
+        rest(input, async (requests) => {
+          const { id, config } = input.params;
+          await requests.deleteTaskPushNotificationConfig({ tenant: "", taskId: id, id: config });
           return {};
         }),
     }),
@@ -357,6 +447,13 @@ function agentOf(parts: A2aParts, slug: string) {
 function splitTarget(target: string): [id: string, verb: string | undefined] {
   const at = target.lastIndexOf(":");
   return at < 0 ? [target, undefined] : [target.slice(0, at), target.slice(at + 1)];
+}
+
+/** Says that what is waited for has not come yet. */
+const LATE = Symbol("late");
+
+function isEvents(answer: unknown): answer is AsyncGenerator<unknown, void, undefined> {
+  return typeof answer === "object" && answer !== null && Symbol.asyncIterator in answer;
 }
 
 function notFound(name: string): ServiceError {

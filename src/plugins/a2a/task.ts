@@ -1,4 +1,5 @@
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
+import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
@@ -8,7 +9,7 @@ import { contextOf, stateOf } from "./states.ts";
 /** Cases of a job whose deliveries are artifacts. */
 const MOST_CASES = 100;
 
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /** A job as a task, in the protocol's JSON. */
 export async function toTask(parts: A2aParts, job: StoredJob): Promise<Json> {
@@ -36,6 +37,20 @@ export function toStatus(job: StoredJob, asking: readonly AskingCase[]): Json {
   return { ...status, ...message(`${job.id}/error`, [{ text: job.error }]) };
 }
 
+/** A change of a task's state, as streams and push notifications have it. */
+export function toStatusUpdate(job: StoredJob, asking: readonly AskingCase[]): Json {
+  return { statusUpdate: { taskId: job.id, contextId: contextOf(job), status: toStatus(job, asking) } };
+}
+
+/** An artifact of a task, whole or the next part of one, as streams and push notifications have it. */
+export function toArtifactUpdate(
+  job: StoredJob,
+  artifact: Json,
+  { append = false, lastChunk = true }: { readonly append?: boolean; readonly lastChunk?: boolean } = {},
+): Json {
+  return { artifactUpdate: { taskId: job.id, contextId: contextOf(job), artifact, append, lastChunk } };
+}
+
 /** A question as its text, and what a program needs for the answer. */
 function toParts(item: AskingCase): Json[] {
   const { question } = item;
@@ -55,16 +70,24 @@ async function toArtifacts(parts: A2aParts, job: StoredJob): Promise<Json[]> {
     job.case_count === 0
       ? { items: [] }
       : await parts.cases.list({ where, sort: "created_at", limit: MOST_CASES });
-  const deliveries = items
-    .filter(({ final_delivery }) => final_delivery !== null)
-    .map(({ id, name, description, final_delivery }) => ({
-      ...{ artifactId: `case-${id}`, name, description },
-      parts: [{ data: final_delivery }],
-    }));
-  const isThere = isTerminal(job.status) && job.result !== null && job.result !== undefined;
-  return isThere
-    ? [...deliveries, { artifactId: "result", name: "Result", parts: [toPart(job.result)] }]
-    : deliveries;
+  return [...items.flatMap(deliveryOf), ...resultOf(job)];
+}
+
+/** What a case delivered, as an artifact; none before it has. */
+export function deliveryOf({
+  id,
+  name,
+  description,
+  final_delivery,
+}: Pick<StoredCase, "id" | "name" | "description" | "final_delivery">): Json[] {
+  if (final_delivery === null) return [];
+  return [{ artifactId: `case-${id}`, name, description, parts: [{ data: final_delivery }] }];
+}
+
+/** The result of a job, as an artifact; none before it has ended with one. */
+export function resultOf({ status, result }: StoredJob): Json[] {
+  if (!isTerminal(status) || result === null || result === undefined) return [];
+  return [{ artifactId: "result", name: "Result", parts: [toPart(result)] }];
 }
 
 function toPart(value: unknown): Json {

@@ -106,10 +106,15 @@ function toOperationId({ method, path }: AddedRoute): string {
 }
 
 /** Error responses of the router itself, by what a route accepts. */
-function failures({ auth, needs, params, query, body }: AddedRoute): JsonSchema {
-  const content = { "application/json": { schema: convert(ErrorResponseSchema, "output") } };
+function failures({ auth, needs, params, query, body, errors }: AddedRoute): JsonSchema {
+  const schema = (errors?.schema as v.GenericSchema | undefined) ?? ErrorResponseSchema;
+  const content = { "application/json": { schema: convert(schema, "output") } };
   const all: [boolean, number, string][] = [
-    [body !== undefined, 400, "The body is not JSON"],
+    [
+      body !== undefined || (errors !== undefined && Boolean(params ?? query)),
+      400,
+      errors ? "The request is not understood" : "The body is not JSON",
+    ],
     [auth !== "none", 401, "The key is missing or wrong"],
     [
       auth !== "none" && needs !== "nothing",
@@ -119,7 +124,11 @@ function failures({ auth, needs, params, query, body }: AddedRoute): JsonSchema 
     [params !== undefined, 404, "Not found"],
     [body !== undefined, 413, "The body is over the limit"],
     [body !== undefined, 415, "The body's content type is not JSON"],
-    [Boolean(params ?? query ?? body), 422, "A value does not match its schema; `detail` names each problem"],
+    [
+      !errors && Boolean(params ?? query ?? body),
+      422,
+      "A value does not match its schema; `detail` names each problem",
+    ],
     [auth !== "none", 429, "Too many wrong keys, or a full queue; `Retry-After` says how long to wait"],
   ];
   const applying = all.filter(([applies]) => applies);

@@ -2,6 +2,7 @@ import type * as Sdk from "@modelcontextprotocol/server";
 import * as v from "valibot";
 import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
 import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
+import { jsonRpcErrors } from "../../core/http/json-rpc-errors.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
@@ -98,6 +99,7 @@ export const mcp = definePlugin({
           "One message of the Model Context Protocol, streamable HTTP: of revision 2026-07-28 with the extension `io.modelcontextprotocol/tasks`, or of the revisions before it. Errors of the protocol are JSON-RPC errors.",
         tag: "Model Context Protocol",
         body: MessageSchema,
+        errors: jsonRpcErrors(),
         responses: {
           200: { description: "The answer", schema: AnswerSchema },
           202: { description: "The notification was accepted" },

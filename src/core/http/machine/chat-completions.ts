@@ -1,18 +1,18 @@
 import * as v from "valibot";
 import type { ChatMessage } from "../../agents/define-chat.ts";
-import { isServiceError, ServiceError } from "../../base/errors.ts";
+import { ServiceError } from "../../base/errors.ts";
 import type { TurnUsage } from "../../conversations/follow-turn.ts";
 import { describeQuestion } from "../../conversations/read-reply.ts";
 import type { SentTurn, ShownEvent, Threads } from "../../conversations/threads.ts";
-import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
-import { check } from "../check.ts";
+import { EntityIdSchema } from "../../models/scalars.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
 import { keyRoutes } from "../key-routes.ts";
 import type { StreamSource } from "../live-streams.ts";
+import { OPENAI_ERRORS } from "../openai-errors.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
-const keyRoute = keyRoutes("OpenAI-compatible");
+const keyRoute = keyRoutes("OpenAI-compatible", OPENAI_ERRORS);
 
 /** Their clients send more than an agent can use, and the API gains members all the time: what is not named is ignored. */
 const MessageSchema = v.looseObject({
@@ -93,7 +93,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       summary: "Show an agent that people can chat with",
       params: v.object({ id: v.string() }),
       responses: { 200: { description: "The agent, as a model", schema: ModelSchema } },
-      handler: ({ params, caller }) => inOneText(async () => modelOf(seen(caller).threads.agent(params.id))),
+      handler: ({ params, caller }) => modelOf(seen(caller).threads.agent(params.id)),
     }),
     keyRoute({
       method: "POST",
@@ -104,28 +104,25 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       summary: "Chat with an agent",
       description:
         "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",
-      // Checked below, where errors get the form that their clients show.
-      body: JsonMapSchema,
+      body: RequestSchema,
       responses: {
         200: {
           description: "The answer; with `stream: true`, a stream of `chat.completion.chunk`",
           schema: CompletionSchema,
         },
       },
-      handler: ({ body: given, event, caller }) =>
-        inOneText(async () => {
-          const body = check(RequestSchema, given, "body");
-          const { threads } = seen(caller);
-          const turn = await send(threads, body, { event, caller });
-          const at = turn.at === undefined ? parts.clock().getTime() : Date.parse(turn.at);
-          const isAlone = body.metadata?.thread_id === undefined;
-          const about = { threads, model: body.model, turn, isAlone, created: Math.floor(at / 1000) };
-          if (body.stream) {
-            const withUsage = body.stream_options?.include_usage ?? false;
-            return streams.open(toStream(about, withUsage), { caller });
-          }
-          return complete(about, event.req.signal);
-        }),
+      handler: async ({ body, event, caller }) => {
+        const { threads } = seen(caller);
+        const turn = await send(threads, body, { event, caller });
+        const at = turn.at === undefined ? parts.clock().getTime() : Date.parse(turn.at);
+        const isAlone = body.metadata?.thread_id === undefined;
+        const about = { threads, model: body.model, turn, isAlone, created: Math.floor(at / 1000) };
+        if (body.stream) {
+          const withUsage = body.stream_options?.include_usage ?? false;
+          return streams.open(toStream(about, withUsage), { caller });
+        }
+        return complete(about, event.req.signal);
+      },
     }),
   ];
 }
@@ -217,7 +214,7 @@ function toStream(about: About, withUsage: boolean): StreamSource {
       return chunk({ content: event.text });
     }
     isOver = true;
-    if (event.type === "failed") return line(toTheirs(failure(event.message)));
+    if (event.type === "failed") return line(OPENAI_ERRORS.toBody(failure(event.message)));
     const question =
       event.type === "question" ? chunk({ content: `${sent ? "\n\n" : ""}${describe(about, event)}` }) : "";
     const used = event.type === "answer" ? toUsage(event.usage) : undefined;
@@ -249,21 +246,4 @@ function failure(message: string): ServiceError {
     detail: "The job of the thread has the details.",
     headers: { "x-should-retry": "false" },
   });
-}
-
-/** In a stream, their clients read errors in this form. */
-function toTheirs({ type, message, detail }: ServiceError) {
-  const text = detail === undefined ? message : `${message}. ${detail}`;
-  return { error: { message: text, type, code: type, param: null } };
-}
-
-/** Their clients show the text of an error, and nothing else. */
-async function inOneText(work: () => Promise<unknown>): Promise<unknown> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!isServiceError(error) || error.detail === undefined) throw error;
-    const { type, message, detail, status, headers } = error;
-    throw new ServiceError(type, `${message}. ${detail}`, { detail, status, headers, cause: error });
-  }
 }
