@@ -18,7 +18,7 @@ const LEFT = "000000000000000000000000ffffffff";
 const CALLER = "b7ad6b7169203331";
 const SPANS = [
   "case One",
-  "job asker",
+  "invoke_agent Asker",
   "step after the answer",
   "step at the end",
   "step before",
@@ -181,7 +181,7 @@ describe("a sampler decides by the caller's flag, by the trace, or always alike"
 
     await runJob();
 
-    expect(spans.map((span) => span.name).includes("job asker")).toBe(exported);
+    expect(spans.map((span) => span.name).includes("invoke_agent Asker")).toBe(exported);
     expect(spans.length > 0).toBe(exported);
   });
 });

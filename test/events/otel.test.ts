@@ -45,14 +45,14 @@ it("spans of a job have the right parents, across a restart, under the caller's 
   const status = async () => (await second.service.get(JOBS).get("job-1")).status;
   await expect.poll(status).toBe("completed");
 
-  await expect.poll(() => spans.some((span) => span.name === "job asker")).toBe(true);
+  await expect.poll(() => spans.some((span) => span.name === "invoke_agent Asker")).toBe(true);
   const named = (name: string): Span => {
     const found = spans.filter((span) => span.name === name);
     expect(found.map((span) => span.name)).toEqual([name]);
     return found[0]!;
   };
   const request = named("POST /agents/:slug/jobs");
-  const job = named("job asker");
+  const job = named("invoke_agent Asker");
   const item = named("case One");
   const parents = Object.fromEntries(
     [
@@ -67,7 +67,7 @@ it("spans of a job have the right parents, across a restart, under the caller's 
   );
   expect(parents).toEqual({
     "POST /agents/:slug/jobs": caller,
-    "job asker": request.spanId,
+    "invoke_agent Asker": request.spanId,
     "case One": job.spanId,
     "step before": job.spanId,
     "step in the case": item.spanId,

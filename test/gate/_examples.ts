@@ -185,6 +185,7 @@ const linked = async (world: World) => {
 const pushed = async (world: World): Promise<Example> => {
   const id = await world.job();
   await world.server.request(`/a2a/clerk/tasks/${id}/pushNotificationConfigs`, {
+    headers: { "a2a-version": "1.0" },
     json: { id: "c1", url: "https://receiver.invalid/hook" },
   });
   return { params: { slug: "clerk", id, config: "c1" } };

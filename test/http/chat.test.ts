@@ -180,7 +180,11 @@ describe("the official OpenAI client", () => {
     const create = (more: object) =>
       client.chat.completions.create({ model: "parrot", messages: [user("x")], ...more });
 
-    await expect(wrong.models.list()).rejects.toMatchObject({ status: 401 });
+    await expect(wrong.models.list()).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
+    await expect(client.models.retrieve("nobody")).rejects.toMatchObject({
+      ...{ status: 404, code: "model_not_found", type: "invalid_request_error" },
+      message: expect.stringContaining("nobody"),
+    });
     await expect(create({ n: 2 })).rejects.toThrow(/n must be 1/);
     await expect(create({ messages: [] })).rejects.toThrow(/must have a message/);
     await expect(create({ messages: [{ role: "assistant", content: "x" }] })).rejects.toThrow(/last message/);
@@ -189,7 +193,12 @@ describe("the official OpenAI client", () => {
     );
     await expect(
       create({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }),
-    ).rejects.toMatchObject({ status: 422 });
+    ).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_request",
+      type: "invalid_request_error",
+      param: null,
+    });
     // As everywhere.
     const bearer = (key: string) => ({ headers: { authorization: `Bearer ${key}` }, key: null });
     expect((await server.request("/jobs", bearer(server.key))).status).toBe(200);

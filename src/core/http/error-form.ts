@@ -1,5 +1,5 @@
+import type * as v from "valibot";
 import type { ServiceError } from "../base/errors.ts";
-import type { RouteSchema } from "./route.ts";
 
 /**
  * How the clients of a route read errors, where that is not an `ErrorResponse`: those of its handler, and those before it,
@@ -7,7 +7,7 @@ import type { RouteSchema } from "./route.ts";
  */
 export interface ErrorForm {
   /** The body, for the documentation. */
-  readonly schema: RouteSchema;
+  readonly schema: v.GenericSchema;
   /** Status of an error, where the protocol has another one than the service. */
   status?(error: ServiceError): number;
   /** The error as a body; its texts have no known secrets. */

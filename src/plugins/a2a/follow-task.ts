@@ -1,19 +1,18 @@
+import { isAsking, MOVES } from "../../core/http/settled.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
 import { openQuestions } from "../../core/runs/questions/open-questions.ts";
 import type { A2aParts } from "./parts.ts";
-import { type Json, toArtifactUpdate, toStatusUpdate, toTask } from "./task.ts";
+import { toTask } from "./task.ts";
+import { type Json, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
 
 export interface FollowOptions {
   /** Whether it ends when the task asks something. @default only when the task has ended */
   readonly untilAsked?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
-
-/** What may change a task, of what a feed says. */
-const MOVES: ReadonlySet<string> = new Set(["snapshot", "status", "begun", "answer", "end"]);
 
 /** The task, then what its steps emit, its artifacts and its states, in the protocol's JSON, until it has ended. */
 export async function* followTask(
@@ -61,28 +60,6 @@ export async function* followTask(
 /** Another one after each change that is stored with the job. */
 function markOf({ status, updated_at, open_questions }: StoredJob): string {
   return `${status} ${updated_at} ${open_questions}`;
-}
-
-/** The job once it has ended or asks something, or its state when the signal fires. */
-export async function settled(parts: A2aParts, job: StoredJob, signal: AbortSignal): Promise<StoredJob> {
-  const { feed, jobs } = parts;
-  if (!isBusy(job)) return job;
-  const after = await feed.last(job.id);
-  for await (const { event } of feed.watch(job.id, { after, signal })) {
-    if (!MOVES.has(event)) continue;
-    const now = await jobs.get(job.id);
-    if (!isBusy(now)) return now;
-  }
-  return jobs.get(job.id);
-}
-
-/** Whether a job neither has ended nor asks something. */
-export function isBusy(job: StoredJob): boolean {
-  return !isTerminal(job.status) && !isAsking(job);
-}
-
-function isAsking({ open_questions }: StoredJob): boolean {
-  return open_questions > 0;
 }
 
 function idsOf(task: Json): string[] {

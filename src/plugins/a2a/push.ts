@@ -8,7 +8,7 @@ import type { StoredJob } from "../../core/models/job.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
 import type { Store, TableSpec, Transaction } from "../../core/store/store.ts";
 import { stateOf } from "./states.ts";
-import { deliveryOf, type Json, resultOf, toArtifactUpdate, toStatusUpdate } from "./task.ts";
+import { deliveryOf, type Json, resultOf, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
 
 /** Name of the target in the outbox. */
 const TARGET = "a2a";

@@ -7,10 +7,11 @@ import type { HostedAgent } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { behindCursor, toCursor } from "../../core/http/cursor.ts";
+import { settled } from "../../core/http/settled.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
-import { type FollowOptions, followTask, settled } from "./follow-task.ts";
+import { type FollowOptions, followTask } from "./follow-task.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
 import { assertUsable, type PushConfig } from "./push.ts";
@@ -58,7 +59,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     return this.#guarded(async () => {
       const job = await this.#take(request, callerOf(context));
       if (request.configuration?.returnImmediately) return this.#toTask(job);
-      return this.#toTask(await settled(this.#parts, job, this.#patience(context)));
+      return this.#toTask(await settled(this.#parts, job, { signal: this.#patience(context) }));
     });
   }
 

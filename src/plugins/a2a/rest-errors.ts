@@ -31,7 +31,14 @@ export const REST_ERRORS: ErrorForm = {
       code: v.number(),
       status: v.string(),
       message: v.string(),
-      details: v.array(v.looseObject({ "@type": v.string() })),
+      details: v.array(
+        v.object({
+          "@type": v.string(),
+          reason: v.string(),
+          domain: v.string(),
+          metadata: v.optional(v.record(v.string(), v.unknown())),
+        }),
+      ),
     }),
   }),
   status: statusOf,

@@ -107,7 +107,7 @@ function toOperationId({ method, path }: AddedRoute): string {
 
 /** Error responses of the router itself, by what a route accepts. */
 function failures({ auth, needs, params, query, body, errors }: AddedRoute): JsonSchema {
-  const schema = (errors?.schema as v.GenericSchema | undefined) ?? ErrorResponseSchema;
+  const schema = errors?.schema ?? ErrorResponseSchema;
   const content = { "application/json": { schema: convert(schema, "output") } };
   const all: [boolean, number, string][] = [
     [

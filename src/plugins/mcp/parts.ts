@@ -3,6 +3,7 @@ import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
+import type { JobFeed } from "../../core/http/job-feed.ts";
 import type { Seen } from "../../core/http/seen.ts";
 import type { Retention } from "../../core/retention/retention.ts";
 import type { Runner } from "../../core/runs/runner.ts";
@@ -14,6 +15,7 @@ export interface McpParts {
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly runner: Runner;
+  readonly feed: JobFeed;
   readonly retention: Pick<Retention, "policyOf">;
   readonly log: Logger;
   /** Slugs of the agents that clients see; `undefined` for all. */
@@ -23,6 +25,8 @@ export interface McpParts {
   /** Milliseconds that a call without a task waits for its job. */
   readonly wait: number;
   readonly version: string;
+  /** Fires when the service closes: a client that loses its connection then has cancelled nothing. */
+  readonly closing: AbortSignal;
 }
 
 /** The same parts as a caller sees them. */

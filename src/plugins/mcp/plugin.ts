@@ -7,7 +7,19 @@ import { defineRoute } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
-import { AGENTS, CASES, JOBS, OPTIONS, RETENTION, ROUTER, RUNNER, SEEN } from "../../core/service/tokens.ts";
+import {
+  AGENTS,
+  CASES,
+  JOB_FEED,
+  JOBS,
+  OPTIONS,
+  RETENTION,
+  ROUTER,
+  RUNNER,
+  SEEN,
+  SERVICE_STATE,
+} from "../../core/service/tokens.ts";
+import { OwnOrigins } from "./own-origins.ts";
 import type { McpParts } from "./parts.ts";
 import { createHandler } from "./protocol.ts";
 
@@ -61,7 +73,7 @@ const AnswerSchema = v.object({
 export const mcp = definePlugin({
   name: "mcp",
   options: OptionsSchema,
-  async setup({ options, get, log, onClose }) {
+  async setup({ options, get, hooks, log, onClose }) {
     const sdk = await loadSdk();
     const agents = get(AGENTS);
     for (const slug of options.agents ?? []) {
@@ -72,19 +84,24 @@ export const mcp = definePlugin({
         );
       }
     }
+    const closing = new AbortController();
+    hooks.on("service:closing", () => closing.abort());
     const parts: McpParts = {
       seen: get(SEEN),
       agents,
       jobs: get(JOBS),
       cases: get(CASES),
       runner: get(RUNNER),
+      feed: get(JOB_FEED),
       retention: get(RETENTION),
       log,
       shown: options.agents && new Set(options.agents),
       pollInterval: options.pollInterval,
       wait: options.wait,
       version: VERSION,
+      closing: closing.signal,
     };
+    const origins = new OwnOrigins(get(OPTIONS).allowedOrigins, get(SERVICE_STATE));
     const handler = createHandler(sdk, parts);
     onClose(() => handler.close());
     get(ROUTER).add(
@@ -105,6 +122,7 @@ export const mcp = definePlugin({
           202: { description: "The notification was accepted" },
         },
         handler: ({ body, event, caller }) => {
+          origins.check(event.req.headers.get("origin"));
           const headers = new Headers(event.req.headers);
           // Some clients name one of them; answers are JSON in any case.
           headers.set("accept", "application/json, text/event-stream");

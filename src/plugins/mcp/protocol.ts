@@ -1,10 +1,12 @@
 import type * as Sdk from "@modelcontextprotocol/server";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError } from "../../core/base/errors.ts";
+import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
+import { LegacyCalls } from "./legacy-calls.ts";
 import { type McpParts, partsFor } from "./parts.ts";
 import { toDetailedTask, toResult, toTask } from "./tasks.ts";
-import { callJobTool, findJob, listTools, readKey, settled, startJob } from "./tools.ts";
+import { callJobTool, findJob, listTools, readKey, startJob, waitFor } from "./tools.ts";
 
 const TASKS = "io.modelcontextprotocol/tasks";
 /** Streams of clients that wait for changes of the list of tools, which does not change. */
@@ -73,19 +75,23 @@ export function createHandler(sdk: typeof Sdk, whole: McpParts): McpHandler {
     onerror,
   });
 
+  const calls = new LegacyCalls();
+
   return {
     async handle(request, parsedBody, caller) {
       const authInfo = { token: "", clientId: "api-key", scopes: [], extra: { caller } };
       if (!(await isLegacyRequest(request, parsedBody)))
         return modern.fetch(request, { authInfo, parsedBody });
-      const server = await createServer({ era: "legacy", authInfo });
-      const transport = new Transport({ enableJsonResponse: true });
-      try {
+      return calls.answer(request, { message: parsedBody, caller }, async (cancelled, streams) => {
+        const info = { ...authInfo, extra: { caller, cancelled } };
+        const server = await createServer({ era: "legacy", authInfo: info });
+        const transport = new Transport({ enableJsonResponse: !streams });
         await server.connect(transport);
-        return await transport.handleRequest(request, { authInfo, parsedBody });
-      } finally {
-        await server.close();
-      }
+        return {
+          response: await transport.handleRequest(request, { authInfo: info, parsedBody }),
+          close: () => server.close(),
+        };
+      });
     },
     close: () => modern.close(),
   };
@@ -126,13 +132,19 @@ function createMethods(sdk: typeof Sdk, parts: McpParts) {
   return {
     tools: guarded(async ({ name, arguments: given = {} }, context, by) => {
       const [tool, fields] = [String(name), given as Values];
+      const { signal, isExplicit } = cancelOf(context);
+      const seen = progressOf(context, (job) => parts.runner.describe(job).message);
       try {
-        const answered = await callJobTool(parts, tool, fields, by);
+        const answered = await callJobTool(parts, tool, fields, { by, signal, seen });
         if (answered) return answered;
         const key = readKey(context.mcpReq._meta);
         const job = await startJob(parts, tool, { fields, key });
         if (supportsTasks(context)) return { ...(await toTask(parts, job)), resultType: "task" };
-        return toResult(parts, await settled(parts, job, parts.wait / 1000));
+        const seconds = parts.wait / 1000;
+        const now = await waitFor(parts, job, { seconds, signal, seen });
+        // A call with a key is made again by a client that lost its connection: its job continues.
+        const isCancelled = signal.aborted && (isExplicit || key === undefined) && !parts.closing.aborted;
+        return toResult(parts, isCancelled ? await parts.runner.stop(job.id, by) : now);
       } catch (error) {
         // A model reads it and tries again; an error of the protocol would not reach it.
         if (!isServiceError(error) || error.type === "agent_not_found") throw error;
@@ -164,6 +176,27 @@ function createMethods(sdk: typeof Sdk, parts: McpParts) {
         return {};
       }),
     } satisfies Record<string, Handler>,
+  };
+}
+
+/** Fires when the client cancels the call; of the revision of 2026, by closing its request. */
+function cancelOf({ mcpReq, http }: Context): { readonly signal: AbortSignal; readonly isExplicit: boolean } {
+  const cancelled = http?.authInfo?.extra?.cancelled as AbortSignal | undefined;
+  return { signal: cancelled ?? mcpReq.signal, isExplicit: cancelled !== undefined };
+}
+
+/** Reports what happens to a job, where the client has asked for it. */
+function progressOf(
+  { mcpReq }: Context,
+  describe: (job: StoredJob) => string,
+): ((job: StoredJob) => void) | undefined {
+  const progressToken = mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return undefined;
+  let progress = 0;
+  return (job) => {
+    const params = { progressToken, progress: ++progress, message: describe(job) };
+    // A client that is gone needs no progress.
+    mcpReq.notify({ method: "notifications/progress", params }).catch(() => {});
   };
 }
 

@@ -4,7 +4,7 @@ import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
 import type { Actor } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { check } from "../../core/http/check.ts";
-import { isTerminal } from "../../core/models/entity-status.ts";
+import { settled } from "../../core/http/settled.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
@@ -13,8 +13,6 @@ import { toResult } from "./tasks.ts";
 
 /** Seconds; proxies abort longer requests. */
 const LONGEST_WAIT = 60;
-/** Milliseconds between two reads of a job that somebody waits for. */
-const LOOK = 250;
 /** Where a call has the key that makes its repetition harmless. */
 export const IDEMPOTENCY_KEY = "agent-control-service/idempotency-key";
 
@@ -99,9 +97,60 @@ const JOB_TOOLS = [
   },
 ] as const;
 
+/** What `toResult` gives as `structuredContent`. */
+const OUTPUT_SCHEMA = {
+  type: "object",
+  properties: {
+    job_id: jobId,
+    agent: { type: "string" },
+    status: {
+      type: "string",
+      enum: ["stopped", "in_progress", "awaiting", "cancelling", "completed", "failed", "cancelled"],
+    },
+    message: { type: "string", description: "What the job does, for people" },
+    result: { description: "What the job returned, once it has ended" },
+    error: { type: ["string", "null"], description: "Why the job failed, once it has ended" },
+    questions: {
+      type: "array",
+      description: "Open questions, for job_answer",
+      items: {
+        type: "object",
+        properties: {
+          question: { type: "string" },
+          case: { type: "string" },
+          text: { type: "string" },
+          answer_schema: { type: "object" },
+          deadline: { type: ["string", "null"] },
+        },
+        required: ["question", "text", "answer_schema"],
+      },
+    },
+    cost: { type: "number" },
+    case_count: { type: "number" },
+    cases: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: {
+          id: { type: "string" },
+          name: { type: "string" },
+          status: { type: "string" },
+          delivery: { type: ["object", "null"] },
+          cost: { type: "number" },
+        },
+        required: ["id", "name", "status"],
+      },
+    },
+  },
+  required: ["job_id", "agent", "status", "message", "cost", "case_count", "cases"],
+} as const;
+
 /** Each agent as a tool, and the tools about jobs. */
 export function listTools(parts: McpParts): Record<string, unknown>[] {
-  return [...shownAgents(parts).map(toTool), ...JOB_TOOLS];
+  return [...shownAgents(parts).map(toTool), ...JOB_TOOLS].map((tool) => ({
+    ...tool,
+    outputSchema: OUTPUT_SCHEMA,
+  }));
 }
 
 function toTool({ slug, definition }: HostedAgent): Record<string, unknown> {
@@ -119,17 +168,20 @@ export async function callJobTool(
   parts: McpParts,
   name: string,
   given: Readonly<Record<string, unknown>>,
-  by: Actor,
+  { by, ...waiting }: Omit<WaitOptions, "seconds"> & { readonly by: Actor },
 ): Promise<Record<string, unknown> | undefined> {
   switch (name) {
     case "job_start": {
       const { agent, fields, idempotency_key, wait } = check(StartSchema, given, "body");
       const job = await startJob(parts, agent, { fields, key: idempotency_key });
-      return toResult(parts, await settled(parts, job, wait ?? 0));
+      return toResult(parts, await waitFor(parts, job, { ...waiting, seconds: wait ?? 0 }));
     }
     case "job_status": {
       const { job_id, wait = 0 } = check(StatusSchema, given, "body");
-      return toResult(parts, await settled(parts, await findJob(parts, job_id), wait));
+      return toResult(
+        parts,
+        await waitFor(parts, await findJob(parts, job_id), { ...waiting, seconds: wait }),
+      );
     }
     case "job_answer": {
       const { job_id, question, answer, message } = check(AnswerSchema, given, "body");
@@ -197,15 +249,22 @@ export async function findJob(parts: McpParts, id: string): Promise<StoredJob> {
   return job;
 }
 
+export interface WaitOptions {
+  readonly seconds: number;
+  /** Fires when the client no longer waits. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called when something has happened to the job. */
+  readonly seen?: ((job: StoredJob) => void) | undefined;
+}
+
 /** The job once it has ended or asks something, or its state after so many seconds. */
-export async function settled(parts: McpParts, job: StoredJob, seconds: number): Promise<StoredJob> {
-  let now = job;
-  // A question announces itself to nobody: it is noticed between two short waits.
-  for (
-    let left = seconds * 1000;
-    left > 0 && !isTerminal(now.status) && now.open_questions === 0;
-    left -= LOOK
-  )
-    now = await parts.runner.ended(job.id, Math.min(LOOK, left));
-  return now;
+export function waitFor(
+  { closing, ...parts }: McpParts,
+  job: StoredJob,
+  { seconds, signal, seen }: WaitOptions,
+): Promise<StoredJob> {
+  if (seconds === 0) return Promise.resolve(job);
+  const ends = [closing, AbortSignal.timeout(seconds * 1000), signal];
+  const over = AbortSignal.any(ends.filter((one) => one !== undefined));
+  return settled(parts, job, { signal: over, ...(seen && { seen }) });
 }

@@ -88,8 +88,8 @@ export class Histogram implements Metric {
   readonly name: string;
   readonly help: string;
   readonly bounds: readonly number[];
-  /** Its unit in OpenTelemetry, where it is exported there as a histogram, not as its sum and count. */
-  readonly unit: string | undefined;
+  /** Its unit in OpenTelemetry. */
+  readonly unit: string;
   readonly #series = new Map<string, Distribution>();
   readonly #listeners: Listener[] = [];
 
@@ -97,7 +97,7 @@ export class Histogram implements Metric {
     name: string,
     help: string,
     bounds: readonly number[],
-    { unit }: { readonly unit?: string } = {},
+    { unit = "s" }: { readonly unit?: string } = {},
   ) {
     this.name = name;
     this.help = help;
@@ -107,10 +107,9 @@ export class Histogram implements Metric {
 
   observe(labels: Labels, value: number): void {
     this.series(labels).observe(value);
-    for (const listener of this.#listeners) listener(labels, value);
   }
 
-  /** Calls `listener` with each value that `observe` is given. */
+  /** Calls `listener` with each value that is observed. */
   listen(listener: Listener): void {
     this.#listeners.push(listener);
   }
@@ -120,7 +119,7 @@ export class Histogram implements Metric {
     const key = keyOf(labels);
     const known = this.#series.get(key);
     if (known) return known;
-    const series = new Distribution(labels, this.bounds);
+    const series = new Distribution(labels, this.bounds, this.#listeners);
     if (this.#series.size < MOST_SERIES) this.#series.set(key, series);
     return series;
   }
@@ -138,8 +137,10 @@ export class Distribution {
   readonly #counts: number[];
   #sum = 0;
   #count = 0;
+  readonly #listeners: readonly Listener[];
 
-  constructor(labels: Labels, bounds: readonly number[]) {
+  constructor(labels: Labels, bounds: readonly number[], listeners: readonly Listener[]) {
+    this.#listeners = listeners;
     this.#labels = labels;
     this.#bounds = bounds;
     this.#counts = bounds.map(() => 0);
@@ -151,6 +152,7 @@ export class Distribution {
     let at = 0;
     while (at < this.#bounds.length && value > this.#bounds[at]!) at++;
     if (at < this.#bounds.length) this.#counts[at]!++;
+    for (const listener of this.#listeners) listener(this.#labels, value);
   }
 
   samples(name: string): Sample[] {

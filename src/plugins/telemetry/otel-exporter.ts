@@ -53,7 +53,7 @@ export async function createOtelExporter(parts: OtelParts): Promise<OtelExporter
     )
     .merge(resources.detectResources({ detectors: [resources.envDetector] }));
   const spans = wants.traces ? await createSpanProcessor(load) : undefined;
-  const meter = wants.metrics ? await createMeter(load, resource, parts.metrics) : undefined;
+  const meter = wants.metrics ? await createMeter(load, resource, parts) : undefined;
   return {
     export: (span) => spans?.onEnd(toReadableSpan(span, resource, parts.redactor)),
     close: async () => {
@@ -71,38 +71,49 @@ async function createSpanProcessor(load: Load) {
   return new sdk.BatchSpanProcessor(new otlp.OTLPTraceExporter());
 }
 
-async function createMeter(load: Load, resource: Resource, metrics: readonly Metric[]) {
+async function createMeter(load: Load, resource: Resource, { metrics, env }: OtelParts) {
   const sdk = await load<typeof import("@opentelemetry/sdk-metrics")>("sdk-metrics");
   const otlp = await load<typeof import("@opentelemetry/exporter-metrics-otlp-http")>(
     "exporter-metrics-otlp-http",
   );
-  const reader = new sdk.PeriodicExportingMetricReader({ exporter: new otlp.OTLPMetricExporter() });
+  const reader = new sdk.PeriodicExportingMetricReader({
+    exporter: new otlp.OTLPMetricExporter(),
+    ...intervalsOf(env),
+  });
   const provider = new sdk.MeterProvider({ resource, readers: [reader] });
   const meter = provider.getMeter("agent-control-service", VERSION);
   for (const metric of metrics) {
-    if (metric instanceof Histogram && metric.unit !== undefined) {
+    if (metric instanceof Histogram) {
       const { name, help: description, unit, bounds } = metric;
       const advice = { explicitBucketBoundaries: [...bounds] };
       const histogram = meter.createHistogram(name, { description, unit, advice });
       metric.listen((labels, value) => histogram.record(value, labels));
       continue;
     }
-    const names =
-      metric.type === "histogram" ? [`${metric.name}_sum`, `${metric.name}_count`] : [metric.name];
-    for (const name of names) {
-      const options = { description: metric.help };
-      const gauge = metric.type === "gauge";
-      const instrument = gauge
-        ? meter.createObservableGauge(name, options)
-        : meter.createObservableCounter(name, options);
-      instrument.addCallback(async (result) => {
-        for (const sample of await metric.samples()) {
-          if (sample.name === name) result.observe(sample.value, sample.labels);
-        }
-      });
-    }
+    const { name, help: description } = metric;
+    const instrument =
+      metric.type === "gauge"
+        ? meter.createObservableGauge(name, { description })
+        : meter.createObservableCounter(name, { description });
+    instrument.addCallback(async (result) => {
+      for (const sample of await metric.samples()) result.observe(sample.value, sample.labels);
+    });
   }
   return provider;
+}
+
+/** How often metrics are sent, and how long that may take, by the usual variables; the SDK for Node would read them. */
+function intervalsOf(env: Env): { exportIntervalMillis: number; exportTimeoutMillis: number } {
+  const exportIntervalMillis = milliseconds(env.OTEL_METRIC_EXPORT_INTERVAL) ?? 60_000;
+  const timeout = milliseconds(env.OTEL_METRIC_EXPORT_TIMEOUT) ?? 30_000;
+  // The reader wants its time limit within the interval.
+  return { exportIntervalMillis, exportTimeoutMillis: Math.min(timeout, exportIntervalMillis) };
+}
+
+/** A positive number in a variable; what is none means the default, as OpenTelemetry has it. */
+function milliseconds(text: string | undefined): number | undefined {
+  const number = Number(text);
+  return text !== undefined && text.trim() !== "" && number > 0 ? number : undefined;
 }
 
 /** SpanKind and SpanStatusCode of @opentelemetry/api. */

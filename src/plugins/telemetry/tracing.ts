@@ -45,6 +45,7 @@ export function traceEverything(
     return place && { traceparent: toTraceparent(place) };
   });
 
+  const nameOf = (slug: string): string => get(AGENTS).find(slug)?.definition.name ?? slug;
   const jobSpan = async (job: Parameters<typeof traces.find>[0], make: (place: JobPlace) => FinishedSpan) => {
     const place = await traces.find(job);
     if (place.sampled) send(make(place));
@@ -53,7 +54,7 @@ export function traceEverything(
     hooks.on("job:finished", ({ job }) =>
       later(
         jobSpan(job.id, ({ traceId, spanId, parentId }) => ({
-          name: `job ${job.agent_name}`,
+          name: `invoke_agent ${nameOf(job.agent_name)}`,
           kind: "internal",
           traceId,
           spanId,
@@ -68,6 +69,12 @@ export function traceEverything(
             "svc.workspace.id": job.job_context.workspace_id,
             "svc.mission.id": job.job_context.mission_id,
             "svc.job.cost": job.total_cost,
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": nameOf(job.agent_name),
+            "gen_ai.agent.id": job.agent_name,
+            ...(job.agent_version && { "gen_ai.agent.version": job.agent_version }),
+            "gen_ai.conversation.id": job.id,
+            "error.type": job.status === "failed" ? (job.stop_reason ?? "failed") : undefined,
           },
           error: job.status === "failed" ? (job.error ?? "failed") : undefined,
         })),
@@ -91,6 +98,7 @@ export function traceEverything(
             "svc.case.id": item.id,
             "svc.case.status": item.status,
             "svc.case.cost": item.total_cost,
+            "error.type": item.status === "failed" ? "failed" : undefined,
           },
           error: item.status === "failed" ? (item.last_error ?? "failed") : undefined,
         })),
@@ -116,7 +124,10 @@ export function traceEverything(
             "svc.call.position": entry.position,
             "svc.call.attempts": entry.attempts,
             "svc.call.cost": entry.cost,
+            "error.type": entry.error?.name,
             ...(own && { "svc.call.name": entry.name, ...own.attributes }),
+            // What dashboards group the calls of a conversation by.
+            ...(own && { "gen_ai.conversation.id": job_id }),
           },
           error: entry.error?.message,
         })),
@@ -167,6 +178,10 @@ function traceRequests(context: PluginContext, { current, sampler, send }: Reque
           "http.route": route,
           "url.path": event.url.pathname,
           "http.response.status_code": status,
+          "url.scheme": event.url.protocol.slice(0, -1),
+          "server.address": event.url.hostname,
+          "server.port": Number(event.url.port) || undefined,
+          "error.type": status >= 500 ? String(status) : undefined,
         },
         error: status >= 500 ? `responded with ${status}` : undefined,
       });

@@ -1,0 +1,170 @@
+import { defineAgent } from "agent-control-service";
+import { definePlugin, JOBS } from "agent-control-service/plugin";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { mcp } from "../../src/mcp.ts";
+import { refunds } from "./_agent.ts";
+import { connectPlain } from "./_client.ts";
+
+/** Works in steps until it is stopped, or until it may end. */
+function worker() {
+  const state = { mayEnd: false };
+  const agent = defineAgent({
+    name: "Worker",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        run: async ({ job }) => {
+          for (let n = 0; n < 1000; n++) {
+            if (await job.step(`part ${n}`, async () => state.mayEnd)) return "worked";
+            await job.sleep(20);
+          }
+          throw new Error("nobody let the worker end");
+        },
+      },
+    },
+  });
+  return { agent, state };
+}
+
+async function open() {
+  const { agent, state } = worker();
+  const server = await testServer({ agents: [agent, refunds], plugins: [mcp({ wait: "60s" })] });
+  return { server, state, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+/** The status of the only job, which a call has started. */
+async function statusOf(server: TestServer): Promise<string | undefined> {
+  const { items } = await server.service.get(JOBS).list();
+  return items[0]?.status;
+}
+
+const IDEMPOTENCY_KEY = "agent-control-service/idempotency-key";
+
+it.each([false, true])("a cancelled call cancels its job (revision of 2026: %s)", async (modern) => {
+  await using given = await open();
+  const client = await connectPlain(given.server, { modern });
+  const abort = new AbortController();
+
+  const calling = client.callTool({ name: "worker", arguments: {} }, { signal: abort.signal });
+  const failed = expect(calling).rejects.toThrow();
+  await expect.poll(() => statusOf(given.server)).toBe("in_progress");
+  abort.abort();
+  await failed;
+
+  await expect.poll(() => statusOf(given.server)).toBe("cancelled");
+});
+
+it("a call with a key, whose client loses its connection, continues, and the next one has its result", async () => {
+  await using given = await open();
+  const client = await connectPlain(given.server, { modern: true });
+  const abort = new AbortController();
+  const call = { name: "worker", arguments: {}, _meta: { [IDEMPOTENCY_KEY]: "k1" } };
+
+  const failed = expect(client.callTool(call, { signal: abort.signal })).rejects.toThrow();
+  await expect.poll(() => statusOf(given.server)).toBe("in_progress");
+  abort.abort();
+  await failed;
+  given.state.mayEnd = true;
+
+  expect(await client.callTool(call)).toMatchObject({ content: [{ text: "worked" }], isError: false });
+});
+
+it("a message of another session cancels nothing", async () => {
+  await using given = await open();
+  const client = await connectPlain(given.server);
+  const calling = client.callTool({ name: "worker", arguments: {} });
+  await expect.poll(() => statusOf(given.server)).toBe("in_progress");
+
+  for (const session of [undefined, "another"])
+    for (let requestId = 0; requestId < 5; requestId++)
+      await given.server.request("/mcp", {
+        json: { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } },
+        headers: session === undefined ? {} : { "mcp-session-id": session },
+      });
+  given.state.mayEnd = true;
+
+  expect(await calling).toMatchObject({ content: [{ text: "worked" }], isError: false });
+});
+
+it.each([false, true])("a call reports its progress (revision of 2026: %s)", async (modern) => {
+  await using given = await open();
+  const client = await connectPlain(given.server, { modern });
+  const heard: { progress: number; message?: string }[] = [];
+
+  const result = await client.callTool(
+    { name: "worker", arguments: {} },
+    {
+      onprogress: (progress) => {
+        heard.push(progress);
+        if (heard.length === 3) given.state.mayEnd = true;
+      },
+    },
+  );
+
+  expect(result).toMatchObject({ content: [{ text: "worked" }] });
+  expect(heard.slice(0, 3).map(({ progress }) => progress)).toEqual([1, 2, 3]);
+  expect(heard[0]?.message).toEqual(expect.any(String));
+});
+
+it("the end of the service cancels no job whose client waits", async () => {
+  const moves: string[] = [];
+  const watcher = definePlugin({
+    name: "watcher",
+    setup: ({ participate }) =>
+      void participate((change) => {
+        if (change.kind === "job:changed") moves.push(change.job.status);
+      }),
+  })();
+  const { agent } = worker();
+  await using server = await testServer({ agents: [agent], plugins: [mcp({ wait: "60s" }), watcher] });
+  const client = await connectPlain(server, { modern: true });
+  const calling = client.callTool({ name: "worker", arguments: {} }).catch(() => undefined);
+  await expect.poll(() => statusOf(server)).toBe("in_progress");
+
+  await server.service.close();
+  await calling;
+
+  expect(moves).not.toContain("cancelling");
+  expect(moves).not.toContain("cancelled");
+});
+
+it("results fit the output schema that their tool has", async () => {
+  await using given = await open();
+  const client = await connectPlain(given.server);
+
+  const { tools } = await client.listTools();
+  expect(tools.every(({ outputSchema }) => outputSchema?.type === "object")).toBe(true);
+  // The client checks each against its schema.
+  const asked = await client.callTool({ name: "refunds", arguments: { order: "A1" } });
+  expect(asked.structuredContent).toMatchObject({ status: "awaiting", questions: [{ text: "Refund A1?" }] });
+  const { job_id } = asked.structuredContent as { job_id: string };
+  for (const name of ["job_status", "job_cancel"])
+    expect((await client.callTool({ name, arguments: { job_id } })).structuredContent).toMatchObject({
+      job_id,
+    });
+});
+
+it("a page of another origin is refused, and one of the service or of an allowed origin is not", async () => {
+  await using server = await testServer({
+    ...{ agents: [refunds], plugins: [mcp()], allowedOrigins: ["https://app.example.com"] },
+  });
+  const statusFrom = async (origin: string) => {
+    const json = { jsonrpc: "2.0", id: 1, method: "tools/list" };
+    const response = await server.request("/mcp", { json, headers: { origin } });
+    return response.status === 200
+      ? 200
+      : [response.status, ((await response.json()) as { error: { code: number } }).error.code];
+  };
+  const { port } = new URL(server.url);
+
+  for (const own of [new URL(server.url).origin, `http://localhost:${port}`, "https://app.example.com"])
+    expect(await statusFrom(own), own).toBe(200);
+  for (const other of [
+    "http://evil.example.com",
+    `http://evil.example.com:${port}`,
+    "null",
+    "http://localhost:1",
+  ])
+    expect(await statusFrom(other), other).toEqual([403, -32000]);
+});
