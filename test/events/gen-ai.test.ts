@@ -61,6 +61,7 @@ it("spans and metrics of model calls, tools and retrievals follow the published 
     (a, b) => Object.keys(b).length - Object.keys(a).length,
   );
   expect(asked).toEqual({
+    "gen_ai.conversation.id": "job-1",
     "gen_ai.operation.name": "chat",
     "gen_ai.provider.name": "openai",
     "gen_ai.request.model": "small",
@@ -78,6 +79,7 @@ it("spans and metrics of model calls, tools and retrievals follow the published 
   expect(failed).toMatchObject({ "gen_ai.request.model": "small", "error.type": "TypeError" });
   expect(ofKind("execute_tool search", INTERNAL)).toEqual([
     {
+      "gen_ai.conversation.id": "job-1",
       "gen_ai.operation.name": "execute_tool",
       "gen_ai.tool.name": "search",
       "gen_ai.tool.call.id": "call_1",
@@ -85,7 +87,11 @@ it("spans and metrics of model calls, tools and retrievals follow the published 
     },
   ]);
   expect(ofKind("retrieval handbook", CLIENT)).toEqual([
-    { "gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": "handbook" },
+    {
+      "gen_ai.conversation.id": "job-1",
+      "gen_ai.operation.name": "retrieval",
+      "gen_ai.data_source.id": "handbook",
+    },
   ]);
 
   // Each name is one of the published ones.

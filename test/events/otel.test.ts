@@ -2,12 +2,13 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { JOBS } from "../../src/core/service/tokens.ts";
-import { asker, otlpReceiver, type Span } from "./_otlp.ts";
+import { asker, otlpReceiver, type Span, valueIn } from "./_otlp.ts";
 
-const { spans, metricNames } = otlpReceiver();
+const { spans, metricNames, metrics } = otlpReceiver();
 let dataDir: string;
 
 beforeEach(async () => {
@@ -77,7 +78,56 @@ it("spans of a job have the right parents, across a restart, under the caller's 
   const ofJob = spans.filter((span) => span.name.startsWith("step") || span.name.startsWith("case"));
   expect(new Set([...ofJob, job, request].map((span) => span.traceId))).toEqual(new Set([trace]));
   const attributes = Object.fromEntries(job.attributes.map(({ key, value }) => [key, value.stringValue]));
-  expect(attributes).toMatchObject({ "svc.job.id": "job-1", "svc.mission.id": "mission-7" });
+  expect(attributes).toMatchObject({
+    ...{ "svc.job.id": "job-1", "svc.mission.id": "mission-7" },
+    ...{ "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Asker", "gen_ai.agent.id": "asker" },
+    ...{ "gen_ai.agent.version": "1.0.0", "gen_ai.conversation.id": "job-1" },
+  });
+  const ofRequest = Object.fromEntries(request.attributes.map(({ key, value }) => [key, valueIn(value)]));
+  expect(ofRequest).toMatchObject({ "url.scheme": "http", "server.address": "127.0.0.1" });
+});
+
+it("what fails has the type of its error: the step, its job, and nothing else", async () => {
+  const failing = defineAgent({
+    name: "Failing",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        run: async ({ job }) => {
+          await job.step("works", () => 1);
+          await job.step("breaks", () => {
+            throw new RangeError("too far");
+          });
+        },
+      },
+    },
+  });
+  {
+    await using server = await testServer({ agents: [failing] });
+    await server.request("/agents/failing/jobs", { json: {} });
+    await expect.poll(() => spans.map(({ name }) => name)).toContain("invoke_agent Failing");
+  }
+  const types = spans.flatMap(({ name, attributes }) =>
+    attributes.flatMap(({ key, value }) => (key === "error.type" ? [[name, value.stringValue]] : [])),
+  );
+
+  expect(Object.fromEntries(types)).toEqual({
+    "step breaks": "RangeError",
+    "invoke_agent Failing": expect.any(String),
+  });
+});
+
+it("metrics are sent as often as the variable says, durations as histograms", async () => {
+  process.env.OTEL_METRIC_EXPORT_INTERVAL = "50";
+  await using server = await testServer({ agents: [asker] });
+  await server.request("/agents");
+
+  // While the service runs: its end sends what there is, too.
+  await expect
+    .poll(() => metrics.get("svc_http_request_duration_seconds")?.histogram?.dataPoints[0])
+    .toBeDefined();
+  expect(metrics.get("svc_http_request_duration_seconds")?.unit).toBe("s");
+  expect([...metricNames].filter((name) => /_(sum|count)$/.test(name))).toEqual([]);
 });
 
 it("metrics are exported with the same protocol", async () => {

@@ -5,7 +5,7 @@ import { fillBlindly, takesBody } from "./_examples.ts";
 import type { Got, Sent } from "./_send.ts";
 import { CANARIES, LIMIT, type World } from "./_world.ts";
 
-type Target = Pick<World, "send" | "key" | "cookie" | "skipMinute">;
+type Target = Pick<World, "send" | "key" | "cookie" | "skipMinute" | "routes">;
 /** Resolves with what went wrong: nothing, if the service holds. */
 export type Attack = (target: Target, route: AddedRoute) => Promise<string[]>;
 
@@ -119,11 +119,10 @@ const failure: Attack = async (target, route) => {
     (statuses: readonly number[], of?: AddedRoute) =>
     (got: Got): string[] =>
       statuses.includes(got.status) ? refused(got, got.status, of) : [`answered ${got.status}`];
-  // Another path may be one of another route.
+  // Another path may be one of another route, with errors of its own.
+  const others = target.routes.filter(({ errors }) => errors !== undefined);
   const elsewhere = (statuses: readonly number[]) => (got: Got) =>
-    route.errors && wants(statuses, route)(got).length === 0 ? [] : wants(statuses)(got);
-  // Protocols with errors of their own have no 422.
-  const unfit = route.errors ? 400 : 422;
+    others.some((other) => wants(statuses, other)(got).length === 0) ? [] : wants(statuses)(got);
   const problems = await eachTry(
     target,
     { "a method that nothing takes": { ...request, path, method: "PROPFIND" } },
