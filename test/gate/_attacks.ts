@@ -119,6 +119,8 @@ const failure: Attack = async (target, route) => {
     (statuses: readonly number[], of?: AddedRoute) =>
     (got: Got): string[] =>
       statuses.includes(got.status) ? refused(got, got.status, of) : [`answered ${got.status}`];
+  // Protocols with errors of their own have no 422.
+  const unfit = route.errors ? 400 : 422;
   // Another path may be one of another route, with errors of its own.
   const others = target.routes.filter(({ errors }) => errors !== undefined);
   const elsewhere = (statuses: readonly number[]) => (got: Got) =>
