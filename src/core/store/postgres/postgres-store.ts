@@ -116,9 +116,8 @@ export async function openPostgresStore(
     const isSearchSlow = !(await hasTrigrams(client));
     for (const warning of warningsOf(options.url, { ...server, isSearchSlow })) log.warn(warning);
     const store = new PostgresStore({ connections, layouts, server, log, options, recheck });
+    await vacuumOften(options.schema, { run: (text) => client.query(text), log });
     await store.start(client);
-    // Nobody waits for it.
-    void vacuumOften(options.schema, { run: (text) => connections.read(text), log });
     return store;
   } catch (error) {
     await client.end().catch(() => {});
