@@ -1,10 +1,26 @@
 import { parseJson } from "../base/parse-json.ts";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
+import type { AgentDefinition } from "./define-agent.ts";
+import { fieldsOf } from "./fields.ts";
 
 /** A part of a message. */
 interface Part {
   readonly text?: unknown;
   readonly data?: unknown;
+}
+
+/**
+ * The fields of a job that a message starts. Of a chat agent, its text is the message, and the job ends with the answer
+ * unless its data say otherwise: whoever waits for the job waits for that.
+ */
+export function readJobFields(
+  { chats, methods }: AgentDefinition,
+  parts: readonly Part[],
+): Record<string, unknown> {
+  if (!chats) return readValues(parts, fieldsOf(methods.job_start).list);
+  const data = Object.assign({}, ...parts.map((part) => part.data).filter(isMap)) as Record<string, unknown>;
+  const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("\n");
+  return { once: true, ...data, ...(text !== "" && { message: text }) };
 }
 
 /**

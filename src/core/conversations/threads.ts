@@ -14,7 +14,7 @@ import type { AnsweredQuestion } from "../models/keyed-request.ts";
 import { agreement } from "../models/question.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
-import type { AskingCase } from "../runs/questions/open-questions.ts";
+import { type AskingCase, answerByKey, keyOf, partsOfKey } from "../runs/questions/open-questions.ts";
 import type { Runner } from "../runs/runner.ts";
 import type { Store } from "../store/store.ts";
 import { findQuestion, followTurn, type ThreadFeed, type TurnEvent, type TurnOf } from "./follow-turn.ts";
@@ -138,6 +138,29 @@ export class Threads {
     }
   }
 
+  /**
+   * Answers a question that its key names, or, without values, shows it again; where it was answered before, gives what came
+   * of that.
+   */
+  async answer(jobId: string, key: string, values: unknown, by: Caller): Promise<SentTurn> {
+    const { cases, runner, feed, jobs } = this.#parts;
+    const { caseId, questionId } = partsOfKey(key);
+    const item = await cases.ofJob(jobId, caseId);
+    const place = { case_id: item.id, question_id: questionId };
+    const after = await feed.last(jobId);
+    const isAsked = item.question !== null && keyOf(item as AskingCase) === key;
+    if (values === undefined && isAsked) return { jobId, after, answered: { ...place, again: "" } };
+    const request = { key, values: isMap(values) ? values : {} };
+    const answered = isAsked && (await answerByKey({ cases, runner }, await jobs.get(jobId), request, by));
+    if (answered) {
+      const isShort = answered.question !== null && keyOf(answered as AskingCase) === key;
+      const more = isShort && { agreed: agreement(answered.question!) };
+      return { jobId, after, answered: { ...place, ...more } };
+    }
+    const before = await this.#answerOf({ job_id: jobId, ...place, after: 0 });
+    return { jobId, after: 0, answered: before ? place : { ...place, before: describeAnswer(undefined) } };
+  }
+
   async #sendTo(slug: string, threadId: string, message: ThreadMessage): Promise<SentTurn> {
     const { content, history = [], key } = message;
     const thread = await this.find(threadId);
@@ -199,7 +222,12 @@ export class Threads {
   }
 
   /** The answer that was given to a question since it was shown. */
-  async #answerOf({ job_id, case_id, question_id, after }: ShownQuestion): Promise<AnswerEntry | undefined> {
+  async #answerOf({
+    job_id,
+    case_id,
+    question_id,
+    after,
+  }: Pick<ShownQuestion, "job_id" | "case_id" | "question_id" | "after">): Promise<AnswerEntry | undefined> {
     for (const { entry } of await this.#parts.store.log("Run").read(job_id, { after }))
       if (entry.type === "answer" && entry.case_id === case_id && entry.question_id === question_id)
         return entry;
@@ -359,6 +387,10 @@ function describeAnswer(entry: AnswerEntry | undefined): string {
   const how = Object.entries(entry.answer).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
   const by = entry.by === undefined ? "" : ` by ${entry.by}`;
   return `The question was answered before${by}: ${how.join(", ")}.`;
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function senderOf({ via, by }: Pick<ThreadMessage, "via" | "by">): string {

@@ -1,8 +1,7 @@
 import type * as Sdk from "@a2a-js/sdk";
 import type * as Errors from "@a2a-js/sdk/errors";
 import type * as Server from "@a2a-js/sdk/server";
-import { fieldsOf } from "../../core/agents/fields.ts";
-import { readValues } from "../../core/agents/read-values.ts";
+import { readJobFields, readValues } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
@@ -207,10 +206,9 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   #start({ messageId, contextId }: Sdk.Message, given: readonly object[]): Promise<StoredJob> {
     const { slug, definition } = this.#agent;
-    const { job_start } = definition.methods;
     return this.#parts.runner.start(slug, {
       job_context: { started_by: "a2a", ...(contextId && { mission_id: contextId }) },
-      job_fields: readValues(given, fieldsOf(job_start).list),
+      job_fields: readJobFields(definition, given),
       idempotencyKey: `a2a-${idOfMessage(slug, messageId)}`,
     });
   }

@@ -1,13 +1,16 @@
 import { createHash } from "node:crypto";
 import * as v from "valibot";
-import { fieldsOf } from "../../core/agents/fields.ts";
-import { readValues } from "../../core/agents/read-values.ts";
+import type { AgentDefinition } from "../../core/agents/define-agent.ts";
+import { readJobFields } from "../../core/agents/read-values.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { defineRoute } from "../../core/http/route.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
 import { JOB_FEED, OPTIONS, ROUTER, SEEN, STREAMS } from "../../core/service/tokens.ts";
+import { takeMessage, unsupported } from "./take-message.ts";
+import { toChatEvents } from "./to-chat-events.ts";
 import { toEvents } from "./to-events.ts";
 
 export interface AgUiOptions {
@@ -61,21 +64,41 @@ export const agUi = definePlugin({
         narrows: true,
         summary: "Run an agent for a user interface",
         description:
-          "A run of AG-UI 1.0: the first run of a thread starts a job, a run with `resume` answers its questions. Streams the events of AG-UI until the job has ended or asks something.",
+          "A run of AG-UI 1.0: the first run of a thread starts a job, a run with `resume` answers its questions. Streams the events of AG-UI until the job has ended or asks something. Of a chat agent, each run is a turn of the thread, with the last message of the user.",
         tag: "AG-UI",
         params: v.object({ slug: v.string() }),
         body: InputSchema,
         responses: { 200: { description: "The events", contentType: "text/event-stream" } },
         handler: async ({ params, body, caller }) => {
-          const { agents, jobs, cases, runner } = seen(caller);
+          const { agents, jobs, cases, runner, threads } = seen(caller);
           const { slug, definition } = agents.get(params.slug);
           const id = toJobId(slug, body.threadId);
           const before = await jobs.find(id);
           if (before && before.agent_name !== slug)
             throw new ServiceError("invalid_request", `Thread "${body.threadId}" belongs to another agent`);
+          let events: AsyncGenerator<object, void> | undefined;
+          const stream = (open: (signal: AbortSignal) => AsyncGenerator<object, void>) =>
+            streams.open(
+              async (signal) => {
+                events ??= open(signal);
+                const { value, done } = await events.next();
+                return done ? undefined : `data: ${JSON.stringify(value)}\n\n`;
+              },
+              { caller },
+            );
+          if (definition.chats) {
+            const turn = await takeMessage(threads, { slug, id }, body, caller);
+            return stream((signal) => toChatEvents({ threads, jobs, cases }, turn, { ...body, signal }));
+          }
+          const isLater = body.messages.filter(({ role }) => role === "user").length > 1;
+          if (before && isTerminal(before.status) && isLater && body.resume.length === 0) {
+            throw new ServiceError("invalid_transition", `The job of thread "${body.threadId}" has ended`, {
+              detail: "The agent takes no further message: start a new thread, or make it a chat agent.",
+            });
+          }
           const after = before ? await feed.last(id) : 0;
           if (!before) {
-            const job_fields = readInput(body, fieldsOf(definition.methods.job_start).list);
+            const job_fields = readInput(body, definition);
             await runner.start(slug, { job_context: { job_id: id, started_by: "ag-ui" }, job_fields });
           }
           for (const { interruptId, status, payload } of before ? body.resume : []) {
@@ -83,15 +106,7 @@ export const agUi = definePlugin({
             const values = v.is(JsonMapSchema, payload) ? payload : {};
             await answerByKey({ cases, runner }, before!, { key: interruptId, values }, caller);
           }
-          let events: AsyncGenerator<object, void> | undefined;
-          return streams.open(
-            async (signal) => {
-              events ??= toEvents({ jobs, cases, feed }, { id, after, ...body, signal });
-              const { value, done } = await events.next();
-              return done ? undefined : `data: ${JSON.stringify(value)}\n\n`;
-            },
-            { caller },
-          );
+          return stream((signal) => toEvents({ jobs, cases, feed }, { id, after, ...body, signal }));
         },
       }),
     );
@@ -105,20 +120,16 @@ function toJobId(slug: string, threadId: string): string {
 }
 
 /** The fields of a job: `forwardedProps.fields`, and the text of the last message of the user. */
-function readInput({ messages, forwardedProps }: Input, list: Parameters<typeof readValues>[1]) {
+function readInput({ messages, forwardedProps }: Input, definition: AgentDefinition) {
   const data = (forwardedProps as { fields?: unknown } | null | undefined)?.fields;
   const content = messages.findLast(({ role }) => role === "user")?.content;
   const texts: readonly { readonly type?: unknown; readonly text?: unknown }[] = Array.isArray(content)
     ? content
     : [{ type: "text", text: content }];
   const media = texts.find(({ type }) => type !== "text");
-  if (media)
-    throw new ServiceError("invalid_request", `The agent does not accept content of type "${media.type}"`, {
-      detail: "Send the text of the message, and other values as forwardedProps.fields.",
-      status: 415,
-    });
+  if (media) throw unsupported(media.type);
   try {
-    return readValues([{ data }, ...texts], list);
+    return readJobFields(definition, [{ data }, ...texts]);
   } catch (error) {
     throw new ServiceError("invalid_parameters", (error as Error).message);
   }

@@ -26,7 +26,7 @@ interface Run {
 }
 
 /** An event, with its type as the text that is sent. */
-type Sent = { readonly type: `${Event["type"]}` } & Record<string, unknown>;
+export type Sent = { readonly type: `${Event["type"]}` } & Record<string, unknown>;
 
 /** What happens to a job until it has ended or asks something, as the events of a run. */
 export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, void> {
@@ -114,7 +114,8 @@ function placeOf({
   return `${case_id ?? "job"}/${position}`;
 }
 
-function toState({ id, agent_name, status, total_cost }: Job | StoredJob) {
+/** What a user interface knows of a job. */
+export function toState({ id, agent_name, status, total_cost }: Job | StoredJob) {
   return { job_id: id, agent: agent_name, status, cost: total_cost };
 }
 
@@ -124,7 +125,8 @@ function toEnd({ status, error, result }: StoredJob, ids: { threadId: string; ru
   return { type: "RUN_FINISHED", ...ids, result, outcome: { type: "success" } };
 }
 
-function toInterrupt(item: AskingCase) {
+/** A question as a user interface asks it. */
+export function toInterrupt(item: AskingCase) {
   const { question } = item;
   return {
     id: keyOf(item),

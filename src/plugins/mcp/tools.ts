@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { readJobFields } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
 import type { Actor } from "../../core/audit/caller.ts";
@@ -214,9 +215,10 @@ export async function startJob(
   if (!shownAgents(parts).some((agent) => agent.slug === slug)) {
     throw new ServiceError("agent_not_found", `Unknown agent "${slug}"`);
   }
+  const { definition } = parts.agents.get(slug);
   const started = parts.runner.start(slug, {
     job_context: { started_by: "mcp" },
-    job_fields: fields,
+    job_fields: readJobFields(definition, [{ data: fields }]),
     ...(key !== undefined && { idempotencyKey: key }),
   });
   return key === undefined || parts.shown === undefined

@@ -25,6 +25,12 @@ export function keyOf({ id, question }: AskingCase): string {
   return `${id}.${question.id}.${Date.parse(question.asked_at).toString(36)}`;
 }
 
+/** What a key of `keyOf` consists of. */
+export function partsOfKey(key: string): { readonly caseId: string; readonly questionId: string } {
+  const [, caseId = "", questionId = ""] = /^(.+)\.([^.]*)\.[^.]*$/.exec(key) ?? [];
+  return { caseId, questionId };
+}
+
 /** What a person reads: the question, and why it is asked again. */
 export function textOf({ question, note }: Question): string {
   return note === undefined ? question : `${question}\n\n${note}`;
