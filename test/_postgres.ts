@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { chownSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
@@ -210,7 +210,11 @@ export async function openAt(
   let schema = byFolder.get(context.dataDir);
   if (schema === undefined) {
     schema = await borrowSchema(cluster);
-    if (context.dataDir !== "") byFolder.set(context.dataDir, schema);
+    if (context.dataDir !== "") {
+      // A service that keeps all in a database makes no folder, and the schema is free once the folder is gone.
+      mkdirSync(context.dataDir, { recursive: true });
+      byFolder.set(context.dataDir, schema);
+    }
   }
   return postgres({ url: urlOf(cluster), schema, connections: 3 })(context);
 }

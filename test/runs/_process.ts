@@ -33,7 +33,10 @@ export class ServiceProcess {
   }
 
   async start(env: Record<string, string> = {}): Promise<void> {
-    this.#running = beginSvc(["start", "controller.mjs"], { cwd: this.folder, env });
+    this.#running = beginSvc(["start", "controller.mjs"], {
+      cwd: this.folder,
+      env: { SERVICE_PORT: "0", ...env },
+    });
     await this.#running.prints(/Press Ctrl|http:\/\/127\.0\.0\.1:\d+/);
     this.#access = await access(this.folder);
   }
