@@ -1,6 +1,7 @@
 // Service
 
 export type { DeclaredKey, DeclaredKeyOptions } from "./core/access/declared-keys.ts";
+export { type OidcOptions, type OidcSignIn, oidc } from "./core/access/oidc.ts";
 export { type ProxyAuthOptions, type ProxySignIn, proxyAuth } from "./core/access/proxy-auth.ts";
 export type { PersonAccess, RoleTable } from "./core/access/role-table.ts";
 export type { SignIn } from "./core/access/sign-in.ts";

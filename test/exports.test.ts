@@ -23,6 +23,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "docs",
     "events",
     "isDuration",
+    "oidc",
     "prices",
     "proxyAuth",
     "telemetry",

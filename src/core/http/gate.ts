@@ -30,6 +30,8 @@ export interface SignedIn {
   readonly access?: string;
   /** Aborts when the session ends before its time: for streams. */
   readonly over?: AbortSignal;
+  /** When the person must show again who it is: streams end then, and reconnect. */
+  readonly until?: Date;
 }
 
 /** Accepts signed-in people where a route's auth is `session`; the admin plugin provides one as `SESSIONS`. */

@@ -32,7 +32,7 @@ import { PlainSettingsSchema, readPlainSettings, SETTINGS, textOf, VARIABLES } f
 export interface AccessOptions {
   /** Keys for disks that are wiped; others are made while the service runs: by `svc access add`. @default none */
   keys?: readonly DeclaredKeyOptions[];
-  /** How people sign in, such as `proxyAuth({ … })`. @default with the API key, or with a named key */
+  /** How people sign in, such as `oidc({ … })` or `proxyAuth({ … })`. @default with the API key, or with a named key */
   signIn?: SignIn;
 }
 
@@ -341,7 +341,7 @@ function resolveAccess(access: AccessOptions = {}): ResolvedAccess {
   if (unknown !== undefined) throw new OptionsError(`Cannot use option access: ${unknown}`);
   const { keys, signIn } = access;
   if (signIn !== undefined && !SIGN_INS.includes(signIn.kind))
-    throw new OptionsError("Option access.signIn must be what proxyAuth gives");
+    throw new OptionsError("Option access.signIn must be what proxyAuth or oidc gives");
   return { keys: resolveDeclaredKeys(keys), signIn };
 }
 

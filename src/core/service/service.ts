@@ -309,6 +309,8 @@ export function createScope(options: ResolvedOptions): Container {
   const scope = new Container();
   const redactor = new Redactor();
   const { apiKey, previousApiKey, rsaPrivateKey, account, databaseUrl } = options;
+  const { signIn } = options.access;
+  if (signIn?.kind === "oidc") redactor.add(signIn.clientSecret);
   for (const secret of [apiKey, previousApiKey, rsaPrivateKey, account?.api_key, databaseUrl]) {
     redactor.add(secret);
   }

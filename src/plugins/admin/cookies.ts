@@ -7,15 +7,21 @@ export interface Cookie {
   readonly value: string;
   /** Seconds; 0 removes the cookie. */
   readonly maxAge: number;
+  /** `Lax` is also sent where another site leads to a page of this one. @default "Strict" */
+  readonly sameSite?: "Lax";
 }
 
 /**
  * A cookie of the admin interface: never readable by scripts, never sent from another site. Over https its name has
  * the prefix `__Secure-`: then no page that came over http, such as one of a neighbor of this host, can set it.
  */
-export function toCookie(event: HttpEvent, own: OwnAddress, { name, value, maxAge }: Cookie): string {
+export function toCookie(
+  event: HttpEvent,
+  own: OwnAddress,
+  { name, value, maxAge, sameSite }: Cookie,
+): string {
   const secure = isSecure(event, own);
-  return `${nameOf(name, secure)}=${value}; Path=/admin; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${secure ? "; Secure" : ""}`;
+  return `${nameOf(name, secure)}=${value}; Path=/admin; HttpOnly; SameSite=${sameSite ?? "Strict"}; Max-Age=${maxAge}${secure ? "; Secure" : ""}`;
 }
 
 /** The value of a cookie, `undefined` if it is missing. */

@@ -1,3 +1,5 @@
+import { IdentityProvider } from "../../core/access/identity-provider.ts";
+import { Seal } from "../../core/base/seal.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Participant } from "../../core/entities/change.ts";
 import { H3_APP } from "../../core/service/app.ts";
@@ -19,6 +21,7 @@ import {
   KEYS,
   OPTIONS,
   PARAMETERS,
+  PEOPLE,
   PLUGINS,
   REDACTOR,
   RETENTION,
@@ -119,7 +122,12 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
   const runner = () => context.get(RUNNER);
   const assets = await Assets.load();
   const clients = context.get(CLIENTS);
+  const { signIn } = context.get(OPTIONS).access;
+  const identity = signIn?.kind === "oidc" ? new IdentityProvider(signIn) : undefined;
+  const seal = new Seal(context.get(KEYS).rsaPrivateKey, "sign-in");
   const sessions = new Sessions({
+    people: context.get(PEOPLE),
+    provider: identity,
     access: context.get(ACCESS),
     keys: context.get(KEYS),
     hours: options.sessionHours,
@@ -184,6 +192,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     assets,
     renderer: new Renderer(assets),
     sessions,
+    provider: identity && { identity, seal },
     links: new OneTimeLinks(context.get(STORE), clock),
     views: new SavedViews(context.get(STORE), clock),
     answerLinks: new AnswerLinks({ store: context.get(STORE), cases, clock }),

@@ -1,9 +1,11 @@
+import type { IdentityProvider } from "../../core/access/identity-provider.ts";
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { AuditLog } from "../../core/audit/audit-log.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Redactor } from "../../core/base/redactor.ts";
+import type { Seal } from "../../core/base/seal.ts";
 import type { Threads } from "../../core/conversations/threads.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
@@ -64,6 +66,8 @@ export interface AdminParts {
   readonly assets: Assets;
   readonly renderer: Renderer;
   readonly sessions: Sessions;
+  /** Where people sign in, with what encrypts what a browser keeps meanwhile; `undefined` where they do not. */
+  readonly provider: { readonly identity: IdentityProvider; readonly seal: Seal } | undefined;
   readonly links: OneTimeLinks;
   readonly answerLinks: AnswerLinks;
   readonly views: SavedViews;

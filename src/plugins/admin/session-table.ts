@@ -1,3 +1,4 @@
+import type { Proven } from "../../core/access/role-table.ts";
 import { rowTable } from "../../core/store/row-table.ts";
 import type { TableSpec } from "../../core/store/store.ts";
 
@@ -8,13 +9,21 @@ export interface AdminSession {
   /** The name that was typed; it is not verified. */
   readonly name: string;
   /** How the session was opened. */
-  readonly by: "key" | "link";
+  readonly by: "key" | "link" | "person";
   /** Address that it was opened from. */
   readonly address: string;
   /** Shows whether the API key that opened it is still valid. */
   readonly key: string;
   /** The named key that opened it, by its id: the session may do and see what that may, and ends with it. */
   readonly access?: string;
+  /** Whom the identity provider vouches for; the session has what the person may do now. */
+  readonly person?: Proven;
+  /** What the provider is asked with whether it still does, encrypted. */
+  readonly tokens?: string;
+  /** When it last said so. */
+  readonly checked?: number;
+  /** Until when an instance asks it, so that no other one does meanwhile. */
+  readonly checking?: number;
   readonly since: number;
   /** When the person last did something, to the minute. */
   readonly seen: number;

@@ -1,7 +1,13 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import type { AccessKeys } from "../../core/access/access-keys.ts";
+import type { IdentityProvider, ProviderTokens, Vouched } from "../../core/access/identity-provider.ts";
+import type { People } from "../../core/access/people.ts";
+import { nameOfPerson } from "../../core/access/role-table.ts";
+import { ServiceError } from "../../core/base/errors.ts";
 import { getOrMake } from "../../core/base/get-or-make.ts";
 import type { Logger } from "../../core/base/log.ts";
+import { Seal } from "../../core/base/seal.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
@@ -16,11 +22,18 @@ export const SESSION_COOKIE = "svc-admin";
 /** Sent by pages that refresh themselves: not user activity. */
 const UNATTENDED = "x-unattended";
 const MINUTE = 60_000;
+/** Milliseconds after which the identity provider is asked again whether it vouches for a person. */
+const RECHECK = 60_000;
+/** Milliseconds that an instance has for that; then another one may ask. */
+const CHECKING = 20_000;
 /** Topic of hints about sessions that have ended. */
 const HINT = "session";
 
 export interface SessionsParts {
   readonly access: Pick<AccessKeys, "callerOf">;
+  readonly people: Pick<People, "enter">;
+  /** Where people sign in; `undefined` where they do not. */
+  readonly provider: IdentityProvider | undefined;
   readonly keys: ServiceKeys;
   /** Longest life of a session. */
   readonly hours: number;
@@ -65,12 +78,16 @@ export class Sessions implements SessionVerifier {
   readonly #marks: readonly string[];
   /** By the ids of sessions. */
   readonly #seen = new Map<string, Seen>();
+  readonly #seal: Seal;
+  /** Sessions whose person is being checked here, by id. */
+  readonly #checks = new Map<string, Promise<AdminSession | undefined>>();
   readonly #sweep: NodeJS.Timeout;
   readonly #stopHints: () => void;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
-    const { apiKey, previousApiKey } = parts.keys;
+    const { apiKey, previousApiKey, rsaPrivateKey } = parts.keys;
+    this.#seal = new Seal(rsaPrivateKey, "tokens of a session");
     this.#marks = [apiKey, ...(previousApiKey === undefined ? [] : [previousApiKey])].map((key) =>
       this.#markOf(key),
     );
@@ -92,18 +109,29 @@ export class Sessions implements SessionVerifier {
    */
   make(
     event: HttpEvent,
-    { name = "", key, access }: { readonly name?: string; readonly key?: string; readonly access?: string },
+    {
+      name = "",
+      key,
+      access,
+      vouched,
+    }: {
+      readonly name?: string;
+      readonly key?: string;
+      readonly access?: string;
+      readonly vouched?: Vouched;
+    },
   ): NewSession {
     const value = randomBytes(32).toString("base64url");
     const maxAge = Math.round(this.#parts.hours * 3600);
     const now = this.#now();
     const row: AdminSession = {
       id: toId(value),
-      name,
-      by: key === undefined ? "link" : "key",
+      name: vouched === undefined ? name : nameOfPerson(vouched.person),
+      by: vouched !== undefined ? "person" : key === undefined ? "link" : "key",
       address: this.#parts.clients.address(event),
       key: this.#markOf(key ?? this.#parts.keys.apiKey),
       ...(access !== undefined && { access }),
+      ...(vouched && { person: vouched.person, tokens: this.#close(vouched.tokens), checked: now }),
       since: now,
       seen: now,
       until: now + maxAge * 1000,
@@ -114,8 +142,9 @@ export class Sessions implements SessionVerifier {
   async verify(event: HttpEvent): Promise<OwnSession | undefined> {
     const id = idOf(event, this.#parts);
     // Read each time: another instance may have ended it.
-    const row = id === undefined ? undefined : await this.#table.peek(id);
-    if (!row || !this.#isValid(row)) {
+    const found = id === undefined ? undefined : await this.#table.peek(id);
+    const row = found && this.#isValid(found) ? await this.#stillVouched(found) : undefined;
+    if (!row) {
       if (id !== undefined) this.#forget(id);
       return undefined;
     }
@@ -168,6 +197,9 @@ export class Sessions implements SessionVerifier {
     const { idleMinutes } = this.#parts;
     const now = this.#now();
     const isIdle = idleMinutes > 0 && this.#lastSeen(row) + idleMinutes * MINUTE <= now;
+    if (row.person !== undefined) {
+      return row.until > now && !isIdle && row.person.issuer === this.#parts.provider?.issuer;
+    }
     const isOpen =
       row.access === undefined ? this.#marks.includes(row.key) : this.#parts.access.callerOf(row.access);
     return row.until > now && !isIdle && Boolean(isOpen);
@@ -225,9 +257,85 @@ export class Sessions implements SessionVerifier {
     return (await this.#table.list({ limit: Number.POSITIVE_INFINITY })).items;
   }
 
+  /**
+   * The session of a person, once the provider has said within a minute that it vouches for that person; `undefined`, and
+   * ended, where it no longer does. Of several instances one asks: a token to ask with may be valid once.
+   */
+  async #stillVouched(row: Readonly<AdminSession>): Promise<Readonly<AdminSession> | undefined> {
+    if (row.person === undefined || !this.#isDue(row)) return row;
+    const { id } = row;
+    const check = getOrMake(this.#checks, id, () => this.#check(id).finally(() => this.#checks.delete(id)));
+    return check;
+  }
+
+  #isDue({ checked = 0 }: Readonly<AdminSession>): boolean {
+    return Math.abs(this.#now() - checked) >= RECHECK;
+  }
+
+  async #check(id: string): Promise<AdminSession | undefined> {
+    const { provider, log } = this.#parts;
+    const row = await this.#claim(id);
+    if (!row || !this.#isDue(row)) return row;
+    const { person, tokens = "" } = row;
+    const opened = this.#seal.open(tokens);
+    let vouched: Vouched | undefined;
+    try {
+      vouched =
+        opened === undefined || person === undefined
+          ? undefined
+          : await provider?.check(person, JSON.parse(opened) as ProviderTokens);
+    } catch (error) {
+      log.warn("whether a person may still be here cannot be checked", { error });
+      await this.#table.change(id, (current) => ({ ...current, checking: 0 })).catch(() => {});
+      throw error;
+    }
+    if (!vouched) {
+      await this.#table.remove(id);
+      this.ended(id);
+      return undefined;
+    }
+    const now = {
+      person: vouched.person,
+      tokens: this.#close(vouched.tokens),
+      checked: this.#now(),
+      checking: 0,
+    };
+    return this.#table.change(id, (current) => ({ ...current, ...now }));
+  }
+
+  /** The session, for this instance alone to check; or once another one has. */
+  async #claim(id: string): Promise<AdminSession | undefined> {
+    for (let tries = 0; tries < 50; tries++) {
+      if (tries > 0) await delay(200);
+      const before = await this.#table.get(id);
+      if (!before || !this.#isDue(before)) return before;
+      let isOurs = false;
+      const row = await this.#table
+        .change(id, (current) => {
+          const now = this.#now();
+          isOurs = (current.checking ?? 0) <= now && this.#isDue(current);
+          return isOurs ? { ...current, checking: now + CHECKING } : current;
+        })
+        .catch(() => undefined);
+      if (isOurs || !row) return row;
+    }
+    throw new ServiceError("unavailable", "Whether you may still be here is being checked", {
+      detail: "Try again.",
+      headers: { "retry-after": "5" },
+    });
+  }
+
+  #close(tokens: ProviderTokens): string {
+    return this.#seal.close(JSON.stringify(tokens));
+  }
+
   /** Its owner: the holder of the API key, under a name that is not verified, or that of a named key. */
-  #toSignedIn({ id, name, access }: AdminSession): OwnSession {
+  #toSignedIn({ id, name, access, person, checked = 0 }: Readonly<AdminSession>): OwnSession {
     const session = shortId(id);
+    if (person !== undefined) {
+      const { kind: _kind, role = "viewer", over: _over, ...who } = this.#parts.people.enter(person);
+      return { session, role, ...who, until: new Date(checked + RECHECK) };
+    }
     if (access === undefined) return { session, role: "admin", ...(name !== "" && { says: name }) };
     const { kind: _, role = "viewer", ...holder } = this.#parts.access.callerOf(access) ?? { kind: "key" };
     return { session, role, ...holder };

@@ -21,7 +21,7 @@ const SessionsSchema = v.object({
     v.object({
       id: v.string(),
       name: v.string(),
-      signed_in_by: v.picklist(["key", "link"]),
+      signed_in_by: v.picklist(["key", "link", "person"]),
       address: v.string(),
       since: v.string(),
       last_used: v.string(),
@@ -30,6 +30,7 @@ const SessionsSchema = v.object({
     }),
   ),
 });
+const HOW = { key: "API key", link: "Link", person: "Identity provider" } as const;
 const EndedSchema = v.object({ message: v.string(), ended: v.number() });
 
 /** Who is signed in, and signing them out. */
@@ -111,7 +112,7 @@ function sessionsResource(parts: AdminParts, event: HttpEvent): Resource {
           ...item,
           person: item.name === "" ? "No name given" : item.name,
           short: shortId(item.id),
-          how: item.signed_in_by === "key" ? "API key" : "Link",
+          how: HOW[item.signed_in_by],
           since: timePiece(item.since, now).toString(),
           used: timePiece(item.last_used, now).toString(),
         };

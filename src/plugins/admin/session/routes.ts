@@ -11,7 +11,9 @@ import { optionalText } from "../query.ts";
 import { SESSION_COOKIE } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
 import { readTimes, TIMES_COOKIE, toTimeSetting, writeTimes } from "../times.ts";
+import { type Begun, insertSession } from "./insert-session.ts";
 import { endSession } from "./list.ts";
+import { personRoutes } from "./person-routes.ts";
 import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
 const page = { tag: "Admin", hidden: true, bodyLimit: 10_000 } as const;
@@ -21,6 +23,7 @@ const YEAR = 365 * 24 * 3600;
 /** Signing in and out, and what a browser remembers. */
 export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
   return [
+    ...personRoutes(parts),
     defineRoute({
       ...page,
       method: "POST",
@@ -174,39 +177,19 @@ async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
   return beginSession(parts, event, { next, ...by, key });
 }
 
-interface Begun {
-  readonly next: string;
-  readonly name?: string;
-  readonly key?: string;
-  /** The named key, by its id. */
-  readonly access?: string;
-  /** Of the link that signs the person in, where there is no key. */
-  readonly token?: string;
-}
-
 /** Nobody is signed in without a record of it, and no link is used up without a session. */
 async function beginSession(
   parts: AdminParts,
   event: HttpEvent,
-  { next, token, ...person }: Begun,
+  { next, token, ...person }: Begun & { readonly next: string; readonly token?: string },
 ): Promise<Response> {
-  const { row, value, maxAge, signedIn } = parts.sessions.make(event, person);
-  const line = {
-    by: { kind: "session", ...signedIn, address: parts.clients.address(event) },
-    action: "session.begin",
-    target: { kind: "session", id: signedIn.session },
-    after: { with: person.key === undefined ? "link" : "key" },
-  } as const;
-  const isBegun = await parts.audit.change(
-    async ({ tx }) => {
-      if (token !== undefined && !(await parts.links.take(tx, token))) return false;
-      await tx.insert("AdminSession", row);
-      return true;
-    },
-    (isBegun) => (isBegun ? line : undefined),
+  const cookie = await insertSession(
+    parts,
+    event,
+    person,
+    async ({ tx }) => token === undefined || parts.links.take(tx, token),
   );
-  if (!isBegun) return refuseLink(parts, event, token ?? "");
-  return redirect(next, [toCookie(event, parts, { name: SESSION_COOKIE, value, maxAge })]);
+  return cookie === undefined ? refuseLink(parts, event, token ?? "") : redirect(next, [cookie]);
 }
 
 function describe(error: ServiceError): string {

@@ -5,7 +5,10 @@ import { readTheme } from "../shell.ts";
 import { countOf } from "../views/format.ts";
 
 /** What a page for people who are not signed in needs. */
-export type PageParts = Pick<AdminParts, "renderer" | "options" | "assets" | "clients" | "state">;
+export type PageParts = Pick<
+  AdminParts,
+  "renderer" | "options" | "assets" | "clients" | "state" | "provider"
+>;
 
 export interface SignInView {
   readonly status: number;
@@ -24,14 +27,18 @@ export async function showSignIn(
   const { sessionHours, sessionIdleMinutes } = parts.options;
   const idle = sessionIdleMinutes > 0 ? `, or ${countOf(sessionIdleMinutes, "minute")} without use` : "";
   const lasts = `${countOf(sessionHours, "hour")}${idle}`;
-  const state = { shell: bareShell(parts, event), token: undefined, lasts, next, problem };
+  const person = parts.provider && {
+    label: parts.provider.identity.label,
+    href: `/admin/sign-in/person?next=${encodeURIComponent(next)}`,
+  };
+  const state = { shell: bareShell(parts, event), token: undefined, lasts, next, problem, person };
   const text = await parts.renderer.render("pages/sign-in", state);
   return htmlAnswer(event, text, { status, headers });
 }
 
 /** The page that a one-time link leads to: its button posts the token. */
 export async function showLink(parts: PageParts, event: HttpEvent, token: string): Promise<Response> {
-  const state = { shell: bareShell(parts, event), token, next: "", problem: "" };
+  const state = { shell: bareShell(parts, event), token, next: "", problem: "", person: undefined };
   return htmlAnswer(event, await parts.renderer.render("pages/sign-in", state));
 }
 
