@@ -1,4 +1,4 @@
-export type { StoredAccess } from "./core/models/access.ts";
+export type { Person, StoredAccess } from "./core/models/access.ts";
 export type { AuditEntry } from "./core/models/audit-entry.ts";
 export type { DeletedCase, DeletedJob } from "./core/models/deleted-job.ts";
 export type {

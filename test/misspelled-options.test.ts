@@ -85,6 +85,8 @@ const TABLE: Readonly<Record<string, Row>> = {
   defineChat: [given({ name: "A", version: "1.0.0", reply: run }, "idel"), "idel", "idle"],
   docs: [plugin("titel"), "titel", "has no options"],
   events: [plugin("timout"), "timout", "timeout"],
+  proxyAuth: [given({}, "audiense"), "audiense", "audience"],
+  oidc: [given({}, "isuer"), "isuer", "issuer"],
   isDuration: "checks a value",
   prices: [
     (fn: (table: object) => unknown) => fn({ m: { input: 1, output: 2, cachd: 1 } }),

@@ -92,8 +92,9 @@ describe("the published package", () => {
     const { names, size } = await installedSize(join(await install(), "node_modules"));
 
     expect(names).toContain("agent-control-service");
-    expect(names.length, names.join(" ")).toBeLessThanOrEqual(20);
-    expect(size).toBeLessThan(16_000_000);
+    // Three of them are what people sign in with: openid-client, and jose and oauth4webapi that it is made of.
+    expect(names.length, names.join(" ")).toBeLessThanOrEqual(22);
+    expect(size).toBeLessThan(16_500_000);
   });
 
   it("says where it comes from, and where to report a problem", async () => {

@@ -5,7 +5,7 @@ import { ServiceError } from "../base/errors.ts";
 import { getOrMake } from "../base/get-or-make.ts";
 import type { Logger } from "../base/log.ts";
 import type { Ledger } from "../entities/ledger.ts";
-import type { Person, StoredPerson } from "../models/access.ts";
+import type { Person } from "../models/access.ts";
 import type { Store } from "../store/store.ts";
 import { Mirror } from "./mirror.ts";
 import { accessOf, nameOfPerson, namesOf, type Proven, type RoleTable } from "./role-table.ts";
@@ -30,14 +30,14 @@ export interface PeopleParts {
 export class People {
   readonly #parts: PeopleParts;
   readonly #mirror: Mirror<"Person">;
-  #rows: ReadonlyMap<string, StoredPerson> = new Map();
+  #rows: ReadonlyMap<string, Person> = new Map();
   /** For what ends when a person is removed. */
   readonly #over = new Map<string, AbortController>();
 
   constructor(parts: PeopleParts) {
     this.#parts = parts;
     const { store, log } = parts;
-    const onRows = (rows: readonly StoredPerson[]): void => this.#index(rows);
+    const onRows = (rows: readonly Person[]): void => this.#index(rows);
     this.#mirror = new Mirror({ store, log, table: "Person", hint: "person", rows: "this person", onRows });
   }
 
@@ -119,7 +119,7 @@ export class People {
     return { ...row, groups: [...row.groups] };
   }
 
-  #index(rows: readonly StoredPerson[]): void {
+  #index(rows: readonly Person[]): void {
     this.#rows = new Map(rows.map((row) => [row.id, row]));
     for (const { id, removed_at } of rows) {
       if (removed_at === null) continue;
@@ -129,7 +129,7 @@ export class People {
   }
 
   /** Once an hour, and when something about the person has changed: so that others see who comes. */
-  #noteUse(id: string, person: Proven, now: Pick<StoredPerson, "name" | "role">): void {
+  #noteUse(id: string, person: Proven, now: Pick<Person, "name" | "role">): void {
     const { clock, ledger, log } = this.#parts;
     const known = this.#rows.get(id);
     const time = clock().getTime();

@@ -118,5 +118,3 @@ export const PersonSchema = v.object({
   removed_at: v.nullable(TimestampSchema),
 });
 export type Person = v.InferOutput<typeof PersonSchema>;
-/** A person as stored. */
-export type StoredPerson = Readonly<Person>;

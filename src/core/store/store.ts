@@ -1,5 +1,5 @@
 import type { MaybePromise } from "../base/maybe-promise.ts";
-import type { StoredAccess, StoredPerson } from "../models/access.ts";
+import type { Person, StoredAccess } from "../models/access.ts";
 import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
@@ -62,7 +62,7 @@ export interface TableSpec<T extends Entity = Entity> {
 export interface Tables {
   Job: StoredJob;
   Access: StoredAccess;
-  Person: StoredPerson;
+  Person: Person;
   DamagedJob: DamagedJob;
   Case: StoredCase;
   DeletedJob: DeletedJob;

@@ -1,4 +1,4 @@
-import type { StoredAccess, StoredPerson } from "../models/access.ts";
+import type { Person, StoredAccess } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
@@ -201,7 +201,7 @@ const ACCESS_TABLE = rowTable<StoredAccess>("Access", {
   facets: ["name"],
 });
 
-const PERSON_TABLE = rowTable<StoredPerson>("Person");
+const PERSON_TABLE = rowTable<Person>("Person");
 
 /** Tables that every service has. */
 export const CORE_TABLES: readonly TableSpec[] = [
