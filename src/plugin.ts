@@ -55,6 +55,7 @@ export * from "./core/service/plugin-parts.ts";
 
 // Routes
 
+export type { ErrorForm } from "./core/http/error-form.ts";
 export type { SessionVerifier, SignedIn } from "./core/http/gate.ts";
 export type { TokenRule } from "./core/http/job-tokens.ts";
 export type {
