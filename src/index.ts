@@ -3,6 +3,7 @@
 export type { DeclaredKey, DeclaredKeyOptions } from "./core/access/declared-keys.ts";
 export { type OidcOptions, type OidcSignIn, oidc } from "./core/access/oidc.ts";
 export { type ProxyAuthOptions, type ProxySignIn, proxyAuth } from "./core/access/proxy-auth.ts";
+export type { ReceiverOptions, Signer } from "./core/access/receivers.ts";
 export type { PersonAccess, RoleTable } from "./core/access/role-table.ts";
 export type { SignIn } from "./core/access/sign-in.ts";
 export type { AcceptedEnvelopes } from "./core/agents/parameters.ts";

@@ -143,6 +143,7 @@ export function createApp(scope: Container): H3 {
     clock,
     hasControlSystem: options.account !== undefined,
     maxQueuedJobs: options.maxQueuedJobs,
+    receivers: options.receivers,
   });
   for (const route of routes) router.add(route);
   return app;

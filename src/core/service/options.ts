@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import { type DeclaredKey, type DeclaredKeyOptions, resolveDeclaredKeys } from "../access/declared-keys.ts";
+import { type Receiver, type ReceiverOptions, resolveReceivers } from "../access/receivers.ts";
 import { SIGN_INS, type SignIn } from "../access/sign-in.ts";
 import type { AgentDefinition } from "../agents/define-agent.ts";
 import type { AcceptedEnvelopes } from "../agents/parameters.ts";
@@ -55,6 +56,8 @@ export interface ServerOptions {
   previousApiKey?: string;
   /** Named keys with fewer rights than the API key, and how people sign in. @default none: one key opens everything */
   access?: AccessOptions;
+  /** Signed events of other services, which need no key: jobs wait for them with `job.waitFor`. @default none */
+  receivers?: readonly ReceiverOptions[];
   /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
   plugins?: PluginInput;
   /** Whether the admin interface is enabled. @default true */
@@ -236,6 +239,7 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly agents: readonly AgentDefinition[];
   readonly schedules: readonly ScheduleDefinition[];
   readonly access: ResolvedAccess;
+  readonly receivers: readonly Receiver[];
   readonly plugins: PluginInput;
   readonly account: Account | undefined;
   /** Milliseconds; `undefined` keeps waiting jobs in memory. */
@@ -309,6 +313,7 @@ export function resolveOptions(
     agents: [...options.agents],
     schedules: [...(options.schedules ?? [])],
     access: resolveAccess(options.access),
+    receivers: resolveReceivers(options.receivers),
     plugins: options.plugins,
     place: textOf(env, "SVC_PLACE"),
     release: textOf(env, "SVC_RELEASE"),

@@ -315,6 +315,7 @@ export function createScope(options: ResolvedOptions): Container {
     redactor.add(secret);
   }
   redactor.add(databaseUrl && passwordIn(databaseUrl));
+  for (const { secrets } of options.receivers) for (const secret of secrets) redactor.add(secret);
   scope.value(OPTIONS, options);
   scope.value(CLOCK, options.clock);
   scope.value(REDACTOR, redactor);

@@ -294,6 +294,7 @@ export const SETTINGS = {
     default: true,
     docs: ["`true`", "Whether the [admin interface](admin.md) is there"],
   },
+  receivers: { docs: ["none", "Services that send [signed events](events.md#signed-events), without a key"] },
   access: { docs: ["one key opens everything", "[Named keys and people](access.md) with fewer rights"] },
   plugins: { docs: ["none", "[Plugins](plugins.md) beside the built-in ones"] },
   pluginTimeout: { schema: seconds, default: 10, docs: ["10", "Seconds for the setup of one plugin"] },

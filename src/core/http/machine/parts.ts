@@ -1,5 +1,6 @@
 import type { AccessKeys } from "../../access/access-keys.ts";
 import type { People } from "../../access/people.ts";
+import type { Receiver } from "../../access/receivers.ts";
 import type { AgentSettings } from "../../agents/agent-settings.ts";
 import type { Parameters } from "../../agents/parameters.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
@@ -46,4 +47,6 @@ export interface MachineParts {
   readonly hasControlSystem: boolean;
   /** Jobs that may wait before new ones are refused. */
   readonly maxQueuedJobs: number;
+  /** Who sends signed events. */
+  readonly receivers: readonly Receiver[];
 }

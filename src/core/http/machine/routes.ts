@@ -14,6 +14,7 @@ import { openJobsRoute } from "./open-jobs.ts";
 import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
 import { receivedEventRoutes } from "./received-events.ts";
+import { receiverRoutes } from "./receivers.ts";
 import { scheduleRoutes } from "./schedules.ts";
 import { tokenRoute } from "./tokens.ts";
 import { utilRoutes } from "./utils.ts";
@@ -34,6 +35,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...caseRoutes(parts),
     ...scheduleRoutes(parts),
     ...receivedEventRoutes(parts),
+    ...receiverRoutes(parts),
     ...utilRoutes(parts),
     backupRoute(parts),
     openJobsRoute(parts),
