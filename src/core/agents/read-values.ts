@@ -11,7 +11,7 @@ interface Part {
 
 /**
  * The fields of a job that a message starts. Of a chat agent, its text is the message, and the job ends with the answer
- * unless its data say otherwise: whoever waits for the job waits for that.
+ * unless its data say otherwise: a client that waits for the job waits for that.
  */
 export function readJobFields(
   { chats, methods }: AgentDefinition,
