@@ -70,6 +70,24 @@ export class MortalStore implements Store {
     return this.#store.hints;
   }
 
+  /** Once the process has died, no chunk is read or written. */
+  get contents(): Store["contents"] {
+    const { contents } = this.#store;
+    const alive =
+      <A extends unknown[], R>(call: (...args: A) => Promise<R>) =>
+      (...args: A): Promise<R> =>
+        this.#isDead ? never() : this.#follow(call(...args));
+    return (
+      contents && {
+        getItemRaw: alive((key) => contents.getItemRaw(key)),
+        setItemRaw: alive((key, value) => contents.setItemRaw(key, value)),
+        removeItem: alive((key) => contents.removeItem(key)),
+        getKeys: alive((base) => contents.getKeys(base)),
+        getMount: (key) => contents.getMount(key),
+      }
+    );
+  }
+
   get lives(): Store["lives"] {
     const { lives } = this.#store;
     return (

@@ -1,4 +1,5 @@
 import { getOrMake } from "../base/get-or-make.ts";
+import type { UnstorageStorage } from "../storage/open-storage.ts";
 import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "./engine/backend.ts";
 import type { Body } from "./engine/body.ts";
 import { createStoreTables, TransactionalStore } from "./engine/transactional-store.ts";
@@ -9,8 +10,33 @@ import type { StoreFactory } from "./store.ts";
  */
 export const createMemoryStore: StoreFactory = async ({ tables: specs }) => {
   const tables = createStoreTables(specs);
-  return new TransactionalStore({ tables, backend: new MemoryBackend() });
+  return new TransactionalStore({ tables, backend: new MemoryBackend(), contents: new MemoryContents() });
 };
+
+/** Contents of files, in memory. */
+class MemoryContents implements UnstorageStorage {
+  readonly #items = new Map<string, Uint8Array>();
+
+  async getItemRaw(key: string): Promise<unknown> {
+    return this.#items.get(key) ?? null;
+  }
+
+  async setItemRaw(key: string, value: Uint8Array): Promise<void> {
+    this.#items.set(key, Buffer.from(value));
+  }
+
+  async removeItem(key: string): Promise<void> {
+    this.#items.delete(key);
+  }
+
+  async getKeys(base = ""): Promise<string[]> {
+    return [...this.#items.keys()].filter((key) => key.startsWith(base));
+  }
+
+  getMount(): object {
+    return {};
+  }
+}
 
 /** Entities and entries as JSON in memory, so that no caller can change what is stored. */
 export class MemoryBackend implements Backend {

@@ -4,6 +4,7 @@ import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
+import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { KeyedRequest } from "../models/keyed-request.ts";
 import type { ModelUse } from "../models/model-use.ts";
@@ -23,6 +24,7 @@ import type { RunEntry } from "../models/run-entry.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
+import type { UnstorageStorage } from "../storage/open-storage.ts";
 import type { StoreSnapshot } from "./engine/snapshot.ts";
 
 /** The fields of every stored entity. */
@@ -84,6 +86,11 @@ export interface Tables {
   ModelUse: ModelUse;
   Spending: Spending;
   BudgetNotice: BudgetNotice;
+  FileContent: FileContent;
+  FileUpload: FileUpload;
+  JobFile: JobFile;
+  FileTotal: FileTotal;
+  FileRemoval: FileRemoval;
 }
 export type TableName = keyof Tables & string;
 
@@ -335,6 +342,11 @@ export interface Store {
   readonly hints: Hints;
   /** Of a shared store; where it is absent, signs of life are written like everything else. */
   readonly lives?: Lives | undefined;
+  /**
+   * Keeps the contents of files, below the key `svc-files`; a write is lasting when it resolves. Where it is absent, they
+   * are in the data folder.
+   */
+  readonly contents?: UnstorageStorage | undefined;
   /** The time by the store's clock, which is the same for all who have it open. */
   now(): Promise<Date>;
   /**

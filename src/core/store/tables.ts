@@ -2,6 +2,7 @@ import type { Person, StoredAccess } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
+import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { KeyedRequest } from "../models/keyed-request.ts";
 import type { ModelUse } from "../models/model-use.ts";
@@ -203,6 +204,31 @@ const ACCESS_TABLE = rowTable<StoredAccess>("Access", {
 
 const PERSON_TABLE = rowTable<Person>("Person");
 
+const PERSON_TABLE = rowTable<StoredPerson>("Person");
+const FILE_CONTENT_TABLE = rowTable<FileContent>("FileContent", {
+  index: ({ place }) => ({ place }),
+  facets: ["place"],
+});
+
+const FILE_UPLOAD_TABLE = rowTable<FileUpload>("FileUpload", {
+  index: ({ place, sha256, touched_at }) => ({ place, sha256, touched_at: time(touched_at) }),
+  facets: ["place", "sha256"],
+  sorted: ["touched_at"],
+});
+
+const JOB_FILE_TABLE = rowTable<JobFile>("JobFile", {
+  index: ({ job_id, sha256, created_at }) => ({ job_id, sha256, created_at: time(created_at) }),
+  facets: ["job_id", "sha256"],
+  sorted: ["created_at"],
+});
+
+const FILE_TOTAL_TABLE = rowTable<FileTotal>("FileTotal");
+
+const FILE_REMOVAL_TABLE = rowTable<FileRemoval>("FileRemoval", {
+  index: ({ due_at }) => ({ due_at: time(due_at) }),
+  sorted: ["due_at"],
+});
+
 /** Tables that every service has. */
 export const CORE_TABLES: readonly TableSpec[] = [
   JOB_TABLE,
@@ -229,4 +255,9 @@ export const CORE_TABLES: readonly TableSpec[] = [
   BUDGET_NOTICE_TABLE,
   ACCESS_TABLE,
   PERSON_TABLE,
+  FILE_CONTENT_TABLE,
+  FILE_UPLOAD_TABLE,
+  JOB_FILE_TABLE,
+  FILE_TOTAL_TABLE,
+  FILE_REMOVAL_TABLE,
 ];

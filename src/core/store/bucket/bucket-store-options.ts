@@ -1,4 +1,5 @@
 import type { StoreIo } from "../../storage/file-io.ts";
+import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import type { Durability } from "../durability.ts";
 import type { Timers } from "../json/timers.ts";
 import type { StoreLogger, TableSpec } from "../store.ts";
@@ -10,6 +11,8 @@ export interface BucketStoreOptions {
   readonly dataDir: string;
   readonly log: StoreLogger;
   readonly objects: Objects;
+  /** Keeps the contents of files, beside the journal. */
+  readonly contents?: UnstorageStorage | undefined;
   /** @default the clock of this machine */
   readonly timers?: Timers;
   /** Bytes after which a new journal file is started. @default 16 MiB */

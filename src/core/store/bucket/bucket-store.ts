@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { StoreIo } from "../../storage/file-io.ts";
 import { nodeIo } from "../../storage/node-io.ts";
-import type { StorageLike } from "../../storage/open-storage.ts";
+import { openStorage, type StorageLike } from "../../storage/open-storage.ts";
 import type { Durability } from "../durability.ts";
 import { createStoreTables, type TransactionalStore } from "../engine/transactional-store.ts";
 import { lockFolder } from "../json/folder-lock.ts";
@@ -35,9 +35,10 @@ export function bucketStore(
   { standby, durability }: { standby?: Standby | undefined; durability?: Durability | undefined } = {},
 ): StoreFactory {
   const objects = openObjects(storage);
+  const contents = openStorage(storage);
   return (context) =>
     openBucketStore({
-      ...{ ...context, objects, durability },
+      ...{ ...context, objects, contents, durability },
       mayTake: standby && ((last) => standby.wait(objects, last, context.log)),
     });
 }
@@ -120,7 +121,8 @@ async function openInFolder(
     await life.end(true);
     await release();
   };
-  return new EndedStore({ backend, tables, closing: () => journal.closing(), closed });
+  const { contents } = options;
+  return new EndedStore({ backend, tables, contents, closing: () => journal.closing(), closed });
 }
 
 function readCacheOwner(dataDir: string): string | undefined {

@@ -113,7 +113,7 @@ export async function openDiskStore(
   );
   const life = liveAsOwner({ objects, chain, timers, journal: shipper });
   return new EndedStore({
-    ...{ backend, tables },
+    ...{ backend, tables, contents: options.contents },
     closed: async () => {
       await writer.close();
       await life.end(shipper.isDone);

@@ -1,6 +1,7 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
 import { PassingMap } from "../../base/passing-map.ts";
+import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import { LocalHints } from "../local-hints.ts";
 import { countByValue, findSlots } from "../query.ts";
 import { closedError, storageError } from "../storage-error.ts";
@@ -49,6 +50,7 @@ export function createStoreTables(specs: readonly TableSpec[]): Map<string, Stor
  */
 export class TransactionalStore implements Store {
   readonly hints: Hints = new LocalHints();
+  readonly contents: UnstorageStorage | undefined;
   readonly #backend: Backend;
   readonly #tables: ReadonlyMap<string, StoreTable>;
   readonly #logs = new Map<string, StoreLog>();
@@ -67,11 +69,14 @@ export class TransactionalStore implements Store {
   constructor(options: {
     backend: Backend;
     tables: ReadonlyMap<string, StoreTable>;
+    /** Keeps the contents of files. */
+    contents?: UnstorageStorage | undefined;
     /** Milliseconds that a transaction may hold up others. @default 30000 */
     patience?: number;
   }) {
     this.#backend = options.backend;
     this.#tables = options.tables;
+    this.contents = options.contents;
     this.#turns = new Turns(options.patience ?? 30_000);
   }
 

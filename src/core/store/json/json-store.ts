@@ -38,13 +38,16 @@ export const openJsonStore: StoreFactory = (context) => openJsonStoreWith(contex
 /** Opens a store in a folder with parts of it replaced. */
 export async function openJsonStoreWith(options: JsonStoreOptions): Promise<TransactionalStore> {
   const tables = createStoreTables(options.tables);
-  const backend = await openBackend(tables, toBackendOptions(options));
-  return new TransactionalStore({ backend, tables });
+  const contents = openStorage(options.storage ?? fileDriver({ folder: options.dataDir }));
+  const backend = await openBackend(tables, toBackendOptions(options, contents));
+  return new TransactionalStore({ backend, tables, contents });
 }
 
 /** Missing options get their defaults. */
-export function toBackendOptions(options: JsonStoreOptions): BackendOptions {
-  const storage = openStorage(options.storage ?? fileDriver({ folder: options.dataDir }));
+export function toBackendOptions(
+  options: JsonStoreOptions,
+  storage = openStorage(options.storage ?? fileDriver({ folder: options.dataDir })),
+): BackendOptions {
   const { folder, io } = filesOf(storage);
   return {
     folder,

@@ -51,6 +51,7 @@ import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { JoinedReads } from "./joined-reads.ts";
 import { Loader } from "./loader.ts";
 import { hasTrigrams, inspect, migrate, type Server } from "./migrate.ts";
+import { PostgresContents } from "./postgres-contents.ts";
 import { PostgresHints } from "./postgres-hints.ts";
 import { PostgresLives } from "./postgres-lives.ts";
 import { isClearText, isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
@@ -172,6 +173,7 @@ class PostgresStore implements Store, Source {
   readonly isShared = true;
   readonly hints: PostgresHints;
   readonly lives: PostgresLives;
+  readonly contents: PostgresContents;
   readonly #connections: Connections;
   readonly #layouts: ReadonlyMap<string, TableLayout>;
   readonly #server: Server;
@@ -252,6 +254,7 @@ class PostgresStore implements Store, Source {
       },
       read: (text, values) => this.#joined.query(text, values, "now"),
     });
+    this.contents = new PostgresContents(this.#schema, (text, values) => this.#query(text, values));
     this.hints = new PostgresHints(connections, { schema: options.schema, sender: randomUUID() });
   }
 

@@ -1,0 +1,132 @@
+import { ServiceError } from "../base/errors.ts";
+import {
+  type FileName,
+  type FileOrigin,
+  type FileUpload,
+  type FileValue,
+  type JobFile,
+  jobFileId,
+} from "../models/file.ts";
+import type { FileLimits } from "./files.ts";
+import type { Unit } from "./ledger.ts";
+
+/** Milliseconds from the end of the last job that names a content to its removal: backups and downloads finish meanwhile. */
+export const FILE_GRACE = 3_600_000;
+
+/** What a job has a file for. */
+export interface FileUse {
+  readonly jobId: string;
+  readonly workspace: string;
+  readonly origin: FileOrigin;
+  readonly caseId?: string | null | undefined;
+  readonly limits: FileLimits;
+}
+
+/** Has a job name a content, inside the unit that stores what names it. Rejects if the content is no longer there. */
+export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promise<void> {
+  const { tx, now } = unit;
+  const { name, type, sha256 } = file;
+  const { jobId, workspace, origin, caseId = null, limits } = use;
+  const content = await tx.get("FileContent", sha256);
+  if (!content) throw isGone(file);
+  const given: FileName = { name, type, origin, case_id: caseId, created_at: now };
+  const id = jobFileId(jobId, sha256);
+  const known = await tx.get("JobFile", id);
+  if (known) {
+    const isSame = (one: FileName) => one.name === name && one.type === type && one.case_id === caseId;
+    if (!known.names.some(isSame))
+      await tx.change("JobFile", id, (row) => ({ ...row, names: [...row.names, given] }));
+    return;
+  }
+  const { size } = content;
+  await tx.insert("JobFile", {
+    ...{ id, job_id: jobId, workspace, sha256, size },
+    ...{ names: [given], created_at: now },
+  });
+  await addTotal(unit, `job.${jobId}`, size, { most: limits.job, option: "files.maxJob" });
+  await addTotal(unit, workspaceTotal(workspace), size, {
+    most: limits.workspace,
+    option: "files.maxWorkspace",
+  });
+}
+
+/** Has a job name all contents that another one names: it was made from its record. */
+export async function copyFiles(unit: Unit, from: string, use: Omit<FileUse, "origin">): Promise<void> {
+  for (const { names, sha256, size } of await filesOf(unit, from)) {
+    for (const { name, type, origin } of names)
+      await linkFile(unit, { name, type, size, sha256 }, { ...use, origin, caseId: null });
+  }
+}
+
+/** Removes what a job names, inside the unit that removes the job; contents that nothing else names go too. */
+export async function unlinkFiles(unit: Unit, jobId: string): Promise<void> {
+  const { tx } = unit;
+  const files = await filesOf(unit, jobId);
+  for (const { id, workspace, sha256, size } of files) {
+    await tx.remove("JobFile", id);
+    await addTotal(unit, workspaceTotal(workspace), -size);
+    await removeUnnamed(unit, sha256);
+  }
+  if (files.length > 0) await tx.remove("FileTotal", `job.${jobId}`);
+}
+
+/** Inside the unit that has removed an upload: what only it named is to be removed. */
+export async function announceRemoval(
+  unit: Unit,
+  { place, sha256 }: Pick<FileUpload, "place" | "sha256">,
+): Promise<void> {
+  if (sha256 === null) await unit.tx.insert("FileRemoval", { id: place, due_at: unit.now });
+  else await removeUnnamed(unit, sha256);
+}
+
+/** Removes a content that neither a job nor an upload names. */
+async function removeUnnamed({ tx, now }: Unit, sha256: string): Promise<void> {
+  if ((await tx.ids("JobFile", "sha256", sha256)).length > 0) return;
+  if ((await tx.ids("FileUpload", "sha256", sha256)).length > 0) return;
+  const content = await tx.get("FileContent", sha256);
+  if (!content) return;
+  await tx.remove("FileContent", sha256);
+  const due_at = new Date(Date.parse(now) + FILE_GRACE).toISOString();
+  await tx.insert("FileRemoval", { id: content.place, due_at });
+}
+
+async function filesOf({ tx }: Unit, jobId: string): Promise<JobFile[]> {
+  const found: JobFile[] = [];
+  for (const id of await tx.ids("JobFile", "job_id", jobId)) {
+    const row = await tx.get("JobFile", id);
+    if (row) found.push(row);
+  }
+  return found;
+}
+
+async function addTotal(
+  { tx }: Unit,
+  id: string,
+  bytes: number,
+  limit?: { readonly most: number; readonly option: string },
+): Promise<void> {
+  const before = (await tx.get("FileTotal", id))?.bytes;
+  const next = (before ?? 0) + bytes;
+  if (limit && next > limit.most) {
+    throw new ServiceError(
+      "payload_too_large",
+      `The files would have more than ${limit.most} bytes together`,
+      {
+        detail: `Use smaller ones, remove jobs that are no longer needed, or raise the service's option ${limit.option}.`,
+      },
+    );
+  }
+  if (before === undefined) await tx.insert("FileTotal", { id, bytes: next });
+  else if (next === 0) await tx.remove("FileTotal", id);
+  else await tx.change("FileTotal", id, (row) => ({ ...row, bytes: next }));
+}
+
+function workspaceTotal(workspace: string): string {
+  return `workspace.${workspace}`;
+}
+
+function isGone({ name, sha256 }: FileValue): ServiceError {
+  return new ServiceError("not_found", `The content of the file "${name}" (${sha256}) was removed`, {
+    detail: "Send it again.",
+  });
+}

@@ -1,0 +1,124 @@
+import type { Logger } from "../base/log.ts";
+import type { StartTimer } from "../base/timer.ts";
+import type { Files } from "../entities/files.ts";
+import type { UnstorageStorage } from "../storage/open-storage.ts";
+import { FileChunks } from "../store/files/file-chunks.ts";
+import type { Store } from "../store/store.ts";
+
+/** Milliseconds after which an upload that nobody has added to is removed, unless a job names its content. */
+export const UPLOAD_KEEP = 24 * 3_600_000;
+/** Milliseconds from one sweep to the next, and from one search for chunks that nothing names to the next. */
+const PAUSE = 10 * 60_000;
+const SEARCH = 24 * 3_600_000;
+/** Rows that are read at a time. */
+const PAGE = 200;
+
+export interface FileSweepParts {
+  readonly files: Files;
+  readonly store: Store;
+  readonly storage: UnstorageStorage;
+  readonly log: Logger;
+  readonly clock: () => Date;
+  readonly startTimer: StartTimer;
+}
+
+/** What a sweep has removed. */
+export interface Swept {
+  readonly uploads: number;
+  readonly contents: number;
+  /** Chunks that nothing named, which a crash has left. */
+  readonly orphans: number;
+}
+
+/** Removes uploads that were not used, contents that nothing names, and chunks that a crash has left. */
+export class FileSweep {
+  readonly #parts: FileSweepParts;
+  #stopTimer: () => void = () => {};
+  #running: Promise<unknown> | undefined;
+  #isClosed = false;
+  #searched: number | undefined;
+
+  constructor(parts: FileSweepParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    if (this.#isClosed) return;
+    const { clock, log, startTimer } = this.#parts;
+    const turn = (): void => {
+      const isSearch = this.#searched === undefined || clock().getTime() - this.#searched >= SEARCH;
+      this.#running = this.run({ isSearch })
+        .catch((error: unknown) => log.warn("files could not be removed yet", { error }))
+        .finally(() => {
+          if (!this.#isClosed) this.#stopTimer = startTimer(PAUSE, turn, "schedule");
+        });
+    };
+    // A start has other things to do.
+    this.#stopTimer = startTimer(PAUSE / 10, turn, "schedule");
+  }
+
+  /** Stops after what it is removing. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#stopTimer();
+    await this.#running;
+  }
+
+  /** Removes what is due now; with `isSearch`, also chunks that nothing names, for which it lists all. */
+  async run({ isSearch }: { readonly isSearch: boolean }): Promise<Swept> {
+    const { files, store, clock } = this.#parts;
+    const now = clock().getTime();
+    const expired = { where: { touched_at: { lt: now - UPLOAD_KEEP } }, sort: "touched_at", limit: PAGE };
+    const uploads = await this.#each(
+      () => store.table("FileUpload").ids(expired),
+      (id) => files.discard(id),
+    );
+    const due = { where: { due_at: { lt: now + 1 } }, sort: "due_at", limit: PAGE };
+    const contents = await this.#each(
+      () => store.table("FileRemoval").ids(due),
+      (place) => files.removePlace(place),
+    );
+    const orphans = isSearch ? await this.#removeOrphans() : 0;
+    if (isSearch) this.#searched = now;
+    return { uploads, contents, orphans };
+  }
+
+  async #each(find: () => Promise<string[]>, remove: (id: string) => Promise<void>): Promise<number> {
+    for (let count = 0; ; ) {
+      const ids = await find();
+      for (const id of ids) {
+        if (this.#isClosed) return count;
+        await remove(id);
+        count++;
+      }
+      if (ids.length < PAGE) return count;
+    }
+  }
+
+  /**
+   * Chunks are listed before rows are read. A place has a row from before its first chunk on, and never one again once it
+   * has none: of an upload, which becomes that of a content, and that of a removal, each in one step: they are read in this
+   * order.
+   */
+  async #removeOrphans(): Promise<number> {
+    const { store, storage, log } = this.#parts;
+    const chunks = new FileChunks(storage);
+    let count = 0;
+    for (const [place, ids] of await chunks.list()) {
+      if (this.#isClosed) return count;
+      const [uploadId] = await store.table("FileUpload").ids({ where: { place }, limit: 1 });
+      const upload = uploadId === undefined ? undefined : await store.table("FileUpload").get(uploadId);
+      if (upload && upload.sha256 === null) continue;
+      const [sha256] = await store.table("FileContent").ids({ where: { place }, limit: 1 });
+      const content = sha256 === undefined ? undefined : await store.table("FileContent").get(sha256);
+      if (await store.table("FileRemoval").get(place)) continue;
+      const named = new Set(content?.chunks.map(([id]) => id));
+      const orphans = ids.filter((id) => !named.has(id));
+      if (orphans.length === 0) continue;
+      await chunks.remove(place, orphans);
+      count += orphans.length;
+    }
+    if (count > 0) log.info("parts of files that nothing names were removed", { parts: count });
+    return count;
+  }
+}
