@@ -35,6 +35,8 @@ export type {
 } from "./core/agents/define-chat.ts";
 export { defineChat } from "./core/agents/define-chat.ts";
 export type * from "./core/agents/fields-input.ts";
+export { type FileOptions, file } from "./core/agents/file.ts";
+export type { FileData, NewFileOptions, OpenFile } from "./core/agents/file-content.ts";
 export type { AgentInstructions } from "./core/agents/instructions.ts";
 export type { IsolateOptions } from "./core/agents/isolate-options.ts";
 export type { ModelCost, ModelPrice, PriceTable } from "./core/agents/model-prices.ts";
@@ -46,6 +48,7 @@ export type { MaybePromise } from "./core/base/maybe-promise.ts";
 export type { Need, Right, Role, Sight } from "./core/models/access.ts";
 export type { AgentMethodFieldInput } from "./core/models/agent-method-field.ts";
 export type { CaseNode } from "./core/models/case-node.ts";
+export type { FileValue } from "./core/models/file.ts";
 export type { ParameterInput } from "./core/models/parameter.ts";
 export type { OnTimeout, Question } from "./core/models/question.ts";
 export type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "./core/models/telemetry.ts";

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
+import { FileValueSchema } from "../models/file.ts";
 
 /** The schema that validates the values of a list of form fields. */
 export function schemaOfFields(
@@ -36,6 +37,8 @@ function valueSchema(field: AgentMethodField): v.GenericSchema {
       return v.pipe(v.string(), v.check(isDateTime, "must be a time such as 2026-01-31T09:30:00Z"));
     case "EmailField":
       return v.pipe(v.string(), v.email("must be an email address"));
+    case "FileField":
+      return field.type === "array" ? v.array(FileValueSchema) : FileValueSchema;
     case "JSONField":
       return v.unknown();
   }

@@ -20,7 +20,7 @@ export function toFormFields(schema: JsonSchema): AgentMethodField[] {
     return {
       name,
       type: typeof node.type === "string" ? node.type : choices ? "string" : null,
-      field_type: toFieldType(node, choices !== undefined),
+      field_type: isFile(node, schema) ? "FileField" : toFieldType(node, choices !== undefined),
       description: node.description ?? null,
       choices: choices ?? null,
       default: value,
@@ -96,6 +96,14 @@ function withoutNull(node: JsonSchema, root: JsonSchema): { node: JsonSchema; is
       ...(others && !only && { anyOf: others }),
     },
   };
+}
+
+const FILE = ["name", "sha256", "size", "type"];
+
+/** Whether a value is a file, as `file()` describes it, or a list of files. */
+function isFile(node: JsonSchema, root: JsonSchema): boolean {
+  if (node.type === "array" && typeof node.items === "object") return isFile(resolve(node.items, root), root);
+  return node.type === "object" && isDeepStrictEqual(Object.keys(node.properties ?? {}).sort(), FILE);
 }
 
 function toFieldType(node: JsonSchema, hasChoices: boolean): FieldType {

@@ -4,12 +4,14 @@ import type { Logger } from "../base/log.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Case } from "../models/case.ts";
 import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
+import type { FileValue } from "../models/file.ts";
 import type { Job } from "../models/job.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { StepKind } from "../models/model-use.ts";
 import type { OnTimeout } from "../models/question.ts";
 import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../models/telemetry.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
+import type { FileData, NewFileOptions, OpenFile } from "./file-content.ts";
 import type { ModelCost } from "./model-prices.ts";
 import type { StepReport } from "./step-report.ts";
 
@@ -45,6 +47,14 @@ export interface StepInfo {
    * });
    */
   readonly emit: (chunk: unknown) => void;
+  /**
+   * Makes a file, which the job has once this step is recorded: return it, anywhere in the result. Its content is stored
+   * before it resolves.
+   *
+   * @example
+   * const report = await job.step("report", async ({ file }) => file("report.csv", toCsv(rows)));
+   */
+  readonly file: (name: string, data: FileData, options?: NewFileOptions) => Promise<FileValue>;
 }
 
 /** Identifies a call if its name is not enough. */
@@ -291,6 +301,10 @@ export interface JobHandle {
    * const { data } = await job.waitFor("payment", { where: { order: id }, deadline: "3d" });
    */
   waitFor<Data = Record<string, unknown>>(name: string, options?: WaitOptions): Promise<ReceivedEvent<Data>>;
+  /** Makes a file of the job, in a step of its own; in a step's function, use the `file` that it is given. */
+  file(name: string, data: FileData, options?: NewFileOptions & CallOptions): Promise<FileValue>;
+  /** A file of this job, such as one in its fields, with what reads its content. The content is not recorded. */
+  open(file: FileValue): OpenFile;
   /** The job as stored. */
   read(): Promise<Job>;
 }

@@ -77,6 +77,11 @@ function toType(field: AgentMethodField, flat: boolean): Record<string, unknown>
         ...(field.required && { minItems: 1 }),
       };
     }
+    case "FileField": {
+      // What is sent: an upload becomes the file that it is.
+      const one = { type: "object", properties: { upload: { type: "string" } }, required: ["upload"] };
+      return field.type === "array" ? { type: "array", items: one } : one;
+    }
     case "DateField":
       return { type: "string", format: "date" };
     case "DateTimeField":

@@ -4,6 +4,7 @@ import type { StoredJob } from "../models/job.ts";
 import { laterOf } from "../store/timestamp.ts";
 import { eraseCasesOf, splitHistory } from "./case-history.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
+import { unlinkFiles } from "./job-files.ts";
 import { caseIdsOf, jobNotFound, leaveRelatives } from "./jobs.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
@@ -67,6 +68,7 @@ export async function eraseJob(
   await unit.tx.remove("DeletedJob", id);
   await freeKey(unit.tx, job);
   await forgetRequests(unit, id);
+  await unlinkFiles(unit, id);
   await unit.tx.clear("Run", id);
   await unit.emit({ kind: "job:erased", job, by });
   return { job, cases };

@@ -3,6 +3,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { FileChunk, FileContent, FileUpload, FileValue, JobFile, ListedFile } from "../models/file.ts";
 import { jobFileId } from "../models/file.ts";
 import type { UnstorageStorage } from "../storage/open-storage.ts";
+import { contentType } from "../store/files/content-type.ts";
 import { FileChunks, inChunks, newPlace } from "../store/files/file-chunks.ts";
 import { storageError } from "../store/storage-error.ts";
 import type { Store } from "../store/store.ts";
@@ -30,7 +31,8 @@ export interface FilesParts {
 /** What a new file is. */
 export interface NewFile {
   readonly name: string;
-  readonly type: string;
+  /** What its sender says; it is checked by the content. */
+  readonly type?: string | undefined;
   /** Bytes that it will have, if that is known. */
   readonly length?: number | null;
   /** The access that sends it, where that sees only a part. */
@@ -82,7 +84,14 @@ export class Files {
   }
 
   /** Makes room for a file whose content is sent in one or more parts. */
-  async begin({ name, type, length = null, access = null, jobId = null }: NewFile): Promise<FileUpload> {
+  async begin({
+    name: given,
+    type = "",
+    length = null,
+    access = null,
+    jobId = null,
+  }: NewFile): Promise<FileUpload> {
+    const name = toFileName(given);
     if (length !== null) this.#refuseLarger(length);
     return this.#parts.ledger.write(async ({ tx, now }) => {
       const upload: FileUpload = {
@@ -152,6 +161,11 @@ export class Files {
     });
   }
 
+  /** Whether a job names a content, by `jobFileId`. */
+  async has(id: string): Promise<boolean> {
+    return (await this.#parts.store.table("JobFile").peek(id)) !== undefined;
+  }
+
   /** The files of a job, each name of a content, oldest first. */
   async list(jobId: string): Promise<ListedFile[]> {
     const query = { where: { job_id: jobId }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
@@ -190,7 +204,7 @@ export class Files {
     const { file } = this.#parts.limits;
     if (size <= file) return;
     throw new ServiceError("payload_too_large", `The file is larger than ${file} bytes`, {
-      detail: "Send a smaller one, or raise the service's option files.maxFile.",
+      detail: "Send a smaller one, or raise the service's option fileLimit.",
     });
   }
 
@@ -202,11 +216,13 @@ export class Files {
     for await (const bytes of inChunks(source)) {
       const received = upload.received + bytes.length;
       this.#refuseLarger(received);
+      if (upload.received === 0)
+        upload = { ...upload, type: contentType(bytes.subarray(0, 4096), upload.type, upload.name) };
       if (upload.length !== null && received > upload.length) throw hasMore(upload.length);
       hash?.update(bytes);
       const chunk = await this.#chunks.put(upload.place, bytes);
       added.push(chunk);
-      const next = { received, chunks: [...before.chunks, ...added] };
+      const next = { type: upload.type, received, chunks: [...before.chunks, ...added] };
       upload = isKept ? await this.#note(upload, next) : { ...upload, ...next };
     }
     return { upload, hash };
@@ -214,7 +230,7 @@ export class Files {
 
   async #note(
     { id, received }: FileUpload,
-    next: Pick<FileUpload, "received" | "chunks">,
+    next: Pick<FileUpload, "type" | "received" | "chunks">,
   ): Promise<FileUpload> {
     return this.#parts.ledger.write(async ({ tx, now }) => {
       const current = await tx.get("FileUpload", id);
@@ -228,6 +244,7 @@ export class Files {
   /** Makes what was received a content, unless there is the same one. */
   async #finish(upload: FileUpload, given: Hash | undefined): Promise<FileUpload> {
     const { id, place, received: size, chunks } = upload;
+    const type = upload.type || contentType(Buffer.alloc(0), undefined, upload.name);
     if (upload.length !== null && size !== upload.length) throw hasLess(upload);
     const sha256 = (given ?? (await this.#hashOf(upload))).digest("hex");
     let isKnown = false;
@@ -238,7 +255,7 @@ export class Files {
       isKnown = (await tx.get("FileContent", sha256)) !== undefined;
       if (isKnown) await tx.insert("FileRemoval", { id: place, due_at: now });
       else await tx.insert("FileContent", { id: sha256, place, size, chunks, created_at: now });
-      const done = { sha256, received: size, chunks: [], touched_at: now };
+      const done = { type, sha256, received: size, chunks: [], touched_at: now };
       return tx.change("FileUpload", id, (row) => ({ ...row, ...done }));
     });
     // What fails here is done by the next sweep.
@@ -255,6 +272,18 @@ export class Files {
     }
     return hash;
   }
+}
+
+/** The name of a file without folders and control characters, which programs would take for something else. */
+export function toFileName(given: string): string {
+  const name = given
+    .normalize("NFC")
+    .replace(/^.*[/\\]/s, "")
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is removed.
+    .replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "")
+    .trim()
+    .slice(0, 200);
+  return name === "" || name === "." || name === ".." ? "file" : name;
 }
 
 /** The file that a finished upload is. */

@@ -43,10 +43,10 @@ export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promi
     ...{ id, job_id: jobId, workspace, sha256, size },
     ...{ names: [given], created_at: now },
   });
-  await addTotal(unit, `job.${jobId}`, size, { most: limits.job, option: "files.maxJob" });
+  await addTotal(unit, `job.${jobId}`, size, { most: limits.job, option: "jobFilesLimit" });
   await addTotal(unit, workspaceTotal(workspace), size, {
     most: limits.workspace,
-    option: "files.maxWorkspace",
+    option: "workspaceFilesLimit",
   });
 }
 

@@ -22,6 +22,7 @@ import { eraseCasesOf, removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
 import { jobsInSight, seesJob } from "./in-sight.ts";
+import { unlinkFiles } from "./job-files.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
 import { withLive } from "./live-values.ts";
@@ -303,6 +304,7 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   await unit.tx.remove("Job", id);
   await freeKey(unit.tx, job);
   await forgetRequests(unit, id);
+  await unlinkFiles(unit, id);
   await unit.tx.clear("Run", id);
   await unit.emit({ kind: "job:deleted", job, by });
   await unit.emit({ kind: "job:erased", job, by });

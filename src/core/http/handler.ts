@@ -61,6 +61,7 @@ export function createHandler(
 
   const proceed = (event: H3Event, caller: Caller): Response | Promise<Response> => {
     if (caller.role !== "admin" || caller.sight !== undefined) assertMayCall(caller, route);
+    if (route.streamsBody) return run(event, caller, undefined);
     const received = receiveBody(event, limit);
     return received ? received.then((bytes) => run(event, caller, bytes)) : run(event, caller, undefined);
   };

@@ -91,6 +91,11 @@ export interface RouteDefinition<
   readonly body?: B;
   /** The handler reads the body itself, from `event.req`; without this and without `body`, a body is refused. @default false */
   readonly rawBody?: boolean;
+  /**
+   * The handler reads the body from the request while it arrives: nothing of it is held, and no limit applies but the
+   * handler's. @default false
+   */
+  readonly streamsBody?: boolean;
   /** Largest body in bytes; never more than the service's. @default the service's `bodyLimit`; 100,000 with auth `none` */
   readonly bodyLimit?: number;
   /** How its clients read errors. @default an ErrorResponse */
@@ -121,8 +126,8 @@ export type AddedRoute = RouteDefinition<
 const NAMES: NamesOf<RouteDefinition> = {
   ...{ method: true, path: true, auth: true, needs: true, narrows: true, token: true },
   ...{ summary: true, description: true, tag: true },
-  ...{ params: true, query: true, body: true, rawBody: true, bodyLimit: true, responses: true, status: true },
-  ...{ errors: true, stored: true, hidden: true, handler: true },
+  ...{ params: true, query: true, body: true, rawBody: true, streamsBody: true, bodyLimit: true },
+  ...{ responses: true, status: true, errors: true, stored: true, hidden: true, handler: true },
 };
 const RESPONSE_NAMES: NamesOf<RouteResponse> = { description: true, schema: true, contentType: true };
 const TOKEN_NAMES: NamesOf<TokenRule> = { scope: true, job: true };

@@ -7,6 +7,7 @@ import type { Jobs } from "../entities/jobs.ts";
 import { grants, type Sight } from "../models/access.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { Runner, StartRequest } from "../runs/runner.ts";
+import { uploaderOf } from "./uploads.ts";
 
 /** The parts of a service as a caller sees them: what it may not see does not exist in them. */
 export interface Seen {
@@ -85,7 +86,12 @@ class SeenRunner implements Runner {
       ...(sight.workspace !== undefined && { workspace_id: sight.workspace }),
     };
     const access = sight.startedBy;
-    const asked = { ...request, job_context, ...(access !== undefined && { access }) };
+    const uploader = uploaderOf(caller);
+    const asked = {
+      ...{ ...request, job_context },
+      ...(access !== undefined && { access }),
+      ...(uploader !== null && { uploader }),
+    };
     let job: StoredJob;
     try {
       job = await this.#runner.start(slug, asked);
@@ -110,7 +116,15 @@ class SeenRunner implements Runner {
         detail: "Who has started a job answers questions that are assigned to nobody and need one answer.",
       });
     }
-    return this.#runner.answer(...args);
+    const [, , request, actor] = args;
+    const uploader = uploaderOf(caller);
+    return this.#runner.answer(jobId, caseId, { ...request, ...(uploader !== null && { uploader }) }, actor);
+  }
+
+  async fork(...[jobId, request, by]: Args<"fork">): Result<"fork"> {
+    await this.#parts.jobs.get(jobId);
+    const uploader = uploaderOf(this.#parts.caller);
+    return this.#runner.fork(jobId, { ...request, ...(uploader !== null && { uploader }) }, by);
   }
 
   ended = this.#ofJob("ended");
@@ -122,7 +136,6 @@ class SeenRunner implements Runner {
   move = this.#ofJob("move");
   calls = this.#ofJob("calls");
   export = this.#ofJob("export");
-  fork = this.#ofJob("fork");
   override = this.#ofJob("override");
   remove = this.#ofJob("remove");
   assign = this.#ofCase("assign");
@@ -224,7 +237,7 @@ class SeenRunner implements Runner {
 type OfCase = "assign" | "overrideCase" | "removeCase";
 type OfJob =
   | ("ended" | "stop" | "say" | "resume" | "retry" | "continue" | "move")
-  | ("calls" | "export" | "fork" | "override" | "remove");
+  | ("calls" | "export" | "override" | "remove");
 
 function idInUse(): ServiceError {
   return new ServiceError("job_already_exists", "The id of the job, or the idempotency key, is in use", {

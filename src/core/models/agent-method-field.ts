@@ -13,6 +13,7 @@ export const FieldTypeSchema = v.picklist([
   "DateTimeField",
   "EmailField",
   "JSONField",
+  "FileField",
 ]);
 export type FieldType = v.InferOutput<typeof FieldTypeSchema>;
 

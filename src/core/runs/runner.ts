@@ -24,6 +24,8 @@ export interface StartRequest {
   /** None by default. */
   readonly job_fields?: Readonly<Record<string, unknown>>;
   readonly encrypted_agent_parameters?: string | null;
+  /** Who may use the uploads in its fields, where that one sees only a part. @default those of everybody */
+  readonly uploader?: string;
   /** The access that starts it, where that sees only what it has started. */
   readonly access?: string;
   /** Value of the `Idempotency-Key` header. */
@@ -34,6 +36,8 @@ export interface StartRequest {
 export interface ForkRequest {
   /** The recorded call before which the copied record ends, as `calls` names it; or `start`, or `end` to copy all. */
   readonly from: string;
+  /** Who may use the uploads in its fields, where that one sees only a part. @default those of everybody */
+  readonly uploader?: string;
   /** Fields that get another value; the others are those of the original. */
   readonly fields?: Readonly<Record<string, unknown>>;
   /** Id of the new job. A new one by default. */
@@ -44,6 +48,8 @@ export interface ForkRequest {
 
 /** An answer to a question. */
 export interface AnswerRequest extends CaseUpdateRequest {
+  /** Who may use the uploads in it, where that one sees only a part. @default those of everybody */
+  readonly uploader?: string;
   /** The question that is meant: where another one is open, the answer is refused. @default the one that is open */
   readonly question_id?: string;
   /** When the question that is meant was asked: a job that was started over asks with the same ids. @default any time */

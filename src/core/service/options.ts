@@ -106,6 +106,15 @@ export interface ServerOptions {
   logFormat?: LogFormat;
   /** Largest request body, bytes. @default 1048576 */
   bodyLimit?: number;
+  /** Largest file, bytes. Variable `SERVICE_FILE_LIMIT`. @default 104857600 */
+  fileLimit?: number;
+  /** Bytes that the files of one job may have together. Variable `SERVICE_JOB_FILES_LIMIT`. @default 2147483648 */
+  jobFilesLimit?: number;
+  /**
+   * Bytes that the files of all jobs of one workspace may have together. Variable `SERVICE_WORKSPACE_FILES_LIMIT`.
+   * @default 107374182400
+   */
+  workspaceFilesLimit?: number;
   /** Jobs that run at the same time on this service. Variable `SERVICE_MAX_CONCURRENT_JOBS`. @default 16 */
   maxConcurrentJobs?: number;
   /** Jobs that may be queued before new ones are refused with 429. @default 10000 */

@@ -17,6 +17,7 @@ import { passwordIn, Redactor } from "../base/redactor.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { WallTimers } from "../base/wall-timers.ts";
 import { Cases } from "../entities/cases.ts";
+import { Files } from "../entities/files.ts";
 import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
 import { Jobs, type LiveCosts } from "../entities/jobs.ts";
 import { Ledger } from "../entities/ledger.ts";
@@ -27,6 +28,7 @@ import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
 import { ServiceState, VERSION } from "../http/service-state.ts";
 import { answerInStandby } from "../http/standby-answer.ts";
 import { shortInstance } from "../models/own-rows.ts";
+import { FileSweep } from "../retention/file-sweep.ts";
 import { Retention } from "../retention/retention.ts";
 import { openUnderWay } from "../runs/cluster/under-way.ts";
 import { createRunner } from "../runs/create-runner.ts";
@@ -36,13 +38,14 @@ import { Budgets } from "../runs/queue/budgets.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
 import type { Backups } from "../store/backup/backups.ts";
 import type { Standby } from "../store/bucket/standby.ts";
+import { contentsOf } from "../store/files/contents-of.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
 import { createApp } from "./app.ts";
 import type { ResolvedBackup } from "./backup-options.ts";
 import { checkPlugins } from "./check-plugins.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
-import { EMISSIONS, EMITTER, LEDGER, SCHEDULES } from "./inner-tokens.ts";
+import { EMISSIONS, EMITTER, FILE_SWEEP, LEDGER, SCHEDULES } from "./inner-tokens.ts";
 import { loadKeys, requireLastingKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
@@ -59,6 +62,7 @@ import {
   BUDGETS,
   CASES,
   CLOCK,
+  FILES,
   HOOKS,
   JOBS,
   KEYS,
@@ -188,7 +192,9 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
       log.warn("whether the keys have changed could not be stored", { error }),
     );
     scope.onClose(() => marked);
+    scope.onClose(() => scope.get(FILE_SWEEP).close());
     scope.get(RETENTION).start();
+    scope.get(FILE_SWEEP).start();
     scope.onClose(() => backups?.close());
     backups?.start();
     noteTime("unfinished jobs", began);
@@ -361,6 +367,27 @@ export function createScope(options: ResolvedOptions): Container {
     const [hooks, log] = [scope.get(EMITTER), scope.get(LOGGER)];
     return new Budgets({ store, ledger, agents, hooks, log, clock: options.clock });
   });
+  scope.factory(FILES, () => {
+    const [store, ledger] = [scope.get(STORE), scope.get(LEDGER)];
+    const limits = {
+      file: options.fileLimit,
+      job: options.jobFilesLimit,
+      workspace: options.workspaceFilesLimit,
+    };
+    return new Files({ store, ledger, storage: contentsOf(store, options.dataDir), limits });
+  });
+  scope.factory(
+    FILE_SWEEP,
+    () =>
+      new FileSweep({
+        files: scope.get(FILES),
+        store: scope.get(STORE),
+        storage: contentsOf(scope.get(STORE), options.dataDir),
+        log: scope.get(LOGGER),
+        clock: options.clock,
+        startTimer: new WallTimers(options.clock).start,
+      }),
+  );
   scope.factory(RUNNER, () => {
     const runner = createRunner({
       agents: scope.get(AGENTS),
@@ -369,6 +396,7 @@ export function createScope(options: ResolvedOptions): Container {
       cases: scope.get(CASES),
       received: new ReceivedEvents(scope.get(STORE)),
       ledger: scope.get(LEDGER),
+      files: scope.get(FILES),
       parameters: scope.get(PARAMETERS),
       settings: scope.get(AGENT_SETTINGS),
       hooks: scope.get(EMITTER),

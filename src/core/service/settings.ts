@@ -203,6 +203,27 @@ export const SETTINGS = {
     default: 1024 * 1024,
     docs: ["1 MiB", "Largest request body, bytes; 100,000 on routes that need no key"],
   },
+  fileLimit: {
+    env: ["SERVICE_FILE_LIMIT"],
+    read: number,
+    schema: wholeAtLeast(1),
+    default: 100 * 1024 * 1024,
+    docs: ["100 MiB", "Largest [file](files.md), bytes"],
+  },
+  jobFilesLimit: {
+    env: ["SERVICE_JOB_FILES_LIMIT"],
+    read: number,
+    schema: wholeAtLeast(1),
+    default: 2 * 1024 ** 3,
+    docs: ["2 GiB", "Bytes that the files of one job may have together"],
+  },
+  workspaceFilesLimit: {
+    env: ["SERVICE_WORKSPACE_FILES_LIMIT"],
+    read: number,
+    schema: wholeAtLeast(1),
+    default: 100 * 1024 ** 3,
+    docs: ["100 GiB", "Bytes that the files of all jobs of one workspace may have together"],
+  },
   stopGrace: {
     schema: seconds,
     default: 10,

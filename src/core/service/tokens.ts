@@ -12,6 +12,7 @@ import type { Threads } from "../conversations/threads.ts";
 import type { ControlSystem } from "../delivery/control-system.ts";
 import type { Events } from "../delivery/events.ts";
 import type { Cases } from "../entities/cases.ts";
+import type { Files } from "../entities/files.ts";
 import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import type { Clients } from "../http/clients.ts";
@@ -55,6 +56,8 @@ export const AGENT_SETTINGS = createSharedToken<AgentSettings>("agent settings")
 export const AUDIT = createSharedToken<AuditLog>("audit log");
 /** Counts wrong keys for the audit log. */
 export const REJECTED_KEYS = createSharedToken<RejectedKeys>("rejected keys");
+/** Keeps the contents of files. */
+export const FILES = createSharedToken<Files>("files");
 /** Removes expired jobs. */
 export const RETENTION = createSharedToken<Retention>("retention");
 /** What agents have spent of their budgets. */

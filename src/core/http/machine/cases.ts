@@ -3,6 +3,7 @@ import { EntityStatusSchema } from "../../models/entity-status.ts";
 import { acceptedText, CaseUpdateRequestSchema } from "../../models/question.ts";
 import { readGivenKey } from "../idempotency-key.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
+import { uploaderOf } from "../uploads.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasePathSchema } from "./schemas.ts";
 
@@ -33,7 +34,8 @@ export function caseRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
       handler: async ({ params, body, event, caller }) => {
         const once = readGivenKey(event, params.case_id, body.answer, body.message ?? null);
-        const request = { ...body, ...(once && { once }) };
+        const uploader = uploaderOf(caller);
+        const request = { ...body, ...(once && { once }), ...(uploader !== null && { uploader }) };
         const item = await seen(caller).runner.answer(params.job_id, params.case_id, request, caller);
         return {
           status: "success",

@@ -7,6 +7,7 @@ import type { AgentRegistry } from "../../agents/registry.ts";
 import type { AuditLog } from "../../audit/audit-log.ts";
 import type { Threads } from "../../conversations/threads.ts";
 import type { Cases } from "../../entities/cases.ts";
+import type { Files } from "../../entities/files.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { Runner } from "../../runs/runner.ts";
 import type { BackupState } from "../../store/backup/backups.ts";
@@ -27,6 +28,7 @@ export interface MachineParts {
   readonly parameters: Parameters;
   readonly envelopes: EnvelopeGate;
   readonly runner: Runner;
+  readonly files: Files;
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly store: Store;

@@ -5,8 +5,10 @@ import { agentRoutes } from "./agents.ts";
 import { backupRoute } from "./backup.ts";
 import { caseRoutes } from "./cases.ts";
 import { completionRoutes } from "./chat-completions.ts";
+import { fileRoutes } from "./files.ts";
 import { forkRoutes } from "./forks.ts";
 import { healthRoutes } from "./health.ts";
+import { jobFileRoutes } from "./job-files.ts";
 import { jobStreamRoute } from "./job-stream.ts";
 import { jobRoutes } from "./jobs.ts";
 import { messageRoute } from "./messages.ts";
@@ -33,6 +35,8 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     messageRoute(parts),
     ...completionRoutes(parts),
     ...caseRoutes(parts),
+    ...fileRoutes(parts),
+    ...jobFileRoutes(parts),
     ...scheduleRoutes(parts),
     ...receivedEventRoutes(parts),
     ...receiverRoutes(parts),

@@ -1,11 +1,14 @@
 import { hash } from "node:crypto";
+import { fieldsOf } from "../../agents/fields.ts";
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import { inOrder } from "../../base/in-order.ts";
 import { insertCopy } from "../../entities/cases.ts";
 import { jobOfKey } from "../../entities/idempotency-keys.ts";
+import { copyFiles } from "../../entities/job-files.ts";
 import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { withIds } from "../../models/run-entry.ts";
+import { claimFiles, linkClaimed } from "../queue/claim-files.ts";
 import { toNewJob } from "../queue/start-request.ts";
 import type { ForkRequest } from "../runner.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
@@ -48,6 +51,10 @@ export async function forkJob(
     if ("id" in item) then.push(caseThen({ ...item, last_error: null }, updates, one));
   }
 
+  const { list } = fieldsOf(agent.definition.methods.job_start);
+  const claimed = await claimFiles(parts.files, list, request.fields ?? {}, {
+    ...{ owner: request.uploader, jobs: [jobId] },
+  });
   const { job_context: context, encrypted_agent_parameters } = original;
   const { job_instructions: limits } = context;
   const by = actor === undefined ? "api" : nameOf(actor);
@@ -60,7 +67,7 @@ export async function forkJob(
         started_by: by,
         started_at: clock().toISOString(),
       },
-      job_fields: { ...original.job_fields, ...request.fields },
+      job_fields: { ...original.job_fields, ...claimed.fields },
       encrypted_agent_parameters,
       ...(original.access !== undefined && { access: original.access }),
       ...(request.idempotencyKey !== undefined && { idempotencyKey: request.idempotencyKey }),
@@ -86,6 +93,10 @@ export async function forkJob(
     );
     if (!made.created) return made;
     const { id } = made.job;
+    const { workspace_id } = made.job.job_context;
+    if (parts.files)
+      await copyFiles(unit, jobId, { jobId: id, workspace: workspace_id, limits: parts.files.limits });
+    await linkClaimed(unit, parts.files, claimed.files, { id, workspace: workspace_id, origin: "field" });
     const ids = new Map<string, string>();
     for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
     const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;

@@ -386,6 +386,7 @@ export class RemoteHandler {
         const usage = report.usage && { ...step.report?.usage, ...report.usage };
         step.report = { ...step.report, ...report, ...(usage && { usage }) };
       },
+      file: async () => refuseFiles(),
       emit: (value) => {
         // The attempt is over.
         if (step.attempt !== attempt) return;
@@ -531,9 +532,24 @@ class RemoteJob implements JobHandle {
     });
   }
 
+  file(): Promise<never> {
+    return mayBeLeft(Promise.resolve().then(refuseFiles));
+  }
+
+  open(): never {
+    refuseFiles();
+  }
+
   read(): ReturnType<JobHandle["read"]> {
     return this.#handler.call({ op: "readJob" });
   }
+}
+
+/** Contents are read and written in the service's process. */
+function refuseFiles(): never {
+  throw new Error(
+    "An isolated agent cannot read or make files: have an agent without isolate do that, as a child (job.start)",
+  );
 }
 
 class RemoteChild implements ChildHandle<never> {

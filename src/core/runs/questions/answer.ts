@@ -9,6 +9,7 @@ import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn } from "../../models/job-state.ts";
 import { agreement } from "../../models/question.ts";
+import { type Claimed, claimFiles, hasFiles, linkClaimed } from "../queue/claim-files.ts";
 import type { AnswerRequest } from "../runner.ts";
 import { asCase, note, type RequestParts } from "../runner-parts.ts";
 import { addApproval } from "./approvals.ts";
@@ -41,7 +42,8 @@ async function storeAnswer(
     const seen = await cases.ofJob(jobId, caseId);
     // A schema may take its time: nothing is kept waiting for it.
     const live = liveFields(parts, seen);
-    const verdict = await check(seen, live, request.answer);
+    const claimed = await claim(parts, seen, request);
+    const verdict = await check(seen, live, claimed.fields);
     const next = await ledger.write(async (unit) => {
       if (once && (await keptRequest(unit.tx, jobId, once))) return seen;
       const [item, job] = [await unit.tx.get("Case", seen.id), await unit.tx.get("Job", jobId)];
@@ -55,7 +57,7 @@ async function storeAnswer(
         if (parts.provesPeople) assertAssigned(item, actor);
         if (verdict?.ok === false) throw invalidAnswer(item, verdict.problems);
       }
-      const given = { answer: request.answer, message: request.message ?? null };
+      const given = { answer: claimed.fields, message: request.message ?? null };
       const approvals = question?.approvers
         ? addApproval(item!, question, {
             ...{ actor, message: given.message, at: unit.now },
@@ -78,10 +80,15 @@ async function storeAnswer(
       }
       const all = approvals?.map((one) => one.by).join(", ") ?? by;
       const answer = {
-        answer: request.answer,
+        answer: claimed.fields,
         message: request.message,
         ...(all !== undefined && { by: all }),
       };
+      if (job && claimed.files.length > 0) {
+        const { workspace_id: workspace } = job.job_context;
+        const use = { id: jobId, workspace, origin: "answer", caseId: seen.id } as const;
+        await linkClaimed(unit, parts.files, claimed.files, use);
+      }
       const next = await answerCase(unit, seen.id, answer);
       await note(parts, unit, actor, { action: "case.answer", target: asCase(seen.id) });
       const place = { case_id: seen.id, question_id: question!.id };
@@ -93,6 +100,16 @@ async function storeAnswer(
     });
     if (next) return next;
   }
+}
+
+/** The files in an answer: uploads, or files of the job that it is about. */
+async function claim(
+  { files }: RequestParts,
+  { question, job_id }: StoredCase,
+  { answer, uploader }: AnswerRequest,
+): Promise<Claimed> {
+  if (!question || !hasFiles(question.fields)) return { fields: answer, files: [] };
+  return claimFiles(files, question.fields, answer, { owner: uploader, jobs: [job_id] });
 }
 
 /** The agent's own schema may ask for more than the form can say. */

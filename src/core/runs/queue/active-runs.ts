@@ -7,6 +7,7 @@ import type { Redactor } from "../../base/redactor.ts";
 import { Signals } from "../../base/signals.ts";
 import type { StartTimer } from "../../base/timer.ts";
 import type { Cases } from "../../entities/cases.ts";
+import type { Files } from "../../entities/files.ts";
 import type { Jobs, LiveCosts } from "../../entities/jobs.ts";
 import type { Ledger } from "../../entities/ledger.ts";
 import type { ReceivedEvents } from "../../entities/received-events.ts";
@@ -39,6 +40,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly cases: Cases;
   readonly received: ReceivedEvents;
   readonly ledger: Ledger;
+  /** Keeps the files of jobs; where it is absent, jobs have none. */
+  readonly files?: Files | undefined;
   readonly redactor: Redactor;
   /** Gets what steps emit. */
   readonly emissions: Emissions;
@@ -246,6 +249,7 @@ export class ActiveRuns {
       readAnswers: cluster.answersOf(() => run),
       doing: cluster.watched.doingOf(job, () => run),
       ledger,
+      files: this.#parts.files,
       log: this.#parts.log.with({ agent: agent.slug, job_id: job.id }),
       clock,
       startTimer,

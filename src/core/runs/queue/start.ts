@@ -1,16 +1,19 @@
 import { randomUUID } from "node:crypto";
+import { fieldsOf } from "../../agents/fields.ts";
 import { refuseUndeclared } from "../../agents/parameters.ts";
 import type { HostedAgent } from "../../agents/registry.ts";
 import type { Actor } from "../../audit/caller.ts";
 import { jobOfKey } from "../../entities/idempotency-keys.ts";
 import { createJob, type NewJob, sameRequest } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import type { AgentMethodField } from "../../models/agent-method-field.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Refusal } from "../cluster/cluster.ts";
 import { forkJob } from "../fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "../replay/handler-context.ts";
 import type { ForkRequest, StartRequest } from "../runner.ts";
 import { type RequestParts, refuseMore, refuseWhenClosing } from "../runner-parts.ts";
+import { type Claimed, claimFiles, hasFiles, linkClaimed } from "./claim-files.ts";
 import { type Slot, toQueuedJob } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
@@ -64,11 +67,25 @@ export class Starts {
     const agent = this.#parts.agents.get(slug);
     const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
     const values = await openParameters(this.#parts, agent, sent);
-    const made = toNewJob(agent, request, {
+    const { list } = fieldsOf(agent.definition.methods.job_start);
+    const claimed = hasFiles(list) ? await this.#claim(slug, request, list) : undefined;
+    if (claimed && "id" in claimed) return claimed;
+    const made = toNewJob(agent, claimed ? { ...request, job_fields: claimed.fields } : request, {
       parameterNames: Object.keys(values),
       defaults: { workspace, now: clock() },
     });
-    const input: NewJob = { ...(made instanceof Promise ? await made : made), ...fields };
+    const input: NewJob = {
+      ...(made instanceof Promise ? await made : made),
+      ...fields,
+      // Of what was sent, also where an upload is sent again.
+      ...(claimed && { fingerprint: fingerprintOf(slug, request) }),
+    };
+    const link =
+      claimed &&
+      ((unit: Unit, { id, job_context }: StoredJob) =>
+        linkClaimed(unit, this.#parts.files, claimed.files, {
+          ...{ id, workspace: job_context.workspace_id, origin: "field" },
+        }));
     let slot: Slot | undefined;
     try {
       refuseUndeclared(agent, sent);
@@ -84,11 +101,27 @@ export class Starts {
     }
     if (slot)
       return this.#parts.runs.exclusively(input.id, () =>
-        this.#startIn(slot, agent, { input, values, request, also }),
+        this.#startIn(slot, agent, { input, values, request, also, link }),
       );
-    const { job, created } = await ledger.write((unit) => storeJob(unit, { input, request, also }));
+    const { job, created } = await ledger.write((unit) => storeJob(unit, { input, request, also, link }));
     if (created) void this.#parts.turns.queue(job, "start");
     return job;
+  }
+
+  /** The files in the fields of a request; the job that an earlier one like it has started, where they have expired. */
+  async #claim(
+    slug: string,
+    request: NamedRequest,
+    list: readonly AgentMethodField[],
+  ): Promise<Claimed | StoredJob> {
+    const { files, jobs } = this.#parts;
+    try {
+      return await claimFiles(files, list, request.job_fields ?? {}, { owner: request.uploader });
+    } catch (refusal) {
+      const before = await jobs.find(request.job_context.job_id);
+      if (before) return sameKeyedRequest(before, slug, request);
+      throw refusal;
+    }
   }
 
   /** Stores a job together with the beginning of its run, and runs it. */
@@ -131,6 +164,8 @@ export class Starts {
 
 /** A job that a request asks for. */
 interface Asked extends Pick<Origin, "also"> {
+  /** Has a new job name the files in its fields. */
+  readonly link: Origin["also"];
   readonly input: NewJob;
   readonly request: NamedRequest;
 }
@@ -138,13 +173,14 @@ interface Asked extends Pick<Origin, "also"> {
 /** Decides between requests with one key, whichever instances they have reached. */
 async function storeJob(
   unit: Unit,
-  { input, request, also }: Asked,
+  { input, request, also, link }: Asked,
   begin: () => Promise<{ begin?: boolean; owner?: string | null }> = async () => ({}),
 ): Promise<{ job: StoredJob; created: boolean }> {
   const key = request.idempotencyKey;
   const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
   if (before) return { job: sameKeyedRequest(before, input.agent_name, request), created: false };
   const stored = await createJob(unit, input, await begin());
+  if (stored.created) await link?.(unit, stored.job);
   await also?.(unit, stored.job);
   return stored;
 }

@@ -11,6 +11,7 @@ import type { StoredJob } from "../../models/job.ts";
 import type { CallEntry, RecordedError } from "../../models/run-entry.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
+import { passFiles } from "./made-files.ts";
 import { ChildFailedError } from "./run-errors.ts";
 
 /** A child that a handler asks for. */
@@ -112,6 +113,7 @@ async function begin(
     const { job_context } = prepared.input;
     const input = { ...prepared.input, id, job_context: { ...job_context, job_id: id } };
     const { job } = await createJob(unit, input);
+    await passFiles(unit, run, { value: job.job_fields, from: run.jobId, to: job.id, origin: "field" });
     // The call's line comes last: its number is the one that is passed on.
     await unit.record(run.jobId, { type: "call", call: "start", ...call.fields, result: id });
     unit.afterwards((seq) => {
@@ -233,6 +235,8 @@ class RunChild implements ChildHandle<never> {
       }
       const started_at = call.begun?.at;
       const end = toEnd(this.id, this.#agent, child);
+      if (end.result !== undefined)
+        await passFiles(unit, run, { value: end.result, from: this.id, to: run.jobId, origin: "step" });
       await unit.record(run.jobId, {
         ...{ type: "call", call: "child", ...call.fields, ...(started_at && { started_at }), ...end },
       });

@@ -1,13 +1,16 @@
+import { fieldsOf } from "../../agents/fields.ts";
 import { readInstructions } from "../../agents/instructions.ts";
 import { refuseUndeclared } from "../../agents/parameters.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
 import { isServiceError } from "../../base/errors.ts";
 import type { Redactor } from "../../base/redactor.ts";
+import type { Files } from "../../entities/files.ts";
 import type { Jobs, NewJob } from "../../entities/jobs.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn } from "../../models/job-state.ts";
 import type { JobEnds } from "../operate/job-ends.ts";
+import { claimFiles, hasFiles } from "../queue/claim-files.ts";
 import { toNewJob } from "../queue/start-request.ts";
 import type { ChildOrder, ChildrenOfJob, StopOrder } from "./child-handle.ts";
 import { checkRequired, type HandlerParts, openParameters, openSent } from "./handler-context.ts";
@@ -20,6 +23,7 @@ export interface ChildrenParts extends HandlerParts {
   readonly agents: AgentRegistry;
   readonly jobs: Jobs;
   readonly redactor: Redactor;
+  readonly files?: Files | undefined;
   readonly clock: () => Date;
   readonly ends: JobEnds;
   /** Has a stored job run when its turn comes; it waits also where the queue is full. */
@@ -68,6 +72,9 @@ async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrde
   };
   const defaults = { workspace: workspace_id, now: clock() };
   try {
+    const { list } = fieldsOf(agent.definition.methods.job_start);
+    // Only files that the parent has.
+    if (hasFiles(list)) await claimFiles(parts.files, list, order.fields, { jobs: [parent.id] });
     const job = await toNewJob(agent, request, { parameterNames: Object.keys(values), defaults });
     const { detached = false } = options;
     return { ...job, parent: { job_id: parent.id, call: order.call, detached } };

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { callModel } from "../../agents/call-model.ts";
+import type { FileData, NewFileOptions, OpenFile } from "../../agents/file-content.ts";
 import { assertKnown } from "../../agents/known-options.ts";
 import type {
   CallOptions,
@@ -18,6 +19,7 @@ import type {
 import { describeIssue, listProblems } from "../../base/describe-issue.ts";
 import { type Duration, toMilliseconds } from "../../base/duration.ts";
 import { openCase } from "../../entities/cases.ts";
+import type { FileValue } from "../../models/file.ts";
 import type { Job } from "../../models/job.ts";
 import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
 import { type Call, mayBeLeft } from "./call.ts";
@@ -25,6 +27,7 @@ import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
 import { startChild } from "./child-handle.ts";
 import { waitForEvent } from "./event-wait.ts";
+import { openOf } from "./made-files.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
 import { type GivenStep, runStep } from "./step.ts";
@@ -104,6 +107,18 @@ export class RunJob implements JobHandle {
   waitFor(name: string, options: WaitOptions = {}): Promise<ReceivedEvent<never>> {
     const { events, createdAt } = this.#facts;
     return mayBeLeft(waitForEvent(this.#scope, events, { given: { name, options }, createdAt }));
+  }
+
+  file(name: string, data: FileData, options: NewFileOptions & CallOptions = {}): Promise<FileValue> {
+    const { key, ...given } = options;
+    return this.stepOf({
+      ...{ name: `file ${name}`, fn: (info) => info.file(name, data, given) },
+      options: key === undefined ? {} : { key },
+    });
+  }
+
+  open(file: FileValue): OpenFile {
+    return openOf(this.#run, file);
   }
 
   read(): Promise<Job> {

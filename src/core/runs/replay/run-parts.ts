@@ -1,6 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger } from "../../base/log.ts";
 import type { StartTimer } from "../../base/timer.ts";
+import type { Files } from "../../entities/files.ts";
 import type { Ledger } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
@@ -22,6 +23,8 @@ export interface RunParts {
   readonly account: AccountRef;
   readonly slot: Slot;
   readonly ledger: Ledger;
+  /** Keeps the files of jobs; absent in a rehearsal. */
+  readonly files?: Files | undefined;
   readonly log: Logger;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;

@@ -1,4 +1,5 @@
 import type { Reported } from "../../agents/step-report.ts";
+import type { FileUpload } from "../../models/file.ts";
 import type { StepKind } from "../../models/model-use.ts";
 import type { Call } from "./call.ts";
 
@@ -12,6 +13,8 @@ export interface StepUnderWay {
   readonly kind?: StepKind | undefined;
   /** What its function has reported; what comes after its record does not count. */
   reported?: Reported;
+  /** What its function has made: the job names them once it is recorded. */
+  files?: FileUpload[];
   /** When its function was called; empty before that. */
   startedAt: string;
   /** Whether what became of it is on its way into the store, and its cost was counted. */

@@ -11,6 +11,7 @@ import type { Emitter } from "../emissions/emissions.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./limits.ts";
+import { addFile, linkMade } from "./made-files.ts";
 import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
@@ -214,6 +215,7 @@ async function recordResult<T>(
     ...workOf(one),
     ...limitBy(scope.run, unit, one),
   });
+  if (one.files) await linkMade(unit, scope.run, { files: one.files, caseId: scope.caseId });
   const used = countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
   if (used) await used;
   unit.afterwards((seq) => {
@@ -306,8 +308,9 @@ function invoke<T>(
     one.reported = addReport(one.reported, given);
   };
   const emit = (chunk: unknown): void => emitter?.emit(chunk);
+  const file: StepInfo["file"] = (called, data, given) => addFile(run, one, { name: called, data, ...given });
   if (options.timeout === undefined) {
-    return run.activity.inside(one, fn, withSignal(run, { attempt, idempotencyKey, report, emit }));
+    return run.activity.inside(one, fn, withSignal(run, { attempt, idempotencyKey, report, emit, file }));
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
@@ -321,7 +324,8 @@ function invoke<T>(
     };
     const stop = run.parts.startTimer(limit, late, "running");
     // Also what it throws synchronously is to stop the timer.
-    const tried = async () => run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit });
+    const tried = async () =>
+      run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit, file });
     tried().then(resolve, reject).finally(stop);
   });
 }

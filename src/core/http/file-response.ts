@@ -1,0 +1,108 @@
+import { ServiceError } from "../base/errors.ts";
+import type { FileContent, FileName } from "../models/file.ts";
+
+/** Types that browsers show without running anything of them; text is shown as it is written. */
+const SHOWN = new Set([
+  ...["application/pdf", "image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"],
+  ...["audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm"],
+  ...["video/mp4", "video/webm", "video/ogg"],
+]);
+const TEXT = /^(?:text\/(?:plain|csv|markdown)|application\/json)$/;
+
+/** Nothing in a file may do anything in the service's origin, whatever a browser takes it for. */
+const POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'";
+
+interface Sent {
+  readonly content: FileContent;
+  readonly named: Pick<FileName, "name" | "type">;
+  readonly isInline: boolean;
+}
+
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A file as a response: a download, unless a browser can show it safely; whole, or the range that was asked for. */
+export function fileResponse(
+  request: Request,
+  { content: { id, size }, named, isInline }: Sent,
+  read: (range?: Range) => AsyncGenerator<Uint8Array, void>,
+): Response {
+  const etag = `"${id}"`;
+  const isText = TEXT.test(named.type);
+  const isShown = isInline && (isText || SHOWN.has(named.type));
+  const headers = new Headers({
+    "content-type": isShown
+      ? isText
+        ? "text/plain; charset=utf-8"
+        : named.type
+      : "application/octet-stream",
+    "content-disposition": disposition(isShown ? "inline" : "attachment", named.name),
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "private, no-cache",
+    "accept-ranges": "bytes",
+    etag,
+  });
+  if (request.headers.get("if-none-match")?.includes(etag))
+    return new Response(null, { status: 304, headers });
+  const given = request.headers.get("if-range");
+  const range = given === null || given === etag ? readRange(request.headers.get("range"), size) : undefined;
+  const length = range ? range.to - range.from + 1 : size;
+  headers.set("content-length", String(length));
+  if (range) headers.set("content-range", `bytes ${range.from}-${range.to}/${size}`);
+  const status = range ? 206 : 200;
+  if (request.method === "HEAD" || length === 0) return new Response(null, { status, headers });
+  return new Response(toStream(read(range)), { status, headers });
+}
+
+/** The range that is asked for; several at the same time are answered with the whole. */
+function readRange(text: string | null, size: number): Range | undefined {
+  const [, first = "", last = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(text?.trim() ?? "") ?? [];
+  if (first === "" && last === "") return undefined;
+  const range =
+    first === ""
+      ? { from: Math.max(size - Number(last), 0), to: size - 1 }
+      : { from: Number(first), to: Math.min(last === "" ? size - 1 : Number(last), size - 1) };
+  const isBackwards = first !== "" && last !== "" && Number(last) < Number(first);
+  if (isBackwards) return undefined;
+  if (range.from < size && range.from <= range.to && (first !== "" || Number(last) > 0)) return range;
+  throw new ServiceError("invalid_request", "The file does not have this range", {
+    status: 416,
+    headers: { "content-range": `bytes */${size}` },
+  });
+}
+
+/** RFC 6266: the name in ASCII for old programs, and as it is. */
+function disposition(kind: "inline" | "attachment", name: string): string {
+  const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, "_");
+  const encoded = encodeURIComponent(withoutLone(name)).replace(
+    /['()*]/g,
+    (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `${kind}; filename="${plain}"; filename*=UTF-8''${encoded}`;
+}
+
+/** Half of a character, which no URL can have, becomes a question mark. */
+function withoutLone(text: string): string {
+  return text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "?");
+}
+
+/** What is not read is not fetched. */
+function toStream(parts: AsyncGenerator<Uint8Array, void>): ReadableStream<Uint8Array> {
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { value, done } = await parts.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await parts.return();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

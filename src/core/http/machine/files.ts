@@ -1,0 +1,170 @@
+import * as v from "valibot";
+import { ServiceError } from "../../base/errors.ts";
+import { uploadNotFound } from "../../entities/files.ts";
+import type { FileUpload } from "../../models/file.ts";
+import { EntityIdSchema } from "../../models/scalars.ts";
+import { UPLOAD_KEEP } from "../../retention/file-sweep.ts";
+import { Answer } from "../answer.ts";
+import { keyRoutes } from "../key-routes.ts";
+import type { HttpEvent, RouteDefinition } from "../route.ts";
+import { incoming, uploaderOf } from "../uploads.ts";
+import type { MachineParts } from "./parts.ts";
+
+const keyRoute = keyRoutes("Files");
+/** The version of the protocol for uploads that can be continued: tus.io/protocols/resumable-upload. */
+const TUS = "1.0.0";
+const PathSchema = v.object({ upload: EntityIdSchema });
+
+/** An upload, as clients see it. */
+export const UploadSchema = v.object({
+  /** Send `{ "upload": "<this>" }` in a field that takes a file. */
+  upload: v.string(),
+  name: v.string(),
+  type: v.string(),
+  /** Bytes that have arrived. */
+  size: v.number(),
+  /** Bytes that it will have, if that was said. */
+  length: v.nullable(v.number()),
+  /** Of the content, once all of it has arrived. */
+  sha256: v.nullable(v.string()),
+  expires_at: v.string(),
+});
+
+/** Uploading files: in one request, or in parts that can be continued after a lost connection. */
+export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
+  const path = `${prefix}/files`;
+  const own = (upload: FileUpload, owner: string | null) => {
+    // Somebody else's does not exist.
+    if (upload.job_id !== null || (owner !== null && upload.access !== owner))
+      throw uploadNotFound(upload.id);
+    return upload;
+  };
+  return [
+    keyRoute({
+      method: "POST",
+      path,
+      needs: "answer",
+      narrows: true,
+      summary: "Upload a file",
+      description: `The body is the content, \`Content-Type\` its type, \`name\` its name. The response has the \`upload\` that a field of a start request or of an answer takes: \`{"upload": "…"}\`. An upload that no job uses is removed after a day. A content that is not of its type is refused. With \`Tus-Resumable: ${TUS}\` and \`Upload-Length\`, it only makes room, and the content is sent with \`PATCH\` in parts.`,
+      query: v.object({ name: v.optional(v.pipe(v.string(), v.maxLength(500)), "") }),
+      streamsBody: true,
+      rawBody: true,
+      status: 201,
+      responses: { 201: { description: "The upload", schema: UploadSchema } },
+      handler: async ({ query, event, caller }) => {
+        const access = uploaderOf(caller);
+        const { headers } = event.req;
+        if (headers.has("tus-resumable")) {
+          const { filename, filetype } = readMetadata(headers.get("upload-metadata"));
+          const begun = await files.begin({
+            ...{ access, name: query.name || (filename ?? ""), type: filetype },
+            length: readNumber(headers.get("upload-length"), "Upload-Length"),
+          });
+          // There is nothing to send of an empty file.
+          const upload = await files.completed(begun.id);
+          return new Answer(toUpload(upload), 201, [
+            ["location", `${path}/${upload.id}`],
+            ...tusHeaders(upload),
+          ]);
+        }
+        const length = headers.get("content-length");
+        const type = headers.get("content-type") ?? undefined;
+        const upload = await files.add(
+          { access, name: query.name, type, length: length === null ? null : Number(length) },
+          incoming(event),
+        );
+        return new Answer(toUpload(upload), 201, [["location", `${path}/${upload.id}`]]);
+      },
+    }),
+    keyRoute({
+      method: "GET",
+      path: `${path}/{upload}`,
+      needs: "answer",
+      narrows: true,
+      summary: "Show an upload",
+      description:
+        "Also with `HEAD`: the header `Upload-Offset` says how much has arrived, and so where to continue.",
+      params: PathSchema,
+      responses: { 200: { description: "The upload", schema: UploadSchema } },
+      handler: async ({ params, caller }) => {
+        const upload = own(await files.completed(params.upload), uploaderOf(caller));
+        return new Answer(toUpload(upload), 200, tusHeaders(upload));
+      },
+    }),
+    keyRoute({
+      method: "PATCH",
+      path: `${path}/{upload}`,
+      needs: "answer",
+      narrows: true,
+      summary: "Send a part of an upload",
+      description:
+        "The body is what comes after the bytes that have arrived, as many as `Upload-Offset` says; with another offset it is refused with 409. What arrives before a connection is lost is kept. `Content-Type` is `application/offset+octet-stream`.",
+      params: PathSchema,
+      streamsBody: true,
+      rawBody: true,
+      responses: { 204: { description: "It has arrived; `Upload-Offset` says how much there is" } },
+      handler: async ({ params, event, caller }) => {
+        const offset = readNumber(event.req.headers.get("upload-offset"), "Upload-Offset");
+        assertPart(event);
+        own(await files.find(params.upload), uploaderOf(caller));
+        const upload = await files.append(params.upload, offset, incoming(event));
+        return new Response(null, { status: 204, headers: tusHeaders(upload) });
+      },
+    }),
+    keyRoute({
+      method: "DELETE",
+      path: `${path}/{upload}`,
+      needs: "answer",
+      narrows: true,
+      summary: "Remove an upload",
+      description: "A content that a job names stays.",
+      params: PathSchema,
+      responses: { 204: { description: "It is removed" } },
+      handler: async ({ params, caller }) => {
+        own(await files.find(params.upload), uploaderOf(caller));
+        await files.discard(params.upload);
+      },
+    }),
+  ];
+}
+
+function toUpload({ id, name, type, received, length, sha256, touched_at }: FileUpload) {
+  const expires_at = new Date(Date.parse(touched_at) + UPLOAD_KEEP).toISOString();
+  return { upload: id, name, type, size: received, length, sha256, expires_at };
+}
+
+function tusHeaders({ received, length }: FileUpload): [string, string][] {
+  return [
+    ["tus-resumable", TUS],
+    ["upload-offset", String(received)],
+    ...(length === null ? [] : [["upload-length", String(length)] as [string, string]]),
+  ];
+}
+
+function readNumber(text: string | null, name: string): number {
+  const value = /^\d{1,15}$/.test(text ?? "") ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(value)) return value;
+  throw new ServiceError("invalid_request", `The header ${name} must be a whole number of bytes`, {
+    status: 400,
+  });
+}
+
+function assertPart({ req }: HttpEvent): void {
+  if (req.headers.get("content-type")?.split(";")[0]?.trim() === "application/offset+octet-stream") return;
+  throw new ServiceError("unsupported_media_type", "A part of an upload has another type", {
+    detail: "Send it with Content-Type: application/offset+octet-stream.",
+  });
+}
+
+/** `filename ZmlsZQ==,filetype dGV4dA==`: the values are base64. */
+function readMetadata(text: string | null): { filename?: string; filetype?: string } {
+  const found = new Map(
+    (text ?? "").split(",").map((part) => {
+      const [key = "", value = ""] = part.trim().split(" ");
+      return [key, Buffer.from(value, "base64").toString("utf8")];
+    }),
+  );
+  const [filename, filetype] = [found.get("filename") ?? found.get("name"), found.get("filetype")];
+  return { ...(filename && { filename }), ...(filetype && { filetype }) };
+}

@@ -1,0 +1,86 @@
+import {
+  type FileData,
+  type NewFileOptions,
+  type OpenFile,
+  openFile,
+  toParts,
+} from "../../agents/file-content.ts";
+import { type Files, fileOf } from "../../entities/files.ts";
+import { linkFile } from "../../entities/job-files.ts";
+import type { Unit } from "../../entities/ledger.ts";
+import {
+  type FileOrigin,
+  type FileUpload,
+  type FileValue,
+  filesIn,
+  isFileValue,
+  jobFileId,
+} from "../../models/file.ts";
+import type { Run } from "./run.ts";
+import type { StepUnderWay } from "./step-under-way.ts";
+
+/** Stores a file that a step's function makes; the job names it when the step is recorded. */
+export async function addFile(
+  run: Run,
+  one: StepUnderWay,
+  { name, data, type }: { readonly name: string; readonly data: FileData } & NewFileOptions,
+): Promise<FileValue> {
+  if (typeof name !== "string" || name.trim() === "") throw new TypeError("file was called without a name");
+  if (one.isRecorded) throw new Error(`The file "${name}" was made after its step "${one.name}" had ended`);
+  const upload = await filesOf(run).add({ name, type, jobId: run.jobId }, toParts(data));
+  if (one.isRecorded) throw new Error(`The file "${name}" was made after its step "${one.name}" had ended`);
+  one.files = [...(one.files ?? []), upload];
+  return fileOf(upload);
+}
+
+/** Has the job name what a step has made, inside the unit that records the step. */
+export async function linkMade(
+  unit: Unit,
+  run: Run,
+  { files, caseId }: { readonly files: readonly FileUpload[]; readonly caseId: string | undefined },
+): Promise<void> {
+  const { limits } = filesOf(run);
+  const workspace = run.parts.account.workspace_id;
+  for (const upload of files) {
+    await linkFile(unit, fileOf(upload), { jobId: run.jobId, workspace, origin: "step", caseId, limits });
+    // The job keeps it from now on.
+    await unit.tx.remove("FileUpload", upload.id);
+  }
+}
+
+/** Has a job name the files in a value that another one has given it: those that that one has. */
+export async function passFiles(
+  unit: Unit,
+  { parts }: Run,
+  { value, from, to, origin }: { value: unknown; from: string; to: string; origin: FileOrigin },
+): Promise<void> {
+  const { files, account } = parts;
+  if (!files) return;
+  for (const file of filesIn(value).values()) {
+    if (!(await unit.tx.get("JobFile", jobFileId(from, file.sha256)))) continue;
+    const use = { jobId: to, workspace: account.workspace_id, origin, limits: files.limits };
+    await linkFile(unit, file, use);
+  }
+}
+
+/** A file of the job with what reads it; its content is not recorded. */
+export function openOf(run: Run, file: FileValue): OpenFile {
+  if (!isFileValue(file)) {
+    throw new TypeError(
+      "open was called with something that is not a file: pass a file of the job's fields, or what file() gave",
+    );
+  }
+  return openFile(file, () => read(run, file));
+}
+
+async function* read(run: Run, { sha256 }: FileValue): AsyncGenerator<Uint8Array, void> {
+  const files = filesOf(run);
+  const made = run.activity.steps.some((step) => step.files?.some((one) => one.sha256 === sha256));
+  const content = made ? await files.content(sha256) : (await files.ofJob(run.jobId, sha256)).content;
+  if (content) yield* files.read(content);
+}
+
+function filesOf({ parts: { files } }: Run): Files {
+  if (files) return files;
+  throw new Error("Files are not kept here");
+}
