@@ -19,6 +19,7 @@ export const GROUPS: readonly Group[] = [
     doc("agents", "Agents"),
     doc("models", "Models"),
     doc("chat", "Chat"),
+    doc("files", "Files"),
     doc("isolate", "Isolate"),
     doc("limits", "Limits"),
     doc("durability", "Durability"),

@@ -25,6 +25,8 @@ export interface HttpRequest extends RequestOptions {
   readonly method?: "GET" | "POST" | "DELETE";
   readonly headers?: Readonly<Record<string, string>>;
   readonly json?: unknown;
+  /** A body of another type; `headers` has the type. */
+  readonly body?: Blob | undefined;
   /** Whether the service recognizes the same request when it comes again. @default true for GET */
   readonly repeatable?: boolean;
   /** Tries, where the service does not answer. @default 3 */
@@ -111,7 +113,7 @@ export class Http {
   }
 
   async #sendOnce(path: string, request: HttpRequest, credential: string | undefined): Promise<Response> {
-    const { method = "GET", json, signal, timeout = 30 } = request;
+    const { method = "GET", json, body = null, signal, timeout = 30 } = request;
     const headers: Record<string, string> = { ...request.headers };
     if (json !== undefined) headers["content-type"] = "application/json";
     if (credential?.startsWith(TOKEN)) headers.authorization = `Bearer ${credential}`;
@@ -124,7 +126,7 @@ export class Http {
       response = await this.#fetch(this.#url + path, {
         method,
         headers,
-        body: json === undefined ? null : JSON.stringify(json),
+        body: json === undefined ? body : JSON.stringify(json),
         signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,
         // The key would be sent on to where a redirect leads.
         redirect: "manual",

@@ -54,7 +54,7 @@ interface Upload {
 async function upload(server: TestServer, body: Uint8Array, name = "contract.pdf", type?: string) {
   const response = await server.request(`/files?name=${encodeURIComponent(name)}`, {
     method: "POST",
-    body: body as unknown as BodyInit,
+    body: body as unknown as Blob,
     headers: type === undefined ? {} : { "content-type": type },
   });
   return { response, body: (await response.json()) as Upload & { error: string; error_type: string } };
@@ -233,12 +233,12 @@ describeServer("files", ({ start: open }) => {
       .toBeGreaterThan(0);
     const wrong = await server.request(at, {
       ...{ method: "PATCH", headers: { ...part, "upload-offset": String(offset + 1) } },
-      body: content.subarray(offset + 1) as unknown as BodyInit,
+      body: content.subarray(offset + 1) as unknown as Blob,
     });
     expect([wrong.status, wrong.headers.get("upload-offset")]).toEqual([409, String(offset)]);
     const rest = await server.request(at, {
       ...{ method: "PATCH", headers: { ...part, "upload-offset": String(offset) } },
-      body: content.subarray(offset) as unknown as BodyInit,
+      body: content.subarray(offset) as unknown as Blob,
     });
     expect([rest.status, rest.headers.get("upload-offset")]).toEqual([204, String(content.length)]);
     expect(await (await server.request(at)).json()).toMatchObject({

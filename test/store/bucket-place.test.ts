@@ -158,7 +158,7 @@ describe.each(KINDS)("a store in a bucket %s, as a place", (name, driverOf) => {
     let data = new Map<string, Uint8Array>();
     const restore = (storage: StorageLike) => {
       const place = bucket(storage);
-      return using(place, () => readBackup(backup, (content) => fillPlace(place, content)));
+      return using(place, () => readBackup(backup, (content) => fillPlace(place, content, place.contents)));
     };
     const died = async (request: number) => {
       data = new Map();

@@ -33,7 +33,7 @@ export function readCopyOf<T>(
   const fill = async (copy: string) => {
     await place.lock();
     try {
-      await place.read((content) => fillPlace(new FolderPlace(copy), content));
+      await place.read((content) => fillPlace(new FolderPlace(copy), content, place.contents));
     } finally {
       await place.release();
     }

@@ -2,6 +2,7 @@ import { serviceCommands } from "../program.ts";
 import { answer } from "./answer.ts";
 import { assign, link } from "./ask-people.ts";
 import { remove, restore } from "./delete.ts";
+import { files } from "./files.ts";
 import { fork } from "./fork.ts";
 import { continueHeld, move } from "./held.ts";
 import { list } from "./list.ts";
@@ -20,6 +21,7 @@ export const run = serviceCommands({
     start,
     list,
     show,
+    files,
     watch,
     answer,
     assign,

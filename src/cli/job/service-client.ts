@@ -37,6 +37,9 @@ export class StrangerError extends CliError {}
 /** A person repeats a command; a backup is made before its first byte is sent. */
 const ONCE = { tries: 1, timeout: 300 } as const;
 
+/** Seconds that an upload may take; the service refuses what is too large at its beginning. */
+const UPLOAD_TIMEOUT = 3600;
+
 /** Calls a running service, each request once; failures keep the service's own message. */
 export class ServiceClient {
   readonly url: string;
@@ -57,6 +60,11 @@ export class ServiceClient {
 
   post<T>(path: string, json: unknown): Promise<T> {
     return this.#json(path, { method: "POST", json });
+  }
+
+  /** Sends a file as it is. */
+  upload<T>(path: string, body: Blob): Promise<T> {
+    return this.#json(path, { method: "POST", body, timeout: UPLOAD_TIMEOUT });
   }
 
   delete<T>(path: string): Promise<T> {

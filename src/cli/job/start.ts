@@ -11,11 +11,15 @@ import { listChatAgents } from "../first-command.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readFields } from "./read-fields.ts";
 import type { ServiceClient } from "./service-client.ts";
+import { uploadFiles } from "./upload-files.ts";
 import { userName } from "./user-name.ts";
 import { watchJob } from "./watch.ts";
 
 const flags = v.object({
-  field: option.list("an input, name=value or name:=json; may be repeated", "name=value"),
+  field: option.list(
+    "an input, name=value, name:=json or, for a file, name=@path; may be repeated",
+    "name=value",
+  ),
   wait: option.flag("follow the job to its end", { alias: "w" }),
   verbose: option.flag("with --wait: show every step"),
   id: option.text("id of the job; repeating it does not start a second job"),
@@ -40,15 +44,17 @@ export const start = defineCommand({
     "svc job start invoice-audit --wait",
     "svc job start invoice-audit --field folder=/srv/invoices --field factor=5",
     "svc job start hello --field 'names=Ada, Grace' --max-cost 0.01 --json",
+    "svc job start contract-review --field contract=@contract.pdf",
   ],
   async run({ args, flags, context }) {
     const slug = args[0]!;
     const client = await connect(flags, context);
     const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(slug)}`);
     const parameters = await encryptParameters(client, agent.slug, { names: flags.param, env: context.env });
+    const declared = agent.methods?.job_start.fields ?? [];
     const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, {
       job_context: toJobContext(flags, agent.name, userName(context.env)),
-      job_fields: readFields(flags.field, agent.methods?.job_start.fields ?? []),
+      job_fields: await uploadFiles(client, readFields(flags.field, declared), { declared, context }),
       ...(parameters && { encrypted_agent_parameters: parameters }),
     });
     if (flags.wait) {

@@ -59,7 +59,7 @@ async function send<T>(flags: Flags, context: CliContext, receive: Receive<T>): 
   const isNamed = flags.url !== undefined || (context.env.SERVICE_URL && flags.dataDir === undefined);
   if (isNamed) return download(flags, context, receive);
   const copied = await withRemote(flags, context, (place) =>
-    place.read((content) => receive(sendSnapshot(snapshotOf(content)))),
+    place.read((content) => receive(sendSnapshot(snapshotOf(content), place.contents))),
   );
   if (copied !== undefined) return copied;
   const folder = dataFolderOf(flags, context);

@@ -14,8 +14,9 @@ export const exportData = defineCommand({
   async run({ args, flags, context }) {
     const to = resolve(context.cwd, args[0]!);
     const exported =
-      (await withRemote(flags, context, (place) => place.read((content) => exportContent(content, to)))) ??
-      (await exportStore(readDataFolder(flags, context), to));
+      (await withRemote(flags, context, (place) =>
+        place.read((content) => exportContent(content, to, place.contents)),
+      )) ?? (await exportStore(readDataFolder(flags, context), to));
     for (const { file, count } of exported) context.print(`${file}: ${count}`);
     if (exported.length === 0) context.print("The store is empty.");
     return 0;

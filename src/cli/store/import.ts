@@ -1,10 +1,17 @@
 import { resolve } from "node:path";
 import * as v from "valibot";
-import { importStore, readExport } from "../../core/store/maintenance.ts";
-import { fillPlace } from "../../core/store/move.ts";
+import { importFiles, importStore, readExport } from "../../core/store/maintenance.ts";
+import { fillPlace, type Place } from "../../core/store/move.ts";
 import { defineCommand } from "../command.ts";
 import { dataFolderOf } from "./data-folder.ts";
 import { STORE_FLAGS, withRemote } from "./with-remote.ts";
+
+async function fillExported(place: Place, from: string) {
+  const exported = await readExport(from);
+  await place.prepare?.();
+  await importFiles(exported, from, place.contents);
+  return fillPlace(place, exported, place.contents);
+}
 
 /** `svc store import`: creates a service's data from plain JSON files. */
 export const importData = defineCommand({
@@ -15,7 +22,7 @@ export const importData = defineCommand({
   async run({ args, flags, context }) {
     const from = resolve(context.cwd, args[0]!);
     const imported =
-      (await withRemote(flags, context, async (place) => fillPlace(place, await readExport(from)))) ??
+      (await withRemote(flags, context, async (place) => fillExported(place, from))) ??
       (await importStore(from, dataFolderOf(flags, context)));
     for (const { name, ids } of imported) context.print(`${name}: ${ids}`);
     return 0;

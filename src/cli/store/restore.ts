@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import * as v from "valibot";
 import { option } from "../../core/base/option.ts";
+import { fileDriver } from "../../core/storage/file.ts";
+import { openStorage } from "../../core/storage/open-storage.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { type Generation, readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration, readGenerations } from "../../core/store/backup/generations.ts";
@@ -76,7 +78,8 @@ async function put(
   save: (folder: string) => ReturnType<typeof saveBackup>,
 ): Promise<void> {
   const restored = await withRemote(flags, context, async (place) => {
-    const fill = (folder: string) => readBackup(folder, (content) => fillPlace(place, content));
+    const fill = (folder: string) =>
+      readBackup(folder, (content) => fillPlace(place, content, openFolder(folder)));
     if (from !== undefined) return { sums: await fill(from), to: place.name };
     return inTemporaryFolder(async (folder) => {
       await save(folder);
@@ -97,6 +100,11 @@ async function test(
   const copied = await save();
   tellSums(await readBackup(folder, (content) => sumsOf(parsed(content))), "The backup", context);
   tellCopied(copied, "Restored and removed again", context);
+}
+
+/** Where the folder of a backup has the contents of files. */
+function openFolder(folder: string) {
+  return openStorage(fileDriver({ folder }));
 }
 
 /** The folder is removed at the end. */

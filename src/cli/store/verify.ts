@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { parsed, sumsOf } from "../../core/store/content.ts";
+import { verifyContents } from "../../core/store/files/copy-contents.ts";
 import { verifyStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { readDataFolder } from "./data-folder.ts";
@@ -15,11 +16,16 @@ export const verify = defineCommand({
   async run({ flags, context }) {
     const sums = await withRemote(flags, context, async (place) => ({
       of: place.name,
-      found: await place.read((content) => sumsOf(parsed(content))),
+      ...(await place.read(async (content) => ({
+        found: await sumsOf(parsed(content)),
+        broken: await verifyContents(content, place.contents),
+      }))),
     }));
     if (sums !== undefined) {
+      for (const { sha256, what } of sums.broken)
+        context.print(`the file with the SHA-256 ${sha256}: ${what}`);
       tellSums(sums.found, sums.of, context);
-      return 0;
+      return sums.broken.length === 0 ? 0 : 1;
     }
     const { lines, files, problems } = await verifyStore(readDataFolder(flags, context));
     tellProblems(problems, context);

@@ -32,6 +32,8 @@ function makeValue(field: AgentMethodField, choice: number): unknown {
       return "person@example.org";
     case "JSONField":
       return { answer: choice % 100 };
+    case "FileField":
+      throw new Error("The agents of svc torture ask for no files");
     case "CharField":
       return `answer ${choice % 100}`;
   }

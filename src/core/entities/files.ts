@@ -67,6 +67,11 @@ export class Files {
     this.#chunks = new FileChunks(parts.storage);
   }
 
+  /** Where the contents are. */
+  get storage(): UnstorageStorage {
+    return this.#parts.storage;
+  }
+
   get limits(): FileLimits {
     return this.#parts.limits;
   }

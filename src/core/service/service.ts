@@ -302,7 +302,8 @@ async function openBackups({ to, every, keep }: ResolvedBackup, scope: Container
   const storage = typeof to === "string" ? storageFromVariable("SERVICE_BACKUP_URL", to) : to;
   const [store, log, clock] = [scope.get(STORE), scope.get(LOGGER), scope.get(CLOCK)];
   const { start: startTimer } = new WallTimers(clock);
-  return new Backups({ storage, every, keep, store, log, clock, startTimer, version: VERSION });
+  const contents = scope.get(FILES).storage;
+  return new Backups({ storage, contents, every, keep, store, log, clock, startTimer, version: VERSION });
 }
 
 /** A file in the data folder that instances in the same folder do not share. */

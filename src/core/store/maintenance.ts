@@ -7,10 +7,15 @@ import {
   readdirSync,
   writeSync,
 } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileDriver } from "../storage/file.ts";
 import { nodeIo } from "../storage/node-io.ts";
+import { openStorage, type UnstorageStorage } from "../storage/open-storage.ts";
 import { type Content, type ContentPart, counted, type PartSum } from "./content.ts";
 import { type StoreSnapshot, sendSnapshot } from "./engine/snapshot.ts";
+import { bytesOf, contentsIn as filesIn, verifyContents, writeContentBytes } from "./files/copy-contents.ts";
+import { FILES_ROOT } from "./files/file-chunks.ts";
 import { FileSet } from "./json/file-set.ts";
 import { readContent, writeContent } from "./json/folder-content.ts";
 import { type FolderLock, lockFolder } from "./json/folder-lock.ts";
@@ -33,6 +38,8 @@ export type { Problem } from "./json/problem.ts";
 export type { Affected, Repaired } from "./json/repair.ts";
 export { DAMAGED, describeAffected } from "./json/repair.ts";
 
+/** Folder of an export with the contents of files, each named by its SHA-256. */
+const FILES = "files";
 /** Files that an export writes. */
 const EXPORTED = /^[A-Za-z][A-Za-z0-9_-]*\.json$/;
 
@@ -58,17 +65,25 @@ export interface Exported {
 export async function exportStore(dataDir: string, to: string): Promise<Exported[]> {
   const lock = await lockStored(dataDir);
   try {
-    return await readContent(nodeIo, dataDir, (content) => exportContent(content, to));
+    return await readContent(nodeIo, dataDir, (content) => exportContent(content, to, contentsIn(dataDir)));
   } finally {
     await lock.release();
   }
 }
 
 /** Exports the content of any store. */
-export async function exportContent({ parts }: Content, to: string): Promise<Exported[]> {
+export async function exportContent(
+  content: Content,
+  to: string,
+  contents: UnstorageStorage,
+): Promise<Exported[]> {
   mkdirSync(to, { recursive: true });
   const exported: Exported[] = [];
-  for (const part of parts) {
+  for await (const one of filesIn(content)) {
+    mkdirSync(join(to, FILES), { recursive: true });
+    await writeFile(join(to, FILES, one.id), bytesOf(contents, one), { mode: 0o600 });
+  }
+  for (const part of content.parts) {
     const path = join(to, `${part.name}.json`);
     exported.push(
       part.isLog ? await writeList(path, "{}", keysOf(part)) : await writeList(path, "[]", entitiesOf(part)),
@@ -83,7 +98,17 @@ export async function verifyStore(
 ): Promise<{ lines: number; files: number; problems: Problem[] }> {
   const lock = await lockFolder(dataDir, SILENT);
   try {
-    return await verifyFiles(nodeIo, dataDir);
+    const verified = await verifyFiles(nodeIo, dataDir);
+    // Lines that are damaged name nothing.
+    if (verified.problems.length > 0) return verified;
+    const broken = await readContent(nodeIo, dataDir, (content) =>
+      verifyContents(content, contentsIn(dataDir)),
+    );
+    const problems = broken.map(({ sha256, place, what }) => ({
+      ...{ file: `${FILES_ROOT}/${place}`, byte: 0 },
+      what: `the file with the SHA-256 ${sha256}: ${what}`,
+    }));
+    return { ...verified, problems };
   } finally {
     await lock.release();
   }
@@ -114,7 +139,7 @@ export async function sendStored<T>(
 ): Promise<T> {
   const backend = await openStored(dataDir);
   try {
-    return await receive(sendSnapshot(await backend.snapshot()));
+    return await receive(sendSnapshot(await backend.snapshot(), contentsIn(dataDir)));
   } finally {
     await backend.close();
   }
@@ -127,7 +152,7 @@ export function saveBackup(sent: AsyncIterable<Uint8Array>, to: string): Promise
 
 /** Copies a backup into an empty data folder, and checks the copy. The backup does not change. */
 export async function restoreStore(from: string, dataDir: string): Promise<Copied> {
-  return writeBackup(nodeIo, dataDir, sendSnapshot(snapshotOfFolder(from)));
+  return writeBackup(nodeIo, dataDir, sendSnapshot(snapshotOfFolder(from), contentsIn(from)));
 }
 
 /** Reads a backup, or the data of a service that is not running, without changing it. */
@@ -141,9 +166,24 @@ export async function importStore(from: string, dataDir: string): Promise<PartSu
   const exported = await readExport(from);
   return fillFolder(nodeIo, dataDir, async () => {
     const { content, sums } = counted(exported);
+    await importFiles(exported, from, contentsIn(dataDir));
     await writeContent(nodeIo, dataDir, content);
     return sums;
   });
+}
+
+/** Writes the contents of files that an export has beside its tables. */
+export async function importFiles(
+  exported: Content,
+  from: string,
+  contents: UnstorageStorage,
+): Promise<void> {
+  for await (const one of filesIn(exported)) {
+    const path = join(from, FILES, one.id);
+    if (!existsSync(path))
+      throw storageError(`${path} is missing, and FileContent.json names it`, "Use the whole export.");
+    await writeContentBytes(contents, one, await readFile(path));
+  }
 }
 
 /** What the files of an export have. */
@@ -158,6 +198,11 @@ export function readExport(from: string): Promise<Content> {
   if (exported.length === 0)
     throw storageError(`${from} does not contain an export`, "Use a folder that `svc store export` wrote.");
   return contentOfFiles(exported);
+}
+
+/** Where a folder has the contents of files. */
+function contentsIn(folder: string): UnstorageStorage {
+  return openStorage(fileDriver({ folder }));
 }
 
 /** Locks a folder that may not exist yet. */

@@ -1,5 +1,7 @@
+import type { UnstorageStorage } from "../storage/open-storage.ts";
 import { ClosedStoreError, type Mark } from "./closed.ts";
 import { type Content, counted, differenceOf, type PartSum, sumsOf } from "./content.ts";
+import { assertContents, copyContents } from "./files/copy-contents.ts";
 import { storageError } from "./storage-error.ts";
 
 /** In which state a place is: `incomplete` is a copy that was interrupted, of a move if it has its id. */
@@ -28,6 +30,10 @@ export interface Place {
    * dies or `check` throws, not in a way that anything opens. `check` gets what was read back.
    */
   fill(content: Content, mark: Mark | undefined, check: (sums: readonly PartSum[]) => void): Promise<void>;
+  /** Makes what contents are written to, where there may be nothing yet. */
+  prepare?(): Promise<void>;
+  /** Where it keeps the contents of files. */
+  readonly contents: UnstorageStorage;
   /** Removes what an interrupted `fill` of this move has left. */
   clear(move: string): Promise<void>;
 }
@@ -74,6 +80,10 @@ export async function moveStore(options: MoveOptions): Promise<Moved> {
       options.report?.(`${source.name} is read-only from now on`);
     }
     const sums = await copy(options, mark, there);
+    if (mark.state === "moving") {
+      await copyContents(source.contents, target.contents);
+      await target.read((content) => assertContents(content, target.contents, target.name));
+    }
     if (mark.state === "moving")
       await source.setMark({ ...mark, state: "moved", at: options.now().toISOString() });
     await target.setMark(undefined);
@@ -82,8 +92,15 @@ export async function moveStore(options: MoveOptions): Promise<Moved> {
 }
 
 /** Fills an empty place with a content, and compares what it has then. */
-export async function fillPlace(place: Place, given: Content): Promise<readonly PartSum[]> {
+export async function fillPlace(
+  place: Place,
+  given: Content,
+  contents: UnstorageStorage,
+): Promise<readonly PartSum[]> {
   const { content, sums } = counted(given);
+  // Before anything names them.
+  await place.prepare?.();
+  await copyContents(contents, place.contents);
   await place.fill(content, undefined, (theirs) => {
     const difference = differenceOf(sums, theirs);
     if (difference !== undefined)

@@ -19,6 +19,8 @@ export interface BackupParts {
   /** Milliseconds for which backups are kept. */
   readonly keep: number;
   readonly store: Store;
+  /** Where the contents of files are. */
+  readonly contents?: UnstorageStorage | undefined;
   readonly version: string;
   readonly log: StoreLogger;
   readonly clock: () => Date;
@@ -79,9 +81,9 @@ export class Backups {
 
   /** Makes a backup now, and removes those that have expired. */
   async run(): Promise<Generation> {
-    const { store, clock, keep, version, log } = this.#parts;
+    const { store, contents, clock, keep, version, log } = this.#parts;
     const now = clock();
-    const sent = sendSnapshot(await store.snapshot!());
+    const sent = sendSnapshot(await store.snapshot!(), contents);
     this.#last = await writeGeneration(this.#storage, this.#unlessClosed(sent), { now, version });
     const { id, bytes, parts } = this.#last;
     log.info("the store was backed up", { backup: id, bytes, parts: parts.length });

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodeIo } from "../../storage/node-io.ts";
-import type { StorageLike } from "../../storage/open-storage.ts";
+import { openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
 import type { Mark } from "../closed.ts";
 import { type Content, type PartSum, sumsOf } from "../content.ts";
 import { readContent, readFiles, writeContent } from "../json/folder-content.ts";
@@ -37,6 +37,7 @@ interface BucketPlaceOptions {
  */
 export class BucketPlace implements Place {
   readonly name: string;
+  readonly contents: UnstorageStorage;
   readonly #objects: Objects;
   readonly #dead: number | undefined;
   #owned: { readonly chain: Chain; readonly taken: Taken } | undefined;
@@ -46,6 +47,7 @@ export class BucketPlace implements Place {
   constructor({ name, storage, dead }: BucketPlaceOptions) {
     this.name = `storage ${name}`;
     this.#objects = openObjects(storage);
+    this.contents = openStorage(storage);
     this.#dead = dead;
   }
 

@@ -1,3 +1,7 @@
+import type { UnstorageStorage } from "../../storage/open-storage.ts";
+import { toBytes } from "../../storage/storage-driver.ts";
+import { FILES_ROOT } from "../files/file-chunks.ts";
+
 /** A consistent state of a store, to be copied while it is written to. */
 export interface StoreSnapshot {
   /** Its files, in the order in which `read` yields their bytes. Of the last one the size may be missing. */
@@ -10,11 +14,25 @@ export interface StoreSnapshot {
 
 /**
  * What a backup sends: the files on a line of JSON, then their bytes. A file whose size is missing ends with an empty
- * line, which is not part of it.
+ * line, which is not part of it. Where there are contents of files, each of their chunks comes before that, with its key
+ * and size on a line of its own; the last such line is empty of both. They are listed after the snapshot was taken: what
+ * it names is kept for longer than a backup takes.
  */
-export async function* sendSnapshot(snapshot: StoreSnapshot): AsyncGenerator<Uint8Array, void> {
+export async function* sendSnapshot(
+  snapshot: StoreSnapshot,
+  contents?: UnstorageStorage,
+): AsyncGenerator<Uint8Array, void> {
   try {
-    yield Buffer.from(`${JSON.stringify({ files: snapshot.files })}\n`);
+    const keys = (await contents?.getKeys(FILES_ROOT)) ?? [];
+    const head = { files: snapshot.files, ...(keys.length > 0 && { contents: true }) };
+    yield Buffer.from(`${JSON.stringify(head)}\n`);
+    for (const key of keys) {
+      const bytes = toBytes(await contents!.getItemRaw(key));
+      if (bytes === undefined) continue;
+      yield Buffer.from(`${JSON.stringify({ key, size: bytes.length })}\n`);
+      yield bytes;
+    }
+    if (keys.length > 0) yield Buffer.from("{}\n");
     yield* snapshot.read();
     if (snapshot.files.at(-1)?.size === undefined && snapshot.files.length > 0) yield Buffer.from("\n");
   } finally {
@@ -23,8 +41,11 @@ export async function* sendSnapshot(snapshot: StoreSnapshot): AsyncGenerator<Uin
 }
 
 /** A snapshot as a stream, which releases the files even if nobody reads it. */
-export function streamSnapshot(snapshot: StoreSnapshot): ReadableStream<Uint8Array> {
-  const sent = sendSnapshot(snapshot);
+export function streamSnapshot(
+  snapshot: StoreSnapshot,
+  contents?: UnstorageStorage,
+): ReadableStream<Uint8Array> {
+  const sent = sendSnapshot(snapshot, contents);
   return new ReadableStream(
     {
       async pull(controller) {

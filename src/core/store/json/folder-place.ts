@@ -1,6 +1,8 @@
 import { existsSync, realpathSync } from "node:fs";
+import { fileDriver } from "../../storage/file.ts";
 import type { StoreIo } from "../../storage/file-io.ts";
 import { nodeIo } from "../../storage/node-io.ts";
+import { openStorage, type UnstorageStorage } from "../../storage/open-storage.ts";
 import type { Mark } from "../closed.ts";
 import { type Content, type PartSum, sumsOf } from "../content.ts";
 import type { Place, PlaceState } from "../move.ts";
@@ -36,6 +38,10 @@ export class FolderPlace implements Place {
   async release(): Promise<void> {
     await this.#lock?.release();
     this.#lock = undefined;
+  }
+
+  get contents(): UnstorageStorage {
+    return openStorage(fileDriver({ folder: this.folder }));
   }
 
   async state(): Promise<PlaceState> {

@@ -1,11 +1,19 @@
+import { parseJson } from "../../base/parse-json.ts";
+import { fileDriver } from "../../storage/file.ts";
 import { type StoreIo, writeFully } from "../../storage/file-io.ts";
+import { openStorage } from "../../storage/open-storage.ts";
+import { assertContents } from "../files/copy-contents.ts";
 import { storageError } from "../storage-error.ts";
+import { readFiles as readStored } from "./folder-content.ts";
 import { fillFolder } from "./incomplete.ts";
 import { MANIFEST, manifestText } from "./manifest.ts";
 import { verifyFiles } from "./verify.ts";
 
 /** Valid file names of a store; never a path, whatever the sender. */
 const NAME = /^[A-Za-z][A-Za-z0-9_-]*\.\d+\.jsonl$/;
+/** Keys of chunks, and the most bytes that one has. */
+const CHUNK = /^svc-files:[0-9a-f]{32}:[0-9a-f]{16}$/;
+const LARGEST = 64 * 1024 * 1024;
 const NEWLINE = 10;
 
 type SentFiles = readonly { readonly name: string; readonly size?: number }[];
@@ -23,10 +31,29 @@ export async function writeBackup(
   try {
     const reader = new Reader(chunks);
     // Before the folder is changed: the sender may refuse.
-    const files = await readFiles(reader);
-    return await fillFolder(io, folder, () => copyFiles(io, folder, { files, reader }));
+    const { files, hasContents } = await readFiles(reader);
+    return await fillFolder(io, folder, async () => {
+      if (hasContents) await copyContents(folder, reader);
+      const copied = await copyFiles(io, folder, { files, reader });
+      const contents = openStorage(fileDriver({ folder }));
+      await readStored(io, folder, (content) => assertContents(content, contents, folder));
+      return copied;
+    });
   } finally {
     await chunks.return?.();
+  }
+}
+
+/** Writes the chunks of contents, whose keys are never a path, whatever the sender. */
+async function copyContents(folder: string, reader: Reader): Promise<void> {
+  const contents = openStorage(fileDriver({ folder }));
+  for (;;) {
+    const { key, size = 0 } = parseJson(await reader.line()) as { key?: string; size?: number };
+    if (key === undefined) return;
+    if (!CHUNK.test(key) || !Number.isSafeInteger(size) || size < 0 || size > LARGEST) throw notBackup();
+    const parts: Uint8Array[] = [];
+    for await (const part of reader.take(size)) parts.push(Buffer.from(part));
+    await contents.setItemRaw(key, Buffer.concat(parts));
   }
 }
 
@@ -52,19 +79,26 @@ async function copyFiles(
   return { files: files.length, bytes, lines };
 }
 
-async function readFiles(reader: Reader): Promise<SentFiles> {
+async function readFiles(reader: Reader): Promise<{ files: SentFiles; hasContents: boolean }> {
   const text = await reader.line();
   try {
-    const { files } = JSON.parse(text) as { files: SentFiles };
+    const { files, contents = false } = JSON.parse(text) as { files: SentFiles; contents?: boolean };
     const isSize = (size: number | undefined, at: number) =>
       size === undefined ? at === files.length - 1 : Number.isSafeInteger(size) && size >= 0;
     const ok = files.every(({ name, size }, at) => NAME.test(name) && isSize(size, at));
     if (ok && new Set(files.map(({ name }) => name)).size === files.length)
-      return files.map(({ name, size }) => (size === undefined ? { name } : { name, size }));
+      return {
+        files: files.map(({ name, size }) => (size === undefined ? { name } : { name, size })),
+        hasContents: contents,
+      };
   } catch {
     // Reported below.
   }
-  throw storageError("The response is not a store backup", "Check the URL and the version of the service.");
+  throw notBackup();
+}
+
+function notBackup(): Error {
+  return storageError("The response is not a store backup", "Check the URL and the version of the service.");
 }
 
 /** Reads lines and counted bytes from chunks of any size. */

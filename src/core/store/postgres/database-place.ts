@@ -1,15 +1,18 @@
+import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import type { Mark } from "../closed.ts";
 import { type Content, type PartSum, sumsOf } from "../content.ts";
 import type { Place, PlaceState } from "../move.ts";
 import { storageError } from "../storage-error.ts";
 import { CORE_TABLES } from "../tables.ts";
+import { hasAdditions } from "./additions.ts";
 import { lockWriters, readMark, setMark } from "./closed-database.ts";
 import { type Client, Connections, explain, isOfDatabase, loadPg } from "./connection.ts";
 import { beginReading, contentOfDatabase } from "./database-content.ts";
 import { contentNames, fillDatabase, plainLayout, refuseLiving } from "./fill-database.ts";
 import { inspect, isMade, migrate } from "./migrate.ts";
+import { PostgresContents } from "./postgres-contents.ts";
 import { isPostgresUrl, PostgresDefaults } from "./postgres-options.ts";
-import { hashOf } from "./sql-text.ts";
+import { hashOf, identifier } from "./sql-text.ts";
 import { TableLayout } from "./table-layout.ts";
 
 /** A schema of a Postgres database, as a place that a store is moved from or to. */
@@ -68,6 +71,26 @@ export class DatabasePlace implements Place {
       await beginReading(client);
       return work(await contentOfDatabase(client, schema));
     });
+  }
+
+  get contents(): UnstorageStorage {
+    const run = (text: string, values: readonly unknown[]) =>
+      this.#use((client) => rowsOf(client, text, values));
+    const contents = new PostgresContents(identifier(this.#options.schema), run);
+    const { schema } = this.#options;
+    return Object.assign(contents, {
+      // A store of an earlier version, or none, has no contents.
+      getKeys: async (base?: string) =>
+        (await this.#use((client) => hasAdditions(client, schema)))
+          ? PostgresContents.prototype.getKeys.call(contents, base)
+          : [],
+    });
+  }
+
+  prepare(): Promise<void> {
+    const { schema } = this.#options;
+    const layouts = CORE_TABLES.map((spec) => new TableLayout(spec, schema));
+    return this.#use(async (client) => void (await migrate(client, schema, layouts)));
   }
 
   async setMark(mark: Mark | undefined): Promise<void> {
@@ -133,6 +156,10 @@ export class DatabasePlace implements Place {
       throw isOfDatabase(error) ? explain(error) : error;
     }
   }
+}
+
+async function rowsOf(client: Client, text: string, values: readonly unknown[]) {
+  return (await client.query({ text, values })).rows;
 }
 
 /** Where a database is, for people: without password and settings. */

@@ -223,6 +223,7 @@ const FIELD_TYPES: Readonly<Record<FieldType, string>> = {
   DateTimeField: "date and time",
   EmailField: "email address",
   JSONField: "JSON",
+  FileField: "file",
 };
 
 function toMethods(agent: AgentData) {

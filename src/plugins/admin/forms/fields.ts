@@ -51,6 +51,7 @@ function renderField(field: AgentMethodField, id: string, state: FormState): Htm
 
 const HINTS: Readonly<Partial<Record<AgentMethodField["field_type"], string>>> = {
   JSONField: "JSON.",
+  FileField: "The id of an upload; upload the file with POST /files or svc job start --field.",
   DateTimeField: "UTC.",
 };
 
@@ -138,10 +139,17 @@ function choicesOf(field: AgentMethodField): (readonly [string, string])[] {
 
 function toTexts(value: unknown, type: AgentMethodField["field_type"]): string[] {
   if (value === null || value === undefined) return [];
+  // What was uploaded once has expired by the time that a form is shown again.
+  if (type === "FileField") return typeof value === "string" ? [value] : uploadIn(value);
   if (type === "JSONField") return [JSON.stringify(value, undefined, 2)];
   if (Array.isArray(value)) return value.map(String);
   if (type === "DateTimeField") return [String(value).slice(0, 19)];
   return [String(value)];
+}
+
+function uploadIn(value: unknown): string[] {
+  const { upload } = value as { upload?: unknown };
+  return typeof upload === "string" ? [upload] : [];
 }
 
 /** Values as a form would send them. */
@@ -192,6 +200,10 @@ function readField(field: AgentMethodField, texts: readonly string[]): unknown {
     return Number.isFinite(number) && text.trim() !== "" ? number : text;
   }
   if (field.field_type === "JSONField") return parseJson(text, text);
+  if (field.field_type === "FileField") {
+    const uploads = text.split(",").map((upload) => ({ upload: upload.trim() }));
+    return field.type === "array" ? uploads : uploads[0];
+  }
   // A browser sends the time without a zone; the form says that it is UTC.
   if (field.field_type === "DateTimeField")
     return /^[\d-]+T[\d:]+$/.test(text) ? `${withSeconds(text)}.000Z` : text;
