@@ -35,7 +35,7 @@ export type {
 } from "./core/agents/define-chat.ts";
 export { defineChat } from "./core/agents/define-chat.ts";
 export type * from "./core/agents/fields-input.ts";
-export { type FileOptions, file } from "./core/agents/file.ts";
+export { type FileFieldOptions, file } from "./core/agents/file.ts";
 export type { FileData, NewFileOptions, OpenFile } from "./core/agents/file-content.ts";
 export type { AgentInstructions } from "./core/agents/instructions.ts";
 export type { IsolateOptions } from "./core/agents/isolate-options.ts";

@@ -22,6 +22,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "defineChat",
     "docs",
     "events",
+    "file",
     "isDuration",
     "oidc",
     "prices",

@@ -87,6 +87,7 @@ const TABLE: Readonly<Record<string, Row>> = {
   events: [plugin("timout"), "timout", "timeout"],
   proxyAuth: [given({}, "audiense"), "audiense", "audience"],
   oidc: [given({}, "isuer"), "isuer", "issuer"],
+  file: [given({}, "maxSiz"), "maxSiz", "maxSize"],
   isDuration: "checks a value",
   prices: [
     (fn: (table: object) => unknown) => fn({ m: { input: 1, output: 2, cachd: 1 } }),

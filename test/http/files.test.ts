@@ -139,7 +139,7 @@ describeServer("files", ({ start: open }) => {
     expect(same.status).toBe(304);
   });
 
-  it("a file that a job does not have does not exist for it, whoever knows its hash", async () => {
+  it("a file that a job does not have does not exist for it, and knowing its hash changes nothing", async () => {
     await using server = await open({ agents });
     const { body } = await upload(server, PDF);
     await start(server, "reader", "job-1", { contract: { upload: body.upload } });

@@ -86,6 +86,13 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   Probe: [{ id: "probe-1", created_at: "2026-01-31T09:30:00.500Z", run_count: 2 }],
   ModelUse: [{ id: "agent/small/2026-01-31", agent: "agent", model: "small", day: "2026-01-31" }],
   Access: [{ id: "access-1", name: "reporting" }],
+  FileContent: [{ id: "0f", place: "aa" }],
+  FileUpload: [
+    { id: "upload-1", place: "aa", sha256: null, touched_at: "2026-01-31T09:30:00.500Z" },
+    { id: "upload-2", place: "bb", sha256: "0f", touched_at: "2026-01-31T09:30:00.500Z" },
+  ],
+  JobFile: [{ id: "0f.job-1", job_id: "job-1", sha256: "0f", created_at: "2026-01-31T09:30:00.500Z" }],
+  FileRemoval: [{ id: "aa", due_at: "2026-01-31T10:30:00.500Z" }],
   A2aPush: [{ id: "push-1", job_id: "job-1" }],
   A2aMessage: [{ id: "message-1", job_id: "job-1", question: "approve" }],
   AdminSession: [{ id: "session-1", until: 1_800_000_000_000 }],

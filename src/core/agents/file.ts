@@ -1,13 +1,16 @@
 import * as v from "valibot";
+import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import type { FileValue } from "../models/file.ts";
 import { NameSchema } from "../models/scalars.ts";
 
-export interface FileOptions {
+export interface FileFieldOptions {
   /** Media types that are accepted, such as `application/pdf` or `image/*`. @default any */
   readonly accept?: readonly string[];
   /** Bytes that it may have. @default the service's `fileLimit` */
   readonly maxSize?: number;
 }
+
+const NAMES: NamesOf<FileFieldOptions> = { accept: true, maxSize: true };
 
 /**
  * A schema for a file in the `fields` of an agent or of a question: those who start the job upload it first. The handler
@@ -16,7 +19,9 @@ export interface FileOptions {
  * @example
  * fields: v.object({ contract: file({ accept: ["application/pdf"], maxSize: 20 * 1024 * 1024 }) })
  */
-export function file({ accept, maxSize }: FileOptions = {}): v.GenericSchema<FileValue, FileValue> {
+export function file(options: FileFieldOptions = {}): v.GenericSchema<FileValue, FileValue> {
+  refuseUnknown(options, NAMES, "file");
+  const { accept, maxSize } = options;
   const type = accept
     ? v.pipe(v.string(), v.regex(patternOf(accept), `must be ${accept.join(" or ")}`))
     : v.string();

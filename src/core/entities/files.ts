@@ -1,6 +1,14 @@
 import { createHash, type Hash, randomUUID } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
-import type { FileChunk, FileContent, FileUpload, FileValue, JobFile, ListedFile } from "../models/file.ts";
+import type {
+  FileChunk,
+  FileContent,
+  FileLimits,
+  FileUpload,
+  FileValue,
+  JobFile,
+  ListedFile,
+} from "../models/file.ts";
 import { jobFileId } from "../models/file.ts";
 import type { UnstorageStorage } from "../storage/open-storage.ts";
 import { contentType } from "../store/files/content-type.ts";
@@ -9,16 +17,6 @@ import { storageError } from "../store/storage-error.ts";
 import type { Store } from "../store/store.ts";
 import { announceRemoval } from "./job-files.ts";
 import type { Ledger } from "./ledger.ts";
-
-/** How much is accepted, in bytes. */
-export interface FileLimits {
-  /** Of one file. */
-  readonly file: number;
-  /** Of the files of one job. */
-  readonly job: number;
-  /** Of the files of all jobs of one workspace. */
-  readonly workspace: number;
-}
 
 export interface FilesParts {
   readonly store: Store;

@@ -1,5 +1,6 @@
 import { ServiceError } from "../base/errors.ts";
 import {
+  type FileLimits,
   type FileName,
   type FileOrigin,
   type FileUpload,
@@ -7,7 +8,6 @@ import {
   type JobFile,
   jobFileId,
 } from "../models/file.ts";
-import type { FileLimits } from "./files.ts";
 import type { Unit } from "./ledger.ts";
 
 /** Milliseconds from the end of the last job that names a content to its removal: backups and downloads finish meanwhile. */

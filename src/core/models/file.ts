@@ -115,6 +115,16 @@ export interface FileRemoval {
   readonly due_at: string;
 }
 
+/** How much is accepted, in bytes. */
+export interface FileLimits {
+  /** Of one file. */
+  readonly file: number;
+  /** Of the files of one job. */
+  readonly job: number;
+  /** Of the files of all jobs of one workspace. */
+  readonly workspace: number;
+}
+
 /** The id of the row for a content of a job. */
 export function jobFileId(jobId: string, sha256: string): string {
   return `${sha256}.${jobId}`;

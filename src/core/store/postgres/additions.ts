@@ -20,8 +20,12 @@ export function additions(schema: string): string {
 
 /** Whether a schema has all of them. */
 export async function hasAdditions(client: Client, schema: string): Promise<boolean> {
-  const values = [LIVES, CONTENTS].map((name) => `${identifier(schema)}.${name}`);
-  const text = "select to_regclass($1) is not null and to_regclass($2) is not null as made";
-  const { rows } = await client.query({ text, values });
+  return (await hasAddition(client, schema, LIVES)) && (await hasAddition(client, schema, CONTENTS));
+}
+
+/** Whether a schema has one of them: earlier versions have made fewer. */
+export async function hasAddition(client: Client, schema: string, name: string): Promise<boolean> {
+  const values = [`${identifier(schema)}.${name}`];
+  const { rows } = await client.query({ text: "select to_regclass($1) is not null as made", values });
   return rows[0]!.made === true;
 }

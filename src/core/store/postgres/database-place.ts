@@ -4,7 +4,7 @@ import { type Content, type PartSum, sumsOf } from "../content.ts";
 import type { Place, PlaceState } from "../move.ts";
 import { storageError } from "../storage-error.ts";
 import { CORE_TABLES } from "../tables.ts";
-import { hasAdditions } from "./additions.ts";
+import { CONTENTS, hasAddition } from "./additions.ts";
 import { lockWriters, readMark, setMark } from "./closed-database.ts";
 import { type Client, Connections, explain, isOfDatabase, loadPg } from "./connection.ts";
 import { beginReading, contentOfDatabase } from "./database-content.ts";
@@ -81,7 +81,7 @@ export class DatabasePlace implements Place {
     return Object.assign(contents, {
       // A store of an earlier version, or none, has no contents.
       getKeys: async (base?: string) =>
-        (await this.#use((client) => hasAdditions(client, schema)))
+        (await this.#use((client) => hasAddition(client, schema, CONTENTS)))
           ? PostgresContents.prototype.getKeys.call(contents, base)
           : [],
     });

@@ -1,6 +1,6 @@
 import type { Content, ContentRow } from "../content.ts";
 import { storageError } from "../storage-error.ts";
-import { hasAdditions, LIVES } from "./additions.ts";
+import { hasAddition, LIVES } from "./additions.ts";
 import type { Client } from "./connection.ts";
 import { epochOf } from "./group.ts";
 import { identifier, toColumn, toKeyColumn } from "./sql-text.ts";
@@ -35,7 +35,7 @@ export async function contentNames(client: Client, schema: string): Promise<stri
 async function aliveIn(client: Client, schema: string): Promise<string> {
   const since = `clock_timestamp() - interval '${DEAD}'`;
   const own = `(_body::json->>'seen_at')::timestamptz > ${since}`;
-  if (!(await hasAdditions(client, schema))) return own;
+  if (!(await hasAddition(client, schema, LIVES))) return own;
   const lives = `${identifier(schema)}.${LIVES}`;
   return `(${own} or id in (select l.id from ${lives} l where l.seen_at > ${since}))`;
 }
