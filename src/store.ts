@@ -1,7 +1,15 @@
 export type { Person, StoredAccess } from "./core/models/access.ts";
 export type { AuditEntry } from "./core/models/audit-entry.ts";
 export type { DeletedCase, DeletedJob } from "./core/models/deleted-job.ts";
-export type { FileChunk, FileContent, FileName, FileRemoval, FileTotal, FileUpload, JobFile } from "./core/models/file.ts";
+export type {
+  FileChunk,
+  FileContent,
+  FileName,
+  FileRemoval,
+  FileTotal,
+  FileUpload,
+  JobFile,
+} from "./core/models/file.ts";
 export type {
   AgentSetting,
   AuditHead,

@@ -108,10 +108,27 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "it asks for the platform and what that needs",
     "npx svc deploy init",
   ),
+  ...sameAs(
+    [
+      "test/cli/job-files.test.ts",
+      "svc job uploads what a field names, lists the files of a job and downloads one",
+    ],
+    "its agent is the page's example; run with another one",
+    "npx svc job start contract-reader --field contract=@contract.txt --wait",
+    "npx svc job files job-1a2b3c4d",
+    "npx svc job files job-1a2b3c4d --get report.csv",
+  ),
 };
 
 /** Variables that the test of the commands does not set, with the test that does. */
 export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
+  ...sameAs(
+    ["test/http/files.test.ts", "the limits are those that variables or options say"],
+    "they are read and checked as the other numbers are",
+    "SERVICE_FILE_LIMIT",
+    "SERVICE_JOB_FILES_LIMIT",
+    "SERVICE_WORKSPACE_FILES_LIMIT",
+  ),
   ...sameAs(
     ["test/events/otel-sampling.test.ts", ""],
     "the exporter or the sampler reads it",

@@ -4,6 +4,7 @@ import { defineAgent, type FileValue, file } from "agent-control-service";
 import type { TestServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, it } from "vitest";
+import { resolveOptions } from "../../src/core/service/options.ts";
 import { describeServer } from "../_setup.ts";
 import { waitFor } from "./_client.ts";
 
@@ -189,6 +190,21 @@ describeServer("files", ({ start: open }) => {
     expect(missing.status).toBe(404);
     const paths = await upload(server, PDF, "../../etc/\u0000\u202epasswd.pdf");
     expect(paths.body).toMatchObject({ name: "passwd.pdf" });
+  });
+
+  it("the limits are those that variables or options say", async () => {
+    const variables = {
+      ...{ SERVICE_FILE_LIMIT: "10", SERVICE_JOB_FILES_LIMIT: "20", SERVICE_WORKSPACE_FILES_LIMIT: "30" },
+    };
+    expect(resolveOptions({ agents }, variables)).toMatchObject({
+      ...{ fileLimit: 10, jobFilesLimit: 20, workspaceFilesLimit: 30 },
+    });
+    await using server = await open({ agents, jobFilesLimit: 30 });
+    const { body } = await upload(server, PDF);
+    const more = await upload(server, Buffer.from("%PDF-1.7 some more"));
+    const request = { contract: { upload: body.upload }, more: [{ upload: more.body.upload }] };
+    expect((await start(server, "reader", "job-1", request)).status).toBe(413);
+    expect((await server.request("/jobs/job-1")).status).toBe(404);
   });
 
   it("the same start is answered again, also once its upload has expired", async () => {
