@@ -24,7 +24,7 @@ import { type S3Server, startS3 } from "../storage/s3-server.ts";
 import { bytesOf, FileParts, LIMITS, sha256, textOf, toFile } from "./_files.ts";
 
 const log = { info() {}, warn() {}, error() {} };
-const PDF = { name: "contract.pdf", type: "application/pdf" };
+const PDF = { name: "contract.pdf", type: "text/x-contract" };
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), "files-"));
