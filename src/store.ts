@@ -5,6 +5,7 @@ export type {
   FileChunk,
   FileContent,
   FileName,
+  FileOrigin,
   FileRemoval,
   FileTotal,
   FileUpload,
