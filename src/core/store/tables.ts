@@ -204,7 +204,6 @@ const ACCESS_TABLE = rowTable<StoredAccess>("Access", {
 
 const PERSON_TABLE = rowTable<Person>("Person");
 
-const PERSON_TABLE = rowTable<StoredPerson>("Person");
 const FILE_CONTENT_TABLE = rowTable<FileContent>("FileContent", {
   index: ({ place }) => ({ place }),
   facets: ["place"],
