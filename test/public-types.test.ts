@@ -56,7 +56,7 @@ describe("the types of the package", () => {
   // Each is a promise to people: to add one, take another one away.
   it("and the values are few", () => {
     expect(types.values.length, types.values.join(" ")).toBeLessThanOrEqual(83);
-    expect([...types.names.values()].flat().length - types.values.length).toBeLessThanOrEqual(421);
+    expect([...types.names.values()].flat().length - types.values.length).toBeLessThanOrEqual(424);
   });
 
   it("of plugins' parts and of a service's options are interfaces, not classes of the service", () => {
