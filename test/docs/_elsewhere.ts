@@ -139,6 +139,8 @@ export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     undefined,
     "OpenTelemetry's own packages read it",
     "OTEL_METRICS_EXPORTER",
+    "OTEL_METRIC_EXPORT_INTERVAL",
+    "OTEL_METRIC_EXPORT_TIMEOUT",
     "OTEL_RESOURCE_ATTRIBUTES",
     "OTEL_SDK_DISABLED",
     "OTEL_SERVICE_NAME",
