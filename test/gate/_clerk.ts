@@ -4,6 +4,9 @@ import * as v from "valibot";
 /** The variable that one of its parameters comes from. */
 export const VARIABLE = "GATE_SUITE_TOKEN";
 
+/** A file that it makes. */
+export const NOTE = { name: "note.txt", text: "noted" } as const;
+
 /** Puts its secrets wherever an agent can put anything. */
 export const clerk = defineAgent({
   name: "Clerk",
@@ -20,6 +23,7 @@ export const clerk = defineAgent({
         log.info(`knows ${all}`, parameters);
         telemetry({ type: "custom", details: { parameters, all } });
         if (fields.mode === "spend") await job.step("buy", () => all, { cost: 2 });
+        if (fields.mode === "tell") await job.file(NOTE.name, NOTE.text);
         const item = await job.openCase({ id: "told", name: all, description: all });
         await item.update({ name: all, payload: { ...parameters, [all]: all } });
         await item.step("step", () => parameters);

@@ -1,8 +1,10 @@
+import { createHash } from "node:crypto";
 import { type AddedRoute, CASES, RUNNER, STORE, THREADS } from "agent-control-service/plugin";
 import { expect, vi } from "vitest";
 import { SIGN_IN_LINK } from "../../src/core/service/tokens.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
+import { NOTE } from "./_clerk.ts";
 import { sampleOf } from "./_sample.ts";
 import type { World } from "./_world.ts";
 
@@ -14,6 +16,9 @@ interface Example {
   readonly query?: Values;
   readonly json?: unknown;
   readonly form?: Values;
+  /** A body that is neither JSON nor a form. */
+  readonly content?: string;
+  readonly headers?: Values;
 }
 
 /** A request that a route answers with success. */
@@ -22,6 +27,7 @@ export interface Filled {
   readonly path: string;
   readonly type?: string;
   readonly body?: string;
+  readonly headers?: Values;
 }
 
 /** A request to a route: from its example, where there is one, and from its schemas. */
@@ -40,6 +46,7 @@ export async function fill(
     method: route.method,
     path: search === "" ? path : `${path}?${search}`,
     ...bodyOf(route, example),
+    ...(example.headers && { headers: example.headers }),
   };
 }
 
@@ -56,8 +63,9 @@ export function takesBody({ method, body }: AddedRoute): boolean {
   return body !== undefined || method !== "GET";
 }
 
-function bodyOf(route: AddedRoute, { json, form }: Example): { type?: string; body?: string } {
+function bodyOf(route: AddedRoute, { json, form, content }: Example): { type?: string; body?: string } {
   if (!takesBody(route)) return {};
+  if (content !== undefined) return { type: "application/offset+octet-stream", body: content };
   if (route.body) return { type: "application/json", body: JSON.stringify(json ?? sampleOf(route.body)) };
   return { type: "application/x-www-form-urlencoded", body: new URLSearchParams(form ?? {}).toString() };
 }
@@ -200,11 +208,42 @@ const named = async ({ server }: World): Promise<Example> => {
   return { params: { id: made.access.id } };
 };
 
+/** An upload of which nothing has arrived. */
+const uploading = async ({ server }: World): Promise<Example> => {
+  const begun = await server.request("/files?name=note.txt", {
+    method: "POST",
+    headers: { "tus-resumable": "1.0.0", "upload-length": "4" },
+  });
+  const { upload } = (await begun.json()) as { upload: string };
+  return { params: { upload }, content: "note", headers: { "upload-offset": "0" } };
+};
+const withFile = async (world: World): Promise<Example> => {
+  const sha256 = createHash("sha256").update(NOTE.text).digest("hex");
+  return { params: { id: await world.job("tell"), sha256 } };
+};
+const person = async ({ server }: World): Promise<Example> => {
+  const id = `person-${++keys}`;
+  const at = new Date().toISOString();
+  await server.service.get(STORE).transaction((tx) =>
+    tx.insert("Person", {
+      ...{ id, issuer: "https://people.example.com", subject: id, name: id, groups: [] },
+      ...{ role: "viewer", first_seen_at: at, seen_at: at, removed_at: null },
+    }),
+  );
+  return { params: { id } };
+};
+
 /** Only what a schema cannot say: which entity, in which state, with which fields of the agent. */
 const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example | Promise<Example>>> = {
   "POST /access": () => ({ json: newKey() }),
   "POST /access/{id}/rotate": named,
   "DELETE /access/{id}": named,
+  "DELETE /access/people/{id}": person,
+  "POST /access/people/{id}/restore": person,
+  "GET /files/{upload}": uploading,
+  "PATCH /files/{upload}": uploading,
+  "DELETE /files/{upload}": async (world) => ({ params: (await uploading(world)).params! }),
+  "GET /jobs/{id}/files/{sha256}": withFile,
   "POST /agents/{slug}/jobs": (world) => ({
     json: {
       job_context: jobContext("started-by-route"),

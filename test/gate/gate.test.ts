@@ -92,12 +92,12 @@ async function ask(
     way === "key"
       ? { "x-api-key": world.key }
       : { cookie: await signIn(world.server, "", ALONE), origin: world.url };
-  const { method, path, type, body } = await fill(world, route, who);
+  const { method, path, type, body, headers } = await fill(world, route, who);
   return world.send({
     method,
     path,
     body,
-    headers: { accept, ...who, ...(type !== undefined && { "content-type": type }) },
+    headers: { accept, ...who, ...(type !== undefined && { "content-type": type }), ...headers },
   });
 }
 

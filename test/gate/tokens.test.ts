@@ -32,6 +32,7 @@ async function send(route: AddedRoute, given: { token: string } | { scopes: read
       accept: "application/json",
       authorization: `Bearer ${token}`,
       ...(filled.type !== undefined && { "content-type": filled.type }),
+      ...filled.headers,
     },
   });
   return got.status;
@@ -42,6 +43,8 @@ const OPEN: Readonly<Record<string, (typeof SCOPES)[number]>> = {
   "GET /jobs/{id}": "read",
   "GET /jobs/{id}/result": "read",
   "GET /jobs/{id}/cases": "read",
+  "GET /jobs/{id}/files": "read",
+  "GET /jobs/{id}/files/{sha256}": "read",
   "GET /jobs/{id}/stream": "stream",
   "POST /jobs/{id}/messages": "message",
   "POST /jobs/{id}/stop": "stop",

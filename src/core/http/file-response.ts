@@ -10,7 +10,7 @@ const SHOWN = new Set([
 const TEXT = /^(?:text\/(?:plain|csv|markdown)|application\/json)$/;
 
 /** Nothing in a file may do anything in the service's origin, whatever a browser takes it for. */
-const POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'";
+const POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
 interface Sent {
   readonly content: FileContent;

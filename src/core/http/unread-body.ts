@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 
 /**
  * Bytes that are discarded after a response: a client that sends everything before it reads gets to read the
@@ -13,8 +14,9 @@ export function cutOffUnread(request: IncomingMessage, response: ServerResponse)
   const { "transfer-encoding": coding, "content-length": length } = request.headers;
   if (coding === undefined && !(Number(length) > MOST_THROWN_AWAY)) return;
   response.once("finish", () => {
-    if (request.complete) return;
-    const { socket } = request;
+    // A request that was destroyed has left its connection.
+    const socket: Socket | null = request.socket;
+    if (request.complete || socket === null) return;
     const most = socket.bytesRead + MOST_THROWN_AWAY;
     const looking = setInterval(() => {
       if (socket.bytesRead > most && !request.complete) socket.destroy();
