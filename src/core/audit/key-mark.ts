@@ -22,6 +22,27 @@ export function nameOfMark({ hash }: KeyMark): string {
   return createHash("sha256").update(hash).digest("hex").slice(0, 12);
 }
 
+/** Gives a store that has no mark of an RSA key the marks of these keys; where another instance is faster, its marks stay. */
+export async function markFirstKeys(
+  ledger: Ledger,
+  keys: Readonly<Record<MarkedKey, string>>,
+  service: string,
+): Promise<void> {
+  const marks = [
+    await markOf("api-key", keys["api-key"], service),
+    await markOf("rsa-key", keys["rsa-key"], service),
+  ];
+  await ledger.write(async ({ tx }) => {
+    if (await tx.get("KeyMark", "rsa-key")) return;
+    for (const mark of marks) if (!(await tx.get("KeyMark", mark.id))) await tx.insert("KeyMark", mark);
+  });
+}
+
+async function markOf(id: MarkedKey, key: string, service: string): Promise<KeyMark> {
+  const salt = randomBytes(16).toString("base64url");
+  return { id, salt, hash: await hashOf(key, salt), service };
+}
+
 /** Records that a key is another one than at the last start, and remembers it for the next; resolves with whether it is. */
 export async function noteKeyChange(
   { store, ledger, audit }: { readonly store: Store; readonly ledger: Ledger; readonly audit: AuditLog },
@@ -31,8 +52,7 @@ export async function noteKeyChange(
 ): Promise<boolean> {
   const known = await store.table("KeyMark").get(id);
   if (known && (await isKeyOf(known, key))) return false;
-  const salt = randomBytes(16).toString("base64url");
-  const mark: KeyMark = { id, salt, hash: await hashOf(key, salt), service };
+  const mark = await markOf(id, key, service);
   await ledger.write(async (unit) => {
     const current = await unit.tx.get("KeyMark", mark.id);
     // Another instance, with the same key, has noted it in the meantime.

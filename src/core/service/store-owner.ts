@@ -1,4 +1,4 @@
-import { isKeyOf, type MarkedKey, nameOfMark, noteKeyChange } from "../audit/key-mark.ts";
+import { isKeyOf, type MarkedKey, markFirstKeys, nameOfMark, noteKeyChange } from "../audit/key-mark.ts";
 import { OptionsError } from "../base/check-options.ts";
 import type { Container } from "../base/container.ts";
 import { isStorageError } from "../runs/queue/when-writable.ts";
@@ -19,8 +19,8 @@ export async function claimStore(scope: Container): Promise<void> {
   if ((await marks.get("rsa-key")) === undefined) {
     try {
       // Before anything runs: of two services that start here for the first time, one is refused.
-      for (const id of ["api-key", "rsa-key"] as const)
-        if ((await marks.get(id)) === undefined) await noteKey(scope, id);
+      const keys = { "api-key": keyOf(scope, "api-key"), "rsa-key": keyOf(scope, "rsa-key") };
+      await markFirstKeys(scope.get(LEDGER), keys, describeService(scope));
     } catch (error) {
       if (!isStorageError(error)) throw error;
       scope.get(LOGGER).warn("whose the store is could not be stored", { error });
