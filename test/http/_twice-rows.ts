@@ -38,6 +38,12 @@ export interface Row {
 
 const keyed = (id: string) => ({ "idempotency-key": `key-${id}` });
 const idOf = ({ id }: Json) => id;
+/** An upload of five bytes, of which none has arrived. */
+const uploading = async (desk: TwiceDesk) => {
+  const headers = { "tus-resumable": "1.0.0", "upload-length": "5" };
+  const { upload } = await desk.make("/files?name=note.txt", undefined, "POST", headers);
+  return { upload };
+};
 const whole = (body: Json) => body;
 const began = (desk: TwiceDesk, id: string) => desk.did(`began ${id}`);
 const audit =
@@ -638,6 +644,33 @@ export const ROWS: readonly Row[] = [
       "restored people": async (desk, id) => Number((await personOf(desk, id)).removed_at === null),
     },
     same: idOf,
+  },
+  // Files.
+  {
+    of: "POST /files",
+    send: (id) => ({ path: `/files?name=${id}`, json: "noted", headers: { "content-type": "text/plain" } }),
+    counts: {},
+    each: { page: "files.md", text: /each request to upload makes another upload/ },
+  },
+  {
+    of: "PATCH /files/{upload}",
+    before: uploading,
+    send: (_, { upload }) => ({
+      ...{ path: `/files/${upload}`, json: "noted" },
+      headers: { "content-type": "application/offset+octet-stream", "upload-offset": "0" },
+    }),
+    counts: { "all of it": async (desk, _, { upload }) => (await desk.get(`/files/${upload}`)).size / 5 },
+    refused: 409,
+  },
+  {
+    of: "DELETE /files/{upload}",
+    before: uploading,
+    send: (_, { upload }) => ({ path: `/files/${upload}` }),
+    counts: {
+      "removed uploads": async (desk, _, { upload }) =>
+        Number((await desk.send({ method: "GET", path: `/files/${upload}` })).status === 404),
+    },
+    refused: 404,
   },
   // What people have in the admin interface.
   {
