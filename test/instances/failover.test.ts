@@ -84,6 +84,10 @@ requirement("postgres").describe("a database whose name points at another server
     name.pointAt(standby);
     await primary.query("alter system set default_transaction_read_only = on");
     await primary.query("select pg_reload_conf()");
+    // The server reads its settings a moment later; until then it stores what it gets.
+    await expect
+      .poll(() => primary.query("show default_transaction_read_only"))
+      .toEqual([{ default_transaction_read_only: "on" }]);
     await expect.poll(() => insert(store, "b"), { timeout: 5000 }).toBe("stored");
 
     expect(await standby.query(`select id from s."Job" order by id`)).toEqual([{ id: "a" }, { id: "b" }]);

@@ -22,7 +22,7 @@ const handlers = {
     return job.step("last", ({ attempt, idempotencyKey }) => ({ attempt, idempotencyKey }));
   },
   beside: async ({ job }) => {
-    const all = await Promise.all([1, 2, 3].map((n) => job.step("beside", async () => { await pause(10 * (4 - n)); return n; })));
+    const all = await Promise.all([1, 2, 3].map((n) => job.step("beside", async () => { await pause(100 * (4 - n)); return n; })));
     return { all, changed: await job.step("changed", () => ({ none: undefined, zero: -0, list: [1, { a: null }] })) };
   },
   retried: ({ job }) => { let tries = 0; return job.step("retried", () => { if (++tries < 3) throw new Error("try " + tries); return tries; }, { retries: 3, backoff: { initial: "1ms" } }); },
