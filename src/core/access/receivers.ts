@@ -47,7 +47,7 @@ const TOLERANCE = 300;
 
 const ReceiverSchema = v.object({
   name: EventNameSchema,
-  verify: v.picklist(SIGNERS),
+  verify: v.picklist(SIGNERS, `must be one of ${SIGNERS.join(", ")}`),
   secret: v.union([v.string(), v.pipe(v.array(v.string()), v.minLength(1, "must have a secret"))]),
 });
 
