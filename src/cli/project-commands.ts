@@ -8,6 +8,7 @@ import { CONNECTION_FLAGS, connect } from "./job/connection.ts";
 import { findController, loadController } from "./load-controller.ts";
 import { pluginFlags } from "./plugin-flags.ts";
 import type { ProjectCommands } from "./program.ts";
+import { renderTable } from "./table.ts";
 
 /** Milliseconds that a controller gets to load. */
 const PATIENCE = 10_000;
@@ -78,6 +79,7 @@ function toCommand(found: FoundCommand, dataDir: string, context: CliContext): C
       const flags = own.checked(read);
       const code = await command.run({
         ...{ args, flags, cwd, env, interactive, dataDir, print, note },
+        table: (header, rows) => print(renderTable(header, rows, context.paint?.print)),
         connect: async () => {
           if (command.connects) return connect(read, context);
           throw new UsageError(

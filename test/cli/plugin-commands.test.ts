@@ -42,6 +42,7 @@ const greetings = definePlugin({
         print(flags.json ? JSON.stringify(agents.map(({ slug }) => slug)) : agents.map(({ slug }) => slug).join(" "));
       },
     }),
+    defineCommand({ usage: "shelf", summary: "List", run: ({ table }) => table(["book", "state"], [["A", "lent"], ["Longer", "here"]]) }),
     defineCommand({ usage: "fail-kindly", summary: "Fail", run: () => { throw new ServiceError("not_found", "There is no moon", { detail: "Look again." }); } }),
     defineCommand({ usage: "fail", summary: "Fail", run: () => { throw new TypeError("x is undefined"); } }),
     defineCommand({ usage: "wait-in-vain", summary: "Wait", run: () => new Promise(() => {}) }),
@@ -167,6 +168,7 @@ describe("commands of plugins", () => {
       stderr: "greeted\n",
     });
     expect(often.code).toBe(3);
+    expect((await svc(["shelf"], { cwd })).stdout).toBe("book    state\nA       lent\nLonger  here\n");
     expect(where.stdout).toMatch(/\/data\n$/);
     expect(own.stdout).toContain("--times <number>  how often (default: 1)");
     expect(own.stdout).toContain("$ svc greet Ada --times 3");

@@ -48,6 +48,8 @@ export interface PluginCommandInput<F extends AnyFlagsSchema = AnyFlagsSchema> {
   print(line: string): void;
   /** Writes a line that is not part of the result to standard error. */
   note(line: string): void;
+  /** Prints rows as aligned columns under a header, as the lists of `svc` are; columns `status` and `state` have colors. */
+  table(header: readonly string[], rows: readonly (readonly string[])[]): void;
   /** The running service, found as `svc job` finds it; for commands with `connects`. */
   connect(): Promise<ServiceConnection>;
 }
