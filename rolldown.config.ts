@@ -9,8 +9,8 @@ const ROOT = fileURLToPath(new URL(".", import.meta.url));
 const SRC = join(ROOT, "src");
 const PLACE = "__PLACE_OF__";
 
-/** Besides what people import and run: modules that processes start with, or that are imported by their address. */
-const STARTED = ["core/runs/isolation/agent-main", "cli/torture/mix/agents"];
+/** Besides what people import and run: modules that processes start with. */
+const STARTED = ["core/runs/isolation/agent-main"];
 
 /** Packages that are installed with ours: all that is imported by name, but for two that bring much along and are small themselves. */
 const EXTERNAL = /^(?!(?:unstorage|destr)$)[^./]/;

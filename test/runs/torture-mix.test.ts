@@ -5,16 +5,16 @@ import { join } from "node:path";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ServiceClient } from "../../src/cli/job/service-client.ts";
-import { JOURNAL_FILE, mixOf } from "../../src/cli/torture/mix/agents.ts";
-import { isBeginning, whyNotHeld } from "../../src/cli/torture/mix/check-plan.ts";
-import { Mix } from "../../src/cli/torture/mix/mix.ts";
-import type { MixJob } from "../../src/cli/torture/mix/mix-job.ts";
-import { planOf } from "../../src/cli/torture/mix/plans.ts";
 import { readOutcome } from "../../src/cli/torture/outcome.ts";
 import { checkAcknowledged, checkRecord, type Findings } from "../../src/cli/torture/trial.ts";
 import { readServerEvents } from "../../src/client/server-events.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { CLOCK } from "../../src/core/service/tokens.ts";
+import { JOURNAL_FILE, mixOf } from "./torture/mix/agents.ts";
+import { isBeginning, whyNotHeld } from "./torture/mix/check-plan.ts";
+import { Mix } from "./torture/mix/mix.ts";
+import type { MixJob } from "./torture/mix/mix-job.ts";
+import { planOf } from "./torture/mix/plans.ts";
 
 /*
  * One service runs the mix to its end. Each test then checks it through answers that are changed on their way, as if the
@@ -141,7 +141,7 @@ const without =
     return items.toSpliced(at, 1);
   };
 
-describe("the checks of svc torture --mix", () => {
+describe("the checks of the torture test", () => {
   test("find nothing in a service that works", async () => {
     expect(await check()).toEqual(none());
     expect(jobs.filter((job) => job.mustBeCancelled).length).toBeGreaterThan(0);

@@ -13,6 +13,13 @@ const ROUNDS = process.env.SVC_TORTURE_ROUNDS ?? "3";
 /** Rounds of several instances, and from how many on there are as many as of one service. */
 const FEW = 3;
 const MANY = 50;
+/** What `npm run torture` starts. */
+const TORTURE = [
+  process.execPath,
+  ...["node_modules/jiti/lib/jiti-cli.mjs", "test/runs/torture/main.ts"].map((path) =>
+    join(REPOSITORY, path),
+  ),
+];
 
 test("svc torture: the examples neither lose nor repeat anything, however often they are killed", async () => {
   const cwd = await project();
@@ -35,7 +42,7 @@ test("svc torture: the examples neither lose nor repeat anything, however often 
 const SEVERAL = shareOf([["--instances", "3"], undefined, undefined, undefined], 4);
 const MIXES = [[], ...SEVERAL.flatMap((one) => (one ? [one] : []))];
 
-describe.each(MIXES)("svc torture --mix %s %s", (...instances) => {
+describe.each(MIXES)("npm run torture -- %s %s", (...instances) => {
   const { it } = instances.length > 0 ? requirement("postgres") : { it: test };
   it(
     "loses, doubles and swaps nothing, whatever code the service is started with",
@@ -46,16 +53,16 @@ describe.each(MIXES)("svc torture --mix %s %s", (...instances) => {
 
 async function tortureMix(instances: readonly string[]): Promise<void> {
   const rounds = instances.length > 0 && Number(ROUNDS) < MANY ? String(FEW) : ROUNDS;
-  const args = ["torture", "--mix", ...instances, "--rounds", rounds, "--jobs", "1", "--json"];
+  const args = [...instances, "--rounds", rounds, "--jobs", "1", "--json"];
   // So short that others claim the jobs of an instance within the test.
   const env = { SVC_LEASE: "5000" };
 
-  const { code, stdout, stderr } = await svc(args, { cwd: await project(), env });
+  const { code, stdout, stderr } = await svc(args, { cwd: await project(), env, command: TORTURE });
 
   if (instances.length === 0) expect(stderr).not.toContain("Error");
   const verdict = JSON.parse(stdout) as Record<string, unknown>;
   expect(verdict).toMatchObject({ problems: [], lost: 0, doubled: 0, swapped: 0, wrong: 0 });
-  const { children, events, scheduled } = verdict.mix as Record<string, number>;
+  const { children, events, scheduled } = verdict.beside as Record<string, number>;
   expect(Math.min(children!, events!, scheduled!)).toBeGreaterThan(0);
   expect(code).toBe(0);
 }

@@ -1,14 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { listenForStop } from "../stop-signal.ts";
-import { Fleet } from "./fleet/fleet.ts";
 import { findLost, inLanes, underLoad } from "./load.ts";
-import { Mix } from "./mix/mix.ts";
 import { finish, LAST_WAIT, readOutcome } from "./outcome.ts";
-import { OwnAgents } from "./own-agents.ts";
 import { createRandom } from "./random.ts";
 import { ServiceProcess } from "./service-process.ts";
 import { OneService, type Subject } from "./subject.ts";
@@ -17,31 +14,25 @@ import { checkAcknowledged, checkRecord, type Findings, type TrialJob } from "./
 import type { Verdict } from "./verdict.ts";
 
 export interface TortureOptions {
-  /** The controller file; undefined for the mix, whose agents come with the package. */
-  readonly file: string | undefined;
   readonly rounds: number;
   readonly seed: number;
-  /** Jobs of each agent, or kind of the mix, started per round. */
-  readonly jobs: number;
-  readonly agents: readonly string[];
-  readonly fields: readonly string[];
-  /** How many instances there are, on one Postgres. @default one service with its data folder */
-  readonly instances?: number | undefined;
   readonly context: CliContext;
+  /** The command that repeats the test, without rounds and seed. */
+  readonly command: string;
+  /** What the test works with; everything that it writes is in the folder. */
+  readonly target: (folder: string) => Target;
+  /** What is tortured. @default one service with its data folder */
+  readonly subject?: (target: Target, folder: string) => Promise<Subject>;
 }
 
 /** Kills a service repeatedly while it works, and checks everything that it had acknowledged. */
 export async function torture(options: TortureOptions): Promise<Verdict> {
-  const { file, context } = options;
+  const { context } = options;
   const folder = await mkdtemp(join(tmpdir(), "svc-torture-"));
-  const target: Target =
-    file === undefined
-      ? new Mix({ folder, jobs: options.jobs })
-      : new OwnAgents({ ...options, file, cwd: context.cwd });
-  const subject: Subject =
-    options.instances === undefined
-      ? new OneService(new ServiceProcess({ program: target, dataDir: join(folder, "data"), context }))
-      : await Fleet.create({ program: target, folder, context, instances: options.instances });
+  const target = options.target(folder);
+  const subject = options.subject
+    ? await options.subject(target, folder)
+    : new OneService(new ServiceProcess({ program: target, dataDir: join(folder, "data"), context }));
   const stop = listenForStop(() => {});
   const struck = { rounds: 0, kills: 0 };
   try {
@@ -107,7 +98,7 @@ async function runRounds(subject: Subject, { target, folder, options, struck }: 
     counts.resumed += entries.filter((one) => one.type === "mark" && one.mark === "interrupted").length;
     counts.answers += job.answers.size;
   });
-  const mix = await target.checkRest?.(client, findings);
+  const beside = await target.checkRest?.(client, findings);
   await subject.kill();
 
   const problems = [
@@ -118,8 +109,7 @@ async function runRounds(subject: Subject, { target, folder, options, struck }: 
   ];
   if (problems.length === 0) await rm(folder, { recursive: true, force: true });
   return {
-    ...{ seed, rounds, kills: struck.kills, problems, ...counts, ...(mix && { mix }) },
-    ...(subject.strikes && { strikes: subject.strikes }),
+    ...{ seed, rounds, kills: struck.kills, problems, ...counts, ...(beside && { beside }) },
     seconds: (Date.now() - begun) / 1000,
     agents: target.agents,
     jobs: acknowledged.length,
@@ -129,15 +119,6 @@ async function runRounds(subject: Subject, { target, folder, options, struck }: 
     wrong: findings.wrong.length,
     expired: findings.expired.length,
     dataDir: problems.length === 0 ? undefined : folder,
-    repeat: toCommand(options),
+    repeat: `${options.command} --rounds ${rounds} --seed ${seed}`,
   };
-}
-
-function toCommand(options: TortureOptions): string {
-  const { file, rounds, jobs, seed, agents, fields, instances, context } = options;
-  const what = file === undefined ? "--mix" : relative(context.cwd, file) || file;
-  const chosen = [...agents.map((slug) => `--agent ${slug}`), ...fields.map((text) => `--field '${text}'`)];
-  const counts = [`--rounds ${rounds}`, `--jobs ${jobs}`, `--seed ${seed}`];
-  if (instances !== undefined) counts.push(`--instances ${instances}`);
-  return ["svc torture", what, ...counts, ...chosen].join(" ");
 }

@@ -13,8 +13,6 @@ export interface Subject {
   rest?(): Promise<void>;
   /** Ends all its processes. */
   kill(): Promise<void>;
-  /** What was done to it beside kills, for the verdict. */
-  readonly strikes?: Readonly<Record<string, number>>;
 }
 
 export interface StrikeOptions {

@@ -2,7 +2,6 @@ import type { ServiceClient } from "../job/service-client.ts";
 import type { Program } from "./service-process.ts";
 import type { Subject } from "./subject.ts";
 import type { Findings, Outcome, TrialJob } from "./trial.ts";
-import type { MixCounts } from "./verdict.ts";
 
 /** Work of one round beside starting jobs, answering and following them. */
 export interface Under {
@@ -12,7 +11,7 @@ export interface Under {
   readonly random: () => number;
 }
 
-/** What a torture test works with: the agents of a user, or the mix. */
+/** What a torture test works with: the agents of a user, or of the test. */
 export interface Target extends Program {
   /** Slugs of the tested agents; known once it is prepared. */
   readonly agents: readonly string[];
@@ -35,6 +34,6 @@ export interface Target extends Program {
   ): Promise<ServiceClient>;
   /** Compares a finished job with what it must be. */
   check(job: TrialJob, outcome: Outcome, findings: Findings): void;
-  /** Checks what no job of the test is by itself. */
-  checkRest?(client: ServiceClient, findings: Findings): Promise<MixCounts>;
+  /** Checks what no job of the test is by itself; resolves with what it has counted. */
+  checkRest?(client: ServiceClient, findings: Findings): Promise<Readonly<Record<string, unknown>>>;
 }

@@ -15,15 +15,13 @@ export interface Verdict {
   readonly resumed: number;
   readonly lost: number;
   readonly doubled: number;
-  /** Results, answers and events that came to something else; only the mix can tell. */
+  /** Results, answers and events that came to something else, where the target can tell. */
   readonly swapped: number;
   readonly wrong: number;
   /** Jobs with an expired question: they are not compared with the job without kills. */
   readonly expired: number;
-  /** What was done to the instances, by kind; absent for one service. */
-  readonly strikes?: Readonly<Record<string, number>>;
-  /** What the mix had beside its jobs; absent for agents of one's own. */
-  readonly mix?: MixCounts;
+  /** What the target has counted beside its jobs. */
+  readonly beside?: Readonly<Record<string, unknown>>;
   /** Everything that is not as it must be. */
   readonly problems: readonly string[];
   /** Kept if there are problems. */
@@ -32,67 +30,15 @@ export interface Verdict {
   readonly repeat: string;
 }
 
-/** What the mix did beside starting and answering jobs. */
-export interface MixCounts {
-  /** Times that the service was started with other code. */
-  readonly deploys: number;
-  /** Times that a job was held because it did not fit the code. */
-  readonly held: number;
-  readonly children: number;
-  /** Events that were sent to jobs. */
-  readonly events: number;
-  /** Jobs of schedules: planned times. */
-  readonly scheduled: number;
-  /** Effects in the journal of the agents: steps that really ran. */
-  readonly effects: number;
-  /** By how the instances ended that had the jobs before. */
-  readonly takeOvers: Readonly<Record<"kill" | "hand-over", TakeOvers>>;
-}
-
-/** Jobs whose instance ended, and the seconds until another one had claimed them. */
-export interface TakeOvers {
-  readonly count: number;
-  readonly median: number;
-  readonly longest: number;
-}
-
-/** The verdict as text for people. */
-export function describeVerdict(verdict: Verdict): string {
-  const {
-    problems,
-    kills,
-    jobs,
-    answers,
-    calls,
-    resumed,
-    lost,
-    doubled,
-    swapped,
-    wrong,
-    expired,
-    mix,
-    strikes,
-  } = verdict;
+/** The verdict as text for people, with lines about what else was counted. */
+export function describeVerdict(verdict: Verdict, beside: readonly string[] = []): string {
+  const { problems, kills, jobs, answers, calls, resumed, lost, doubled, wrong, expired } = verdict;
   const shown = problems.slice(0, 20).map((problem) => `  - ${problem}`);
   return [
     `${kills} kills in ${Math.round(verdict.seconds)} s, under load from ${verdict.agents.join(", ")}`,
-    ...(strikes
-      ? [
-          `instances: ${Object.entries(strikes)
-            .map(([kind, count]) => `${kind} ${count}`)
-            .join(", ")}`,
-        ]
-      : []),
     `${jobs} jobs, ${calls} recorded calls and ${answers} answers were acknowledged; jobs were resumed ${resumed} times`,
-    ...(mix
-      ? [
-          `beside them: ${mix.children} children, ${mix.events} events, ${mix.scheduled} planned times of schedules, ${mix.effects} effects of steps; the code changed ${mix.deploys} times, and jobs that it did not fit were held ${mix.held} times`,
-          ...(strikes ? [describeTakeOvers(mix.takeOvers)] : []),
-          `lost: ${lost}, doubled: ${doubled}, swapped: ${swapped}, otherwise wrong: ${wrong}`,
-        ]
-      : [
-          `lost: ${lost}, finished steps that ran again: ${doubled}, jobs with a different outcome than without kills: ${wrong}`,
-        ]),
+    ...beside,
+    `lost: ${lost}, finished steps that ran again: ${doubled}, jobs with a different outcome than without kills: ${wrong}`,
     ...(expired > 0
       ? [
           `in ${expired} jobs a question expired, for example while the service was down: their outcome is not compared`,
@@ -103,15 +49,4 @@ export function describeVerdict(verdict: Verdict): string {
     problems.length === 0 ? "PASSED" : `FAILED; the data is in ${verdict.dataDir}`,
     `Repeat it with: ${verdict.repeat}`,
   ].join("\n");
-}
-
-function describeTakeOvers(takeOvers: MixCounts["takeOvers"]): string {
-  const parts = [
-    ["after kills", takeOvers.kill],
-    ["after SIGTERM", takeOvers["hand-over"]],
-  ] as const;
-  const texts = parts.map(
-    ([when, { count, median, longest }]) => `${count} ${when} (median ${median} s, longest ${longest} s)`,
-  );
-  return `jobs that another instance claimed: ${texts.join(", ")}`;
 }

@@ -255,7 +255,7 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly suspendAfter: number | undefined;
   /** Tells processes apart that `svc start --instances` runs in one folder. */
   readonly place: string | undefined;
-  /** When an instance of a shared store counts as dead; `svc torture` makes it shorter. @default after 15 s */
+  /** When an instance of a shared store counts as dead; a torture test makes it shorter. @default after 15 s */
   readonly leaseTimes: LeaseTimes | undefined;
   /** The file that `svc` runs: isolated agents are loaded from it again. */
   readonly controller: string | undefined;

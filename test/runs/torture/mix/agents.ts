@@ -1,12 +1,17 @@
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import {
+  type AgentDefinition,
+  type CaseHandle,
+  ChildFailedError,
+  type ChildHandle,
+  defineAgent,
+  type JobHandle,
+  type ScheduleDefinition,
+} from "agent-control-service";
 import * as v from "valibot";
-import { type AgentDefinition, defineAgent } from "../../../core/agents/define-agent.ts";
-import type { CaseHandle, ChildHandle, JobHandle } from "../../../core/agents/run-context.ts";
-import { ChildFailedError } from "../../../core/runs/replay/run-errors.ts";
-import type { ScheduleDefinition } from "../../../core/runs/schedules/define-schedule.ts";
-import { hash } from "../random.ts";
+import { hash } from "../../../../src/cli/torture/random.ts";
 import { childTags, PLAN_KINDS, type Plan, pairPlan, pairVersions, planOf, SCHEDULES } from "./plans.ts";
 
 /** What a step of the mix returns: whose it is, and which process ran it. */

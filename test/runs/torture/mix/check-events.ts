@@ -1,5 +1,5 @@
-import type { ReceivedEvent } from "../../../core/agents/run-context.ts";
-import type { Findings, Outcome } from "../trial.ts";
+import type { Findings, Outcome } from "../../../../src/cli/torture/trial.ts";
+import type { ReceivedEvent } from "../../../../src/core/agents/run-context.ts";
 import type { MixJob } from "./mix-job.ts";
 import { eventIds } from "./plans.ts";
 

@@ -1,4 +1,4 @@
-import { type Scenario, TrialJob } from "../trial.ts";
+import { type Scenario, TrialJob } from "../../../../src/cli/torture/trial.ts";
 import { eventIds, type PlanKind } from "./plans.ts";
 
 export type MixKind = PlanKind | "pair" | "family" | "listener";

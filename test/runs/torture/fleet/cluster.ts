@@ -6,8 +6,8 @@ import { userInfo } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import type { CliContext } from "../../context.ts";
-import { CliError } from "../../errors.ts";
+import type { CliContext } from "../../../../src/cli/context.ts";
+import { CliError } from "../../../../src/cli/errors.ts";
 
 const run = promisify(execFile);
 

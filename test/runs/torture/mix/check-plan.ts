@@ -1,6 +1,6 @@
-import type { Held } from "../../../core/models/job.ts";
-import type { RunEntry } from "../../../core/models/run-entry.ts";
-import type { Findings, Outcome } from "../trial.ts";
+import type { Findings, Outcome } from "../../../../src/cli/torture/trial.ts";
+import type { Held } from "../../../../src/core/models/job.ts";
+import type { RunEntry } from "../../../../src/core/models/run-entry.ts";
 import type { Effect } from "./agents.ts";
 import type { MixJob } from "./mix-job.ts";
 import { type Plan, type PlanKind, pairPlan, pairVersions, planOf } from "./plans.ts";

@@ -1,8 +1,8 @@
-import type { Outcome } from "../trial.ts";
-import type { TakeOvers } from "../verdict.ts";
+import type { Outcome } from "../../../../src/cli/torture/trial.ts";
 import type { Effect } from "./agents.ts";
 import { isInterruption, isStep } from "./journal.ts";
 import type { Lives } from "./lives.ts";
+import type { TakeOvers } from "./mix-counts.ts";
 
 /** How long jobs waited from the end of the process that had them until another one had claimed them. */
 export function readTakeOvers(

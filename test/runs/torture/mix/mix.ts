@@ -1,18 +1,23 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { ReceivedEvent } from "../../../core/agents/run-context.ts";
-import { type EntityStatus, isTerminal } from "../../../core/models/entity-status.ts";
-import type { Schedule } from "../../../core/models/schedule.ts";
-import type { OpenJob } from "../../../core/runs/check/check-job.ts";
-import { readPages } from "../../job/list-cases.ts";
-import { type ServiceClient, UnreachableError } from "../../job/service-client.ts";
-import { inLanes } from "../load.ts";
-import { answerAll, LAST_WAIT, readOutcome } from "../outcome.ts";
-import type { Subject } from "../subject.ts";
-import type { Target, Under } from "../target.ts";
-import { checkRecord, type Findings, type Outcome, type TrialJob } from "../trial.ts";
-import type { MixCounts } from "../verdict.ts";
+import { fileURLToPath } from "node:url";
+import { readPages } from "../../../../src/cli/job/list-cases.ts";
+import { type ServiceClient, UnreachableError } from "../../../../src/cli/job/service-client.ts";
+import { inLanes } from "../../../../src/cli/torture/load.ts";
+import { answerAll, LAST_WAIT, readOutcome } from "../../../../src/cli/torture/outcome.ts";
+import type { Subject } from "../../../../src/cli/torture/subject.ts";
+import type { Target, Under } from "../../../../src/cli/torture/target.ts";
+import {
+  checkRecord,
+  type Findings,
+  type Outcome,
+  type TrialJob,
+} from "../../../../src/cli/torture/trial.ts";
+import type { ReceivedEvent } from "../../../../src/core/agents/run-context.ts";
+import { type EntityStatus, isTerminal } from "../../../../src/core/models/entity-status.ts";
+import type { Schedule } from "../../../../src/core/models/schedule.ts";
+import type { OpenJob } from "../../../../src/core/runs/check/check-job.ts";
 import { JOURNAL_FILE, LIFE_FILE } from "./agents.ts";
 import { checkListener, checkReceived } from "./check-events.ts";
 import { checkChildren, checkFamily, type Member } from "./check-family.ts";
@@ -20,13 +25,15 @@ import { checkPlanned, isBeginning, whyNotHeld } from "./check-plan.ts";
 import { checkSchedules, type Watched } from "./check-schedules.ts";
 import { checkOwners, Journal } from "./journal.ts";
 import { Lives } from "./lives.ts";
+import type { MixCounts } from "./mix-counts.ts";
 import { MixJob, type MixKind } from "./mix-job.ts";
 import { PERIOD, PLAN_KINDS, type Plan, type PlanKind, planOf, SCHEDULES } from "./plans.ts";
 import { readTakeOvers } from "./take-overs.ts";
 
+const REPOSITORY = fileURLToPath(new URL("../../../..", import.meta.url));
 const KINDS: readonly MixKind[] = [...PLAN_KINDS, "pair", "family", "listener"];
 
-/** Agents that come with the package: they use children, events, schedules and questions, and their code changes. */
+/** Agents of the test: they use children, events, schedules and questions, and their code changes. */
 export class Mix implements Target {
   readonly file: string;
   readonly cwd: string;
@@ -46,7 +53,7 @@ export class Mix implements Target {
   #count = 0;
 
   constructor({ folder, jobs }: { readonly folder: string; readonly jobs: number }) {
-    this.file = join(folder, "controller.mjs");
+    this.file = join(folder, "controller.ts");
     this.cwd = folder;
     this.#jobsPerKind = jobs;
   }
@@ -67,8 +74,8 @@ export class Mix implements Target {
   controller(): string {
     const code = JSON.stringify({ deploy: this.#deploy, folder: this.cwd });
     return [
-      `import { createServer } from ${JSON.stringify(new URL("../../../index.js", import.meta.url).href)};`,
-      `import { mixOf } from ${JSON.stringify(new URL("./agents.js", import.meta.url).href)};`,
+      `import { createServer } from ${JSON.stringify(join(REPOSITORY, "dist/index.js"))};`,
+      `import { mixOf } from ${JSON.stringify(join(REPOSITORY, "test/runs/torture/mix/agents.ts"))};`,
       `export default createServer({ ...mixOf(${code}), maxConcurrentJobs: 16 });`,
       "",
     ].join("\n");

@@ -1,5 +1,5 @@
-import type { RunEntry } from "../../../core/models/run-entry.ts";
-import type { Findings, Outcome } from "../trial.ts";
+import type { Findings, Outcome } from "../../../../src/cli/torture/trial.ts";
+import type { RunEntry } from "../../../../src/core/models/run-entry.ts";
 import type { Effect } from "./agents.ts";
 
 /** A process that ran a step, and when. */

@@ -1,6 +1,6 @@
-import type { Job } from "../../../core/models/job.ts";
-import type { RunEntry } from "../../../core/models/run-entry.ts";
-import type { Findings, Outcome } from "../trial.ts";
+import type { Findings, Outcome } from "../../../../src/cli/torture/trial.ts";
+import type { Job } from "../../../../src/core/models/job.ts";
+import type { RunEntry } from "../../../../src/core/models/run-entry.ts";
 import type { MixJob } from "./mix-job.ts";
 import { childTags } from "./plans.ts";
 

@@ -1,7 +1,7 @@
 import { Cron } from "croner";
-import type { Job } from "../../../core/models/job.ts";
-import type { Schedule } from "../../../core/models/schedule.ts";
-import type { Findings } from "../trial.ts";
+import type { Findings } from "../../../../src/cli/torture/trial.ts";
+import type { Job } from "../../../../src/core/models/job.ts";
+import type { Schedule } from "../../../../src/core/models/schedule.ts";
 import { SCHEDULES } from "./plans.ts";
 
 /** What is known of a schedule: its first planned time, and how it was when it was paused. */
