@@ -5,9 +5,10 @@ import { pathToFileURL } from "node:url";
 import { createJiti } from "jiti";
 import { DeployError } from "./errors.ts";
 
-const { peerDependencies } = createRequire(import.meta.url)("../../package.json") as {
-  peerDependencies: Readonly<Record<string, string>>;
-};
+/** The clients of clouds are no peers: a package manager would install them with the service. */
+const { peerDependencies, devDependencies } = createRequire(import.meta.url)(
+  "../../package.json",
+) as Readonly<Record<"peerDependencies" | "devDependencies", Readonly<Record<string, string>>>>;
 
 /**
  * Imports an optional package of the project, or from where this package is installed. If it is missing, the
@@ -59,7 +60,7 @@ export function installCommand(names: readonly string[], cwd: string, developmen
 
 /** With the major version that this package works with: a later one may need a later Node. */
 function withMajor(name: string): string {
-  const major = /\d+/.exec(peerDependencies[name] ?? "")?.[0];
+  const major = /\d+/.exec(peerDependencies[name] ?? devDependencies[name] ?? "")?.[0];
   return major === undefined ? name : `${name}@${major}`;
 }
 

@@ -23,61 +23,86 @@ function leftIn(cwd: string, paths: readonly string[], members: readonly string[
 }
 
 describe("the packages of an image", () => {
-  it("are those that a production dependency needs, with the peers that it requires", () => {
+  it("are without what only the framework names, as an optional peer, and nobody else needs or can use", () => {
     const kept = {
-      "node_modules/agent": {
+      "node_modules/agent-control-service": {
         dependencies: { "@x/used": "1" },
-        peerDependencies: { schema: "1", cloud: "1" },
-        peerDependenciesMeta: { cloud: { optional: true } },
+        peerDependencies: { schema: "1", cloud: "1", driver: "1" },
+        peerDependenciesMeta: { cloud: { optional: true }, driver: { optional: true } },
       },
       "node_modules/@x/used": { optionalDependencies: { native: "1", absent: "1" } },
       "node_modules/native": {},
-      "node_modules/schema": { dependencies: { nested: "2" } },
+      "node_modules/schema": {
+        dependencies: { nested: "2" },
+        peerDependencies: { compiler: "1" },
+        peerDependenciesMeta: { compiler: { optional: true } },
+      },
       "node_modules/schema/node_modules/nested": {},
       "node_modules/outer/node_modules/alone": {},
       "node_modules/local-peer": {},
+      // Nothing is known of who uses it.
+      "node_modules/nested": {},
+      // The framework can use it, too, and only development asks for it by name.
+      "node_modules/driver": { dependencies: { shared: "1" } },
+      "node_modules/shared": {},
     };
     const dropped = {
-      "node_modules/cloud": { dependencies: { "@y/deep": "1" } },
+      "node_modules/cloud": { dependencies: { "@y/deep": "1", shared: "1" } },
       "node_modules/@y/deep": {},
-      "node_modules/nested": {},
+      "node_modules/compiler": { optionalDependencies: { "@y/native": "1" } },
+      "node_modules/@y/native": {},
     };
     const cwd = temporaryProject({
       ...packages({
         ".": {
-          dependencies: { agent: "1", outer: "1" },
-          devDependencies: { cloud: "1" },
+          dependencies: { "agent-control-service": "1", outer: "1" },
+          devDependencies: { cloud: "1", compiler: "1", driver: "1" },
           peerDependencies: { "local-peer": "1" },
         },
-        "node_modules/outer": { dependencies: { alone: "1" } },
+        "node_modules/outer": {
+          dependencies: { alone: "1" },
+          peerDependencies: { driver: "1" },
+          peerDependenciesMeta: { driver: { optional: true } },
+        },
         ...kept,
         ...dropped,
       }),
-      "node_modules/agent/index.js": "",
-      "node_modules/agent/index.js.map": "{}",
-      "node_modules/agent/dist/node_modules/vendored/index.js": "",
+      "node_modules/agent-control-service/index.js": "",
+      "node_modules/agent-control-service/index.js.map": "{}",
+      "node_modules/agent-control-service/dist/node_modules/vendored/index.js": "",
+      // What a package makes when it is installed is no package, and a map may be one of the world.
+      "node_modules/generated/client.js": "",
+      "node_modules/outer/world.map": "{}",
     });
     mkdirSync(join(cwd, "node_modules/.bin"));
     symlinkSync("../cloud/package.json", join(cwd, "node_modules/.bin/cloud"));
-    symlinkSync("../agent/index.js", join(cwd, "node_modules/.bin/agent"));
+    symlinkSync("../agent-control-service/index.js", join(cwd, "node_modules/.bin/agent"));
 
-    const inAgent = ["index.js", "dist/node_modules/vendored/index.js"].map((file) =>
-      join("node_modules/agent", file),
-    );
-    const all = [...Object.keys(kept), ...Object.keys(dropped), ...inAgent, "node_modules/@y"];
-    const left = leftIn(cwd, [...all, "node_modules/agent/index.js.map", "node_modules/.bin/agent"]);
+    const files = [
+      "node_modules/agent-control-service/index.js",
+      "node_modules/agent-control-service/dist/node_modules/vendored/index.js",
+      "node_modules/generated/client.js",
+      "node_modules/outer/world.map",
+      "node_modules/.bin/agent",
+    ];
+    const gone = [
+      ...Object.keys(dropped),
+      "node_modules/@y",
+      "node_modules/agent-control-service/index.js.map",
+    ];
+    const left = leftIn(cwd, [...Object.keys(kept), ...gone, ...files]);
 
-    expect(left).toEqual([...Object.keys(kept), ...inAgent, "node_modules/.bin/agent"]);
+    expect(left).toEqual([...Object.keys(kept), ...files]);
     expect(() => execFileSync("readlink", [join(cwd, "node_modules/.bin/cloud")])).toThrow();
   });
 
   it("are found behind the links of pnpm", () => {
-    const agent = "node_modules/.pnpm/agent@1_cloud@1/node_modules/agent";
+    const agent = "node_modules/.pnpm/agent-control-service@1_cloud@1/node_modules/agent-control-service";
     const used = "node_modules/.pnpm/used@1/node_modules/used";
     const cloud = "node_modules/.pnpm/cloud@1/node_modules/cloud";
     const cwd = temporaryProject(
       packages({
-        ".": { dependencies: { agent: "1" }, devDependencies: { cloud: "1" } },
+        ".": { dependencies: { "agent-control-service": "1" }, devDependencies: { cloud: "1" } },
         [agent]: {
           dependencies: { used: "1" },
           peerDependencies: { cloud: "1" },
@@ -87,15 +112,12 @@ describe("the packages of an image", () => {
         [cloud]: {},
       }),
     );
-    symlinkSync(join(cwd, agent), join(cwd, "node_modules/agent"));
+    symlinkSync(join(cwd, agent), join(cwd, "node_modules/agent-control-service"));
     for (const one of [used, cloud])
       symlinkSync(join(cwd, one), join(cwd, dirname(agent), one.split("/").at(-1) ?? ""));
 
-    expect(leftIn(cwd, [agent, used, cloud, "node_modules/agent"])).toEqual([
-      agent,
-      used,
-      "node_modules/agent",
-    ]);
+    const link = "node_modules/agent-control-service";
+    expect(leftIn(cwd, [agent, used, cloud, link])).toEqual([agent, used, link]);
   });
 
   it("stay as they are at the root of a workspace, whose own packages are not in the image", () => {
@@ -113,7 +135,7 @@ describe("the packages of an image", () => {
       "node_modules/of-greet": {},
       "packages/greet/node_modules/nested": {},
     };
-    const dropped = { "node_modules/of-unused": {}, "packages/greet/node_modules/alone": {} };
+    const dropped = { "node_modules/of-unused": {} };
     const cwd = temporaryProject(
       packages({
         ".": { workspaces: ["packages/*", "apps/*"], dependencies: { "of-root": "1" } },
@@ -150,7 +172,6 @@ describe("the bill of materials of an image", () => {
           name: "desk",
           version: "3.0.0",
           dependencies: { agent: "1", "@x/tool": "1" },
-          devDependencies: { dev: "1" },
         },
         "node_modules/agent": {
           name: "agent",
@@ -162,7 +183,6 @@ describe("the bill of materials of an image", () => {
         "node_modules/deep": { name: "deep", version: "1.0.0" },
         "node_modules/@x/tool": { name: "@x/tool", version: "1.2.3", dependencies: { deep: "1" } },
         "node_modules/@x/tool/esm": { type: "module" },
-        "node_modules/dev": { name: "dev", version: "9.9.9" },
       }),
     );
 
@@ -192,13 +212,11 @@ describe("the bill of materials of an image", () => {
     "lists packages behind the links of %s, and the members of a workspace",
     (store) => {
       const agent = `node_modules/${store}/agent@1.0.0/node_modules/agent`;
-      const unused = `node_modules/${store}/unused@1.0.0/node_modules/unused`;
       const cwd = temporaryProject(
         packages({
           ".": { name: "root", version: "1.0.0", workspaces: ["packages/*"] },
           "packages/desk": { name: "@x/desk", version: "0.1.0", dependencies: { agent: "1" } },
           [agent]: { name: "agent", version: "1.0.0" },
-          [unused]: { name: "unused", version: "1.0.0" },
         }),
       );
       mkdirSync(join(cwd, "packages/desk/node_modules"));
@@ -208,7 +226,6 @@ describe("the bill of materials of an image", () => {
 
       expect(billOf(cwd).metadata.component).toMatchObject({ name: "@x/desk", version: "0.1.0" });
       expect(billOf(cwd).components.map(({ name }) => name)).toEqual(["node", "desk", "agent"]);
-      expect(existsSync(join(cwd, unused))).toBe(false);
     },
   );
 });

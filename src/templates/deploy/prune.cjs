@@ -1,5 +1,6 @@
-// Runs in the image, after the production dependencies are installed. Package managers also install optional peers
-// that only development asks for; here what no production dependency needs is removed, and all source maps.
+// Runs in the image, after the production dependencies are installed. Package managers also install what the framework names
+// as an optional peer and only development asks for: a compiler, a client with which `svc deploy` calls a cloud. That is
+// removed here, and so are the packages of workspace members that the service does not use, and source maps. All else stays.
 const fs = require("node:fs");
 const path = require("node:path");
 
@@ -13,63 +14,93 @@ const find = (name, from) => {
   }
 };
 
-const used = new Set();
-const visit = (folder) => {
+const FRAMEWORK = "agent-control-service";
+
+/** The folders of packages that a manifest names: what it needs, and what it can use. */
+const needsOf = (folder) => {
   const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = read(folder);
-  const peers = Object.keys(peerDependencies ?? {}).filter((name) => !peerDependenciesMeta?.[name]?.optional);
-  for (const name of [...Object.keys({ ...dependencies, ...optionalDependencies }), ...peers]) {
-    const found = find(name, folder);
-    if (found === undefined || used.has(found)) continue;
-    used.add(found);
-    visit(found);
+  const needed = Object.keys({ ...dependencies, ...optionalDependencies });
+  const usable = [];
+  for (const name of Object.keys(peerDependencies ?? {})) (peerDependenciesMeta?.[name]?.optional ? usable : needed).push(name);
+  const found = (names) => names.map((name) => find(name, folder)).filter((place) => place !== undefined);
+  return { needed: found(needed), usable: found(usable) };
+};
+
+/** Adds what these folders need, and what that needs in turn; without what `isEnd` is true of. */
+const reach = (folders, { into, alsoUsable = () => false, isEnd = () => false }) => {
+  const left = [...folders];
+  for (let folder = left.pop(); folder !== undefined; folder = left.pop()) {
+    const { needed, usable } = needsOf(folder);
+    for (const place of alsoUsable(folder) ? [...needed, ...usable] : needed) {
+      if (into.has(place) || isEnd(place)) continue;
+      into.add(place);
+      left.push(place);
+    }
   }
+  return into;
 };
 
 // Where package managers keep packages that they link to.
 const STORES = [".pnpm", ".bun"];
 const folders = (folder) => fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+const isWithin = (place, folder) => place === folder || place.startsWith(folder + path.sep);
 
-/** Removes the packages of a node_modules folder in which nothing is used. */
-const prune = (modules) => {
-  for (const { name } of fs.existsSync(modules) ? folders(modules) : []) {
-    const folder = path.join(modules, name);
-    if (name.startsWith("@")) {
-      prune(folder);
-      if (fs.readdirSync(folder).length === 0) fs.rmdirSync(folder);
-    } else if (STORES.includes(name)) {
-      for (const one of folders(folder)) {
-        const inside = path.join(folder, one.name, "node_modules");
-        if (fs.existsSync(inside)) prune(inside);
-      }
-    } else if (!name.startsWith(".")) {
-      const inside = (one) => one === folder || one.startsWith(folder + path.sep);
-      if (![...used].some(inside)) fs.rmSync(folder, { recursive: true });
-    }
+/** The folders of workspace members that are linked to. */
+const linkedMembers = (modules) =>
+  fs.readdirSync(modules, { withFileTypes: true }).flatMap((entry) => {
+    const folder = path.join(modules, entry.name);
+    if (entry.isDirectory() && entry.name.startsWith("@")) return linkedMembers(folder);
+    if (!entry.isSymbolicLink() || !fs.existsSync(path.join(folder, "package.json"))) return [];
+    const target = fs.realpathSync(folder);
+    return target.includes(`${path.sep}node_modules${path.sep}`) ? [] : [target];
+  });
+
+/** Removes packages in whose folders nothing is used; returns the folders that were removed. */
+const prune = (packages, used) => {
+  const removed = [];
+  for (const folder of packages) {
+    if ([...used].some((one) => isWithin(one, folder))) continue;
+    fs.rmSync(folder, { recursive: true, force: true });
+    removed.push(folder);
+    const scope = path.dirname(folder);
+    if (/^@/.test(path.basename(scope)) && fs.existsSync(scope) && fs.readdirSync(scope).length === 0) fs.rmdirSync(scope);
   }
+  return removed;
 };
 
-/** Removes source maps, and links to what was removed. */
-const sweep = (folder) => {
+/** Removes the source maps of files that are there, and links to what was removed. */
+const sweep = (folder, removed) => {
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
     const file = path.join(folder, entry.name);
-    if (entry.isDirectory()) sweep(file);
-    else if (entry.isFile() ? entry.name.endsWith(".map") : entry.isSymbolicLink() && !fs.existsSync(file)) fs.rmSync(file);
+    if (entry.isDirectory()) sweep(file, removed);
+    else if (entry.isSymbolicLink()) {
+      const target = path.resolve(folder, fs.readlinkSync(file));
+      const isDead = path.basename(folder) === ".bin" && !fs.existsSync(file);
+      if (isDead || removed.some((one) => isWithin(target, one))) fs.rmSync(file);
+    } else if (entry.name.endsWith(".map") && fs.existsSync(file.slice(0, -".map".length))) fs.rmSync(file);
   }
 };
 
 const top = fs.realpathSync(".");
-fs.mkdirSync(path.join(top, "node_modules"), { recursive: true });
+const modules = path.join(top, "node_modules");
+fs.mkdirSync(modules, { recursive: true });
 // The folders of a workspace's packages that the service needs: with the root's, their dependencies are used.
 const members = process.argv.slice(1).map((folder) => path.join(top, folder));
 const places = [top, ...members].map((folder) => path.join(folder, "node_modules"));
+const own = find(FRAMEWORK, top) ?? members.map((folder) => find(FRAMEWORK, folder)).find(Boolean);
 // The packages of a workspace whose root is the project are not here, so what they need is unknown.
+let removed = [];
 if (members.length > 0 || !read(top).workspaces) {
-  for (const folder of [top, ...members]) visit(folder);
-  for (const modules of places) prune(modules);
+  const ofFramework = own === undefined ? new Set() : reach([own], { into: new Set([own]) });
+  const used = reach([top, ...members], { into: new Set(), alsoUsable: (folder) => !ofFramework.has(folder) });
+  const unused = linkedMembers(modules).filter((folder) => !used.has(folder) && !members.includes(folder));
+  const asked = [...ofFramework].flatMap((folder) => needsOf(folder).usable);
+  const unneeded = new Set([...asked, ...unused].filter((place) => !used.has(place)));
+  reach(unneeded, { into: unneeded, isEnd: (place) => used.has(place) });
+  removed = prune([...unneeded].filter((folder) => !unused.includes(folder)), used);
 }
-for (const modules of places) if (fs.existsSync(modules)) sweep(modules);
+for (const folder of places) if (fs.existsSync(folder)) sweep(folder, removed);
 // What people read beside the framework: no service needs it.
-const own = find("agent-control-service", top);
 for (const name of own === undefined ? [] : ["docs", "examples", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
   fs.rmSync(path.join(own, name), { recursive: true, force: true });
 
