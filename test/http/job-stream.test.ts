@@ -224,11 +224,12 @@ describe("live streams", () => {
     expect(streams.size).toBe(0);
   });
 
-  it("have room for the key and for people, whatever tokens, the key and sessions have open", () => {
+  it("have room for the key and for people, whatever tokens, keys and sessions have open", () => {
     const kinds: Record<string, (nth: number) => Caller> = {
       tokens: (nth) => ({ kind: "token", name: "Ada", job: `job-${nth}` }),
       key: () => ({ kind: "key" }),
       people: (nth) => ({ kind: "session", session: `s${nth}` }),
+      holders: (nth) => ({ kind: "key", name: `key ${nth % 7}`, access: `a${nth % 7}` }),
     };
     const wait = () => new Promise<undefined>(() => {});
     const orders = [
@@ -238,11 +239,15 @@ describe("live streams", () => {
       ["key", "people", "tokens"],
       ["people", "tokens", "key"],
       ["people", "key", "tokens"],
+      ["holders", "tokens", "people", "key"],
+      ["tokens", "holders", "key", "people"],
+      ["people", "holders", "tokens", "key"],
+      ["key", "holders", "people"],
     ] as const;
 
     for (const order of orders) {
       const streams = new LiveStreams({ most: 100 });
-      const opened = { tokens: 0, key: 0, people: 0 };
+      const opened = { tokens: 0, key: 0, people: 0, holders: 0 };
       for (const kind of order) {
         for (let nth = 0; nth < 200; nth++) {
           try {
@@ -260,6 +265,26 @@ describe("live streams", () => {
       expect(streams.size).toBeLessThanOrEqual(100);
       streams.close();
     }
+  });
+
+  it("of one person, or of one named key, are at most half, from however many sessions", () => {
+    const wait = () => new Promise<undefined>(() => {});
+    const streams = new LiveStreams({ most: 100 });
+    const open = (caller: Caller): boolean => {
+      try {
+        streams.open(wait, { caller });
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    const ada = Array.from({ length: 90 }, (_, nth) =>
+      open({ kind: "session", session: `s${nth}`, name: "Ada", access: "ada" }),
+    );
+
+    expect(ada.filter(Boolean)).toHaveLength(50);
+    expect(open({ kind: "session", session: "other", name: "Bob", access: "bob" })).toBe(true);
+    streams.close();
   });
 
   it("of a thousand pages with tokens leave the operators theirs", async () => {

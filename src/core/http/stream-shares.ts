@@ -4,19 +4,19 @@ import { ServiceError } from "../base/errors.ts";
 /** Streams of one job that tokens open. */
 const MOST_PER_JOB = 20;
 
-/** Guests have a token of one job, or nothing: any number of them may come. */
-type Kind = "guests" | "programs" | "people";
+/** Guests have a token of one job, or nothing: any number of them may come. So may holders of named keys. */
+type Kind = "guests" | "holders" | "programs" | "people";
 
 /**
  * How the open streams of a service are shared out, so that no caller can take those of the others: guests together
- * have at most half, 20 per job; programs with the API key, and each session, have at most half. A tenth is kept free
- * for programs, and another one for people.
+ * have at most half, 20 per job; programs with the API key, each named key, each person and each session have at most
+ * half. A tenth is kept free for the API key, and another one for people.
  */
 export class StreamShares {
   readonly #most: number;
   readonly #half: number;
   readonly #kept: number;
-  readonly #kinds = { guests: 0, programs: 0, people: 0 };
+  readonly #kinds = { guests: 0, holders: 0, programs: 0, people: 0 };
   /** Open streams by job, for guests, and by caller. */
   readonly #callers = new Map<string, number>();
 
@@ -29,7 +29,7 @@ export class StreamShares {
   /** Counts one more stream of a caller until the result is called; throws where there is no room for it. */
   enter(caller: Caller | undefined): () => void {
     const kind = kindOf(caller);
-    const name = `${kind} ${caller?.job ?? caller?.session ?? caller?.name ?? ""}`;
+    const name = `${kind} ${caller?.job ?? caller?.access ?? caller?.session ?? ""}`;
     if (!this.#hasRoom(kind)) {
       throw new ServiceError("unavailable", "Too many live streams are open", {
         detail: "Close one, try again later, or raise the service's option maxStreams.",
@@ -56,16 +56,15 @@ export class StreamShares {
   }
 
   #hasRoom(kind: Kind): boolean {
-    const { guests, programs, people } = this.#kinds;
-    if (guests + programs + people >= this.#most) return false;
+    const { guests, holders, programs, people } = this.#kinds;
     if (kind === "guests" && guests >= this.#half) return false;
-    const isForPeople = guests + programs >= this.#most - this.#kept;
-    const isForPrograms = guests + people >= this.#most - this.#kept;
-    return !(isForPeople && kind !== "people") && !(isForPrograms && kind !== "programs");
+    const keptFor = (one: Kind): number => (kind === one ? 0 : Math.max(0, this.#kept - this.#kinds[one]));
+    return this.#most - (guests + holders + programs + people) > keptFor("people") + keptFor("programs");
   }
 }
 
 function kindOf(caller: Caller | undefined): Kind {
   if (caller?.kind === "token" || caller?.kind === "link" || caller?.kind === "nobody") return "guests";
-  return caller?.kind === "session" ? "people" : "programs";
+  if (caller?.kind === "session") return "people";
+  return caller?.access === undefined ? "programs" : "holders";
 }
