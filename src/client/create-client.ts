@@ -24,6 +24,8 @@ export interface StartJobOptions extends RequestOptions {
 
 export interface ListOptions extends RequestOptions {
   readonly status?: EntityStatus;
+  /** What they do, such as `sleeping`: a status may be several of them. */
+  readonly state?: ListedJob["state"];
   /** @default 100; up to 1000 */
   readonly limit?: number;
   /** @default 0 */
@@ -83,7 +85,14 @@ const START: NamesOf<StartJobOptions> = {
   ...{ id: true, instructions: true, context: true, encryptedParameters: true },
   ...SIGNAL,
 };
-const LIST: NamesOf<ListOptions> = { status: true, limit: true, skip: true, after: true, ...SIGNAL };
+const LIST: NamesOf<ListOptions> = {
+  status: true,
+  state: true,
+  limit: true,
+  skip: true,
+  after: true,
+  ...SIGNAL,
+};
 
 class ServiceClient {
   readonly #http: Http;
@@ -112,12 +121,13 @@ class ServiceClient {
   }
 
   async list(slug?: string, options: ListOptions = {}): Promise<JobPage> {
-    const { status, limit = 100, skip = 0, after, signal } = onlyKnown(options, LIST, "list");
+    const { status, state, limit = 100, skip = 0, after, signal } = onlyKnown(options, LIST, "list");
     const jobs = slug === undefined ? "/jobs" : `/agents/${encodeURIComponent(slug)}/jobs`;
     const asked = {
       limit: String(limit),
       skip: String(skip),
       ...(status && { status }),
+      ...(state && { state }),
       ...(after && { after }),
     };
     const response = await this.#http.send(`${jobs}?${new URLSearchParams(asked)}`, { signal });

@@ -31,7 +31,8 @@ const start = (server: TestServer, id: string) =>
 
 const bar = (page: Page) => page.locator("#blind");
 const live = (page: Page) => page.locator("#signal[data-state=live]").waitFor({ state: "attached" });
-const count = (page: Page) => page.locator(".figures li", { hasText: "All jobs" }).locator("b").textContent();
+const count = (page: Page) =>
+  page.locator(".figures li", { hasText: "Completed" }).locator("small").textContent();
 
 for (const view of [PHONE, DESKTOP]) {
   chromium.it(
@@ -43,7 +44,7 @@ for (const view of [PHONE, DESKTOP]) {
       await signIn(page, road.url, server.key);
       await live(page);
       expect(await bar(page).isVisible()).toBe(false);
-      expect(await count(page)).toBe("0");
+      expect(await count(page)).toBe("0 of 0 jobs that ended");
 
       road.become("dead");
       await bar(page).waitFor();
@@ -54,7 +55,7 @@ for (const view of [PHONE, DESKTOP]) {
 
       road.become("open");
       await bar(page).waitFor({ state: "hidden" });
-      await expect.poll(() => count(page)).toBe("1");
+      await expect.poll(() => count(page)).toBe("1 of 1 job that ended");
       await context.close();
     },
   );
@@ -83,7 +84,7 @@ chromium.it("a page whose connection has fallen silent notices it, and connects 
       return bar(page).isVisible();
     })
     .toBe(false);
-  await expect.poll(() => count(page)).toBe("1");
+  await expect.poll(() => count(page)).toBe("1 of 1 job that ended");
   await context.close();
 });
 
@@ -111,7 +112,7 @@ chromium.it(
 
     isBroken = false;
     await bar(page).waitFor({ state: "hidden" });
-    await expect.poll(() => count(page)).toBe("1");
+    await expect.poll(() => count(page)).toBe("1 of 1 job that ended");
     expect(complaints.filter((complaint) => !complaint.includes("502"))).toEqual([]);
     await context.close();
   },

@@ -153,9 +153,9 @@ it("held jobs have a status of their own, are listed on the dashboard, and their
   expect(jobs).toContain('<span class="st st-held">Held</span>');
 
   const dashboard = await page("/admin/");
-  expect(dashboard).toContain("2 jobs of payer are held: code changed.");
+  expect(dashboard).toContain("2 jobs of payer are held: the code changed.");
   expect(dashboard).toContain("/admin/jobs?status=held&amp;stop_reason=code_changed&amp;agent_name=payer");
-  expect(dashboard).not.toContain("All is well");
+  expect(dashboard).not.toContain("Nothing needs you.");
 
   const inbox = await page("/admin/inbox");
   expect(inbox).toContain("job held");

@@ -181,7 +181,7 @@ it("the dashboard says why jobs failed, how long they take and what they cost, o
   expect(inColumns).toBe(well.failed);
   expect(html).toMatch(/Failures, last 1 hour/);
   expect(html).toContain('hx-get="/admin/api/dashboard?range=1h"');
-  expect(html).toMatch(/Health<\/span> All is well/);
+  expect(html).toMatch(/Health<\/span> The service is well/);
   expect(html.includes("&lt;b&gt;")).toBe(true);
   expect((await server.request("/admin/api/dashboard?range=2h")).status).toBe(422);
 });

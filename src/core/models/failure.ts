@@ -24,7 +24,8 @@ export function firstLineOf(error: string | null): string {
   return (error ?? "").trimStart().split("\n", 1)[0]!.slice(0, LONGEST).trimEnd();
 }
 
-function withoutIds(line: string): string {
+/** A text in which numbers and ids are the same whatever they are. */
+export function withoutIds(line: string): string {
   return line
     .replace(/\b(?=[0-9a-f-]*\d)[0-9a-f]{8,}(?:-[0-9a-f]+)*\b/gi, "#")
     .replace(/\d+/g, "#")

@@ -1,5 +1,7 @@
+import * as v from "valibot";
 import { type EntityStatus, isTerminal } from "./entity-status.ts";
 import type { StopReason, StoredJob } from "./job.ts";
+import type { WaitsFor } from "./suspended.ts";
 
 /**
  * What a job does, derived from what is stored of it. A job is always in one of these states:
@@ -108,9 +110,6 @@ export function holdOf({
   return HOLD_REASONS.find((reason) => reason === stop_reason);
 }
 
-/** Which jobs are held, as a condition of a list. */
-export const HELD_JOBS = { status: "awaiting", stop_reason: HOLD_REASONS } as const;
-
 /** Whether a hold ends with a retry from the last good step: code that does not fit a record needs a decision instead. */
 export function endsWithRetry(hold: HoldReason | undefined): boolean {
   return hold === "crash_loop" || hold === "unreadable_parameters";
@@ -135,8 +134,78 @@ const OWNED: readonly JobState[] = ["queued", "parked", "running", "waiting", "s
 /** Statuses of jobs that have not ended. */
 export const UNFINISHED: readonly EntityStatus[] = ["stopped", "in_progress", "awaiting", "cancelling"];
 
+/** What a suspended job waits for; `undefined` where it is not suspended. Earlier versions stored no more than a time. */
+export function waitsFor({ suspended }: Pick<StateFields, "suspended">): WaitsFor | undefined {
+  if (!suspended) return undefined;
+  return suspended.waits_for ?? (suspended.wake_at === null ? "event" : "time");
+}
+
+/**
+ * What people mean by the state of a job, in lists, filters and counts, with the condition of a list that finds those in
+ * it: each job is in exactly one. What waits in memory for less than `suspendAfter` runs.
+ */
+export const SHOWN_STATES = {
+  running: { status: "in_progress", waits_for: [null, "answer"] },
+  sleeping: { status: "in_progress", waits_for: "time" },
+  waiting_for_event: { status: "in_progress", waits_for: "event" },
+  waiting_for_child: { status: "in_progress", waits_for: "child" },
+  chat: { status: "in_progress", waits_for: "message" },
+  waiting_for_answer: { status: "awaiting", stop_reason: null },
+  held: { status: "awaiting", stop_reason: HOLD_REASONS },
+  pulled: { status: "awaiting", stop_reason: "pulled" },
+  queued: { status: "stopped", parked: false },
+  parked: { status: "stopped", parked: true },
+  stopping: { status: "cancelling" },
+  completed: { status: "completed" },
+  failed: { status: "failed" },
+  cancelled: { status: "cancelled" },
+} as const;
+export type ShownState = keyof typeof SHOWN_STATES;
+export const ShownStateSchema = v.picklist(Object.keys(SHOWN_STATES) as [ShownState, ...ShownState[]]);
+
+type Conditions = Readonly<Record<string, string | boolean | null | undefined | readonly (string | null)[]>>;
+
+/** The conditions of a list for the jobs in a state that meet others, too; what contradicts it matches nothing. */
+export function inState(state: ShownState, given: Conditions): Conditions {
+  const where: Record<string, Conditions[string]> = { ...given };
+  for (const [field, condition] of Object.entries<Conditions[string]>(SHOWN_STATES[state])) {
+    const asked = given[field];
+    const allowed = [condition].flat();
+    where[field] =
+      asked === undefined
+        ? condition
+        : allowed.filter((one): one is string => [asked].flat().includes(one as string));
+  }
+  return where;
+}
+
+const WAITS: Readonly<Record<WaitsFor, ShownState>> = {
+  time: "sleeping",
+  event: "waiting_for_event",
+  child: "waiting_for_child",
+  message: "chat",
+  // It was given: the job is about to resume.
+  answer: "running",
+};
+
+/** The state of a job as people mean it. */
+export function shownStateOf(job: StateFields): ShownState {
+  const { status } = job;
+  if (status === "in_progress") return WAITS[waitsFor(job) ?? "answer"];
+  const state = stateOf(job);
+  if (state === "held" || state === "pulled" || state === "queued" || state === "parked") return state;
+  if (status === "awaiting") return "waiting_for_answer";
+  return status === "stopped" ? "queued" : status === "cancelling" ? "stopping" : status;
+}
+
+/** Which jobs run, as a condition of a list. */
+export const RUNNING_JOBS = SHOWN_STATES.running;
+
+/** Which jobs are held, as a condition of a list. */
+export const HELD_JOBS = SHOWN_STATES.held;
+
 /** Which jobs are queued, as a condition of a list. */
-export const QUEUED_JOBS = { status: "stopped", parked: false } as const;
+export const QUEUED_JOBS = SHOWN_STATES.queued;
 
 /**
  * Which jobs a search for work finds, as a condition of a list: queued, running and waiting ones. Suspended jobs sleep

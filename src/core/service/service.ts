@@ -30,6 +30,7 @@ import { answerInStandby } from "../http/standby-answer.ts";
 import { shortInstance } from "../models/own-rows.ts";
 import { FileSweep } from "../retention/file-sweep.ts";
 import { Retention } from "../retention/retention.ts";
+import { Attention } from "../runs/attention/attention.ts";
 import { openUnderWay } from "../runs/cluster/under-way.ts";
 import { createRunner } from "../runs/create-runner.ts";
 import { Emissions } from "../runs/emissions/emissions.ts";
@@ -57,11 +58,13 @@ import {
   ACCESS,
   AGENT_SETTINGS,
   AGENTS,
+  ATTENTION,
   AUDIT,
   BACKUPS,
   BUDGETS,
   CASES,
   CLOCK,
+  CONTROL_SYSTEM,
   FILES,
   HOOKS,
   JOBS,
@@ -430,6 +433,21 @@ export function createScope(options: ResolvedOptions): Container {
     instance = () => shortInstance(runner.instance);
     return runner;
   });
+  scope.factory(
+    ATTENTION,
+    () =>
+      new Attention({
+        jobs: scope.get(JOBS),
+        cases: scope.get(CASES),
+        budgets: scope.get(BUDGETS),
+        store: scope.get(STORE),
+        runner: scope.get(RUNNER),
+        backups: scope.get(BACKUPS),
+        deadLetters: async () =>
+          scope.has(CONTROL_SYSTEM) ? (await scope.get(CONTROL_SYSTEM).counts()).dead : 0,
+        clock: options.clock,
+      }),
+  );
   scope.factory(
     AUDIT,
     () =>

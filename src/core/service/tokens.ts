@@ -23,6 +23,7 @@ import type { Router } from "../http/route.ts";
 import type { Sights } from "../http/seen.ts";
 import type { ServiceState } from "../http/service-state.ts";
 import type { Retention } from "../retention/retention.ts";
+import type { Attention } from "../runs/attention/attention.ts";
 import type { Budgets } from "../runs/queue/budgets.ts";
 import type { Runner } from "../runs/runner.ts";
 import type { BackupState } from "../store/backup/backups.ts";
@@ -62,6 +63,8 @@ export const FILES = createSharedToken<Files>("files");
 export const RETENTION = createSharedToken<Retention>("retention");
 /** What agents have spent of their budgets. */
 export const BUDGETS = createSharedToken<Budgets>("budgets");
+/** What needs a person. */
+export const ATTENTION = createSharedToken<Attention>("attention");
 /** The backups of the store, if they are made. */
 export const BACKUPS = createSharedToken<() => BackupState | undefined>("backups");
 export const RUNNER = createSharedToken<Runner>("runner");

@@ -4,6 +4,7 @@ import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
 import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
 import type { StoredJob } from "../models/job.ts";
+import { waitsFor } from "../models/job-state.ts";
 import type { KeyedRequest } from "../models/keyed-request.ts";
 import type { ModelUse } from "../models/model-use.ts";
 import type {
@@ -42,7 +43,7 @@ export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 7,
+  version: 8,
   entity: true,
   index: (job) => {
     const { created, updated, finished, duration } = timesOf(job);
@@ -66,6 +67,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
       duration,
       // `null` where it is not suspended.
       wake_at: job.suspended ? (time(job.suspended.wake_at) ?? NO_WAKE_TIME) : null,
+      waits_for: waitsFor(job) ?? null,
       run_count: job.run_count,
       owner: job.owner ?? null,
       parked: job.parked === true,
@@ -82,6 +84,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     "schedule_id",
     "forked_from",
     "owner",
+    "waits_for",
     "failure",
     "access",
   ],

@@ -15,6 +15,7 @@ import type { Gate } from "../../core/http/gate.ts";
 import type { JobFeed } from "../../core/http/job-feed.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import type { Retention } from "../../core/retention/retention.ts";
+import type { Attention } from "../../core/runs/attention/attention.ts";
 import type { Budgets } from "../../core/runs/queue/budgets.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 import type { ResolvedOptions } from "../../core/service/options.ts";
@@ -47,6 +48,7 @@ export interface AdminParts {
   readonly audit: AuditLog;
   readonly retention: Retention;
   readonly budgets: Budgets;
+  readonly attention: Attention;
   /** The backups of the store, if they are made. */
   readonly backups: () => BackupState | undefined;
   readonly settings: AgentSettings;

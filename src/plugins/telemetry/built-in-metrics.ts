@@ -1,9 +1,11 @@
+import { getOrMake } from "../../core/base/get-or-make.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import type { Attention } from "../../core/runs/attention/attention.ts";
 import type { Budgets } from "../../core/runs/queue/budgets.ts";
 import type { BackupState } from "../../core/store/backup/backups.ts";
 import type { Store } from "../../core/store/store.ts";
@@ -19,6 +21,7 @@ export interface BuiltInParts {
   readonly state: ServiceState;
   readonly control: ControlSystem;
   readonly budgets: Budgets;
+  readonly attention: Attention;
   /** The backups of the store, if they are made. */
   readonly backups: () => BackupState | undefined;
   /** Dropped telemetry so far. */
@@ -137,6 +140,14 @@ export function builtInMetrics(parts: BuiltInParts): {
         value: spent,
       })),
     ),
+    new Gauge("svc_attention", "What needs a person, by kind and agent", async () => {
+      const counts = new Map<string, { labels: { kind: string; agent: string }; value: number }>();
+      for (const { kind, agent, count } of await parts.attention.read()) {
+        const labels = { kind, agent: agent ?? "" };
+        getOrMake(counts, JSON.stringify(labels), () => ({ labels, value: 0 })).value += count;
+      }
+      return [...counts.values()];
+    }),
     new Gauge("svc_uptime_seconds", "Time since the start", () => one(state.uptime())),
     new Gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss())),
     new Gauge(

@@ -5,6 +5,7 @@ import type { Telemetry, TelemetrySeverity } from "../../core/models/telemetry.t
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENTS,
+  ATTENTION,
   BACKUPS,
   BUDGETS,
   CASES,
@@ -57,6 +58,7 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
         control: context.get(CONTROL_SYSTEM),
         backups: context.get(BACKUPS),
         budgets: context.get(BUDGETS),
+        attention: context.get(ATTENTION),
         dropped: () => pipeline?.buffer.dropped ?? 0,
       });
       context.onClose(stop);

@@ -1,3 +1,4 @@
+import { inState, shownStateOf } from "../../models/job-state.ts";
 import type { ListedJob } from "../../models/listed-job.ts";
 import { announcePage, behindCursor } from "../cursor.ts";
 import type { HttpEvent } from "../route.ts";
@@ -11,12 +12,13 @@ export async function listJobs(
   { jobs, runner }: Pick<MachineParts, "jobs" | "runner">,
   { query, agent, event }: { query: JobsQuery; agent?: string; event: HttpEvent },
 ): Promise<ListedJob[]> {
-  const { limit, skip, after, ...where } = query;
-  const asked = { where: { agent_name: agent, ...where }, sort, limit, skip };
+  const { limit, skip, after, state, ...given } = query;
+  const where = { agent_name: agent, ...(state === undefined ? given : inState(state, given)) };
+  const asked = { where, sort, limit, skip };
   const page = await jobs.list(behindCursor(asked, after));
   announcePage(event, sort, page);
   return page.items.map((job) => {
     const { agent_name, created_at } = job;
-    return { ...runner.describe(job), agent_name, created_at };
+    return { ...runner.describe(job), agent_name, state: shownStateOf(job), created_at };
   });
 }

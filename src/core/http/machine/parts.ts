@@ -9,6 +9,7 @@ import type { Threads } from "../../conversations/threads.ts";
 import type { Cases } from "../../entities/cases.ts";
 import type { Files } from "../../entities/files.ts";
 import type { Jobs } from "../../entities/jobs.ts";
+import type { Attention } from "../../runs/attention/attention.ts";
 import type { Runner } from "../../runs/runner.ts";
 import type { BackupState } from "../../store/backup/backups.ts";
 import type { Store } from "../../store/store.ts";
@@ -41,6 +42,7 @@ export interface MachineParts {
   readonly seen: Sights["of"];
   readonly tokens: JobTokens;
   readonly audit: AuditLog;
+  readonly attention: Attention;
   readonly state: ServiceState;
   /** The backups of the store, if they are made. */
   readonly backups: () => BackupState | undefined;

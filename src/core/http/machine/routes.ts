@@ -2,6 +2,7 @@ import type { RouteDefinition } from "../route.ts";
 import { accessRoutes } from "./access.ts";
 import { agentJobRoutes } from "./agent-jobs.ts";
 import { agentRoutes } from "./agents.ts";
+import { attentionRoute } from "./attention.ts";
 import { backupRoute } from "./backup.ts";
 import { caseRoutes } from "./cases.ts";
 import { completionRoutes } from "./chat-completions.ts";
@@ -25,6 +26,7 @@ import { utilRoutes } from "./utils.ts";
 export function machineRoutes(parts: MachineParts): RouteDefinition[] {
   return [
     ...healthRoutes(parts),
+    attentionRoute(parts),
     ...agentRoutes(parts),
     ...agentJobRoutes(parts),
     ...parameterRoutes(parts),

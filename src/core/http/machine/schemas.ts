@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { LISTED_UPDATES } from "../../entities/cases.ts";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
 import { StopReasonSchema } from "../../models/job.ts";
+import { ShownStateSchema } from "../../models/job-state.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { cursorQuery } from "../cursor.ts";
 import { pageQuery, wholeNumber } from "../query.ts";
@@ -22,6 +23,8 @@ export const JobsQuerySchema = v.object({
   ...pageQuery({ max: 1000, default: 100 }),
   ...cursorQuery,
   status: v.optional(EntityStatusSchema),
+  /** What they do: `running`, `sleeping`, `held` and so on; a status may be several of them. */
+  state: v.optional(ShownStateSchema),
   /** Such as `code_changed`, for jobs that are held. */
   stop_reason: v.optional(StopReasonSchema),
   /** The children of a job. */

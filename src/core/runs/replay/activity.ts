@@ -181,10 +181,10 @@ export class Activity {
    */
   async wait<T>(
     work: () => Promise<T>,
-    { end, isOpen }: Pick<Partial<Wait>, "end" | "isOpen"> = {},
+    { for: what, end, isOpen }: Pick<Wait, "for"> & Pick<Partial<Wait>, "end" | "isOpen">,
   ): Promise<T> {
     const { life } = this.#run;
-    const wait: Wait = { end, since: performance.now(), isOpen };
+    const wait: Wait = { for: what, end, since: performance.now(), isOpen };
     this.#waits.add(wait);
     this.restIfIdle();
     try {

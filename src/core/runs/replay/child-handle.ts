@@ -211,7 +211,7 @@ class RunChild implements ChildHandle<never> {
           const child = await unit.tx.get("Job", this.id);
           return child !== undefined && !isTerminal(child.status);
         };
-        await run.activity.wait(() => ended, { isOpen });
+        await run.activity.wait(() => ended, { for: "child", isOpen });
       } finally {
         cancel();
       }

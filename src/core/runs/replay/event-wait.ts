@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { toJsonValue } from "../../agents/json-value.ts";
 import { assertKnown } from "../../agents/known-options.ts";
+import { messageEvent } from "../../agents/message-event.ts";
 import type { ReceivedEvent, WaitOptions } from "../../agents/run-context.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -88,6 +89,7 @@ class EventCall {
   readonly #since: string;
   readonly #options: WaitOptions;
   readonly #waitId: string;
+  readonly #waitsFor: "message" | "event";
   /** The event that the call is about to be given. */
   #reserved: string | undefined;
 
@@ -101,6 +103,7 @@ class EventCall {
     const begun = call.isForgotten ? undefined : call.begun;
     this.#since = begun?.since ?? since;
     this.#options = options;
+    this.#waitsFor = match.name === messageEvent(run.jobId) ? "message" : "event";
     this.#waitId = `${run.jobId}/${run.record.generation}/${call.position}`;
   }
 
@@ -131,7 +134,7 @@ class EventCall {
         const isOpen = async ({ tx }: Unit): Promise<boolean> =>
           (await tx.get("EventWait", this.#waitId))?.event === null;
         const end = until === undefined ? undefined : this.#endOf(until);
-        await run.activity.wait(() => Promise.race([ended, over]), { end, isOpen });
+        await run.activity.wait(() => Promise.race([ended, over]), { for: this.#waitsFor, end, isOpen });
       } finally {
         cancel();
         stopTimer();

@@ -143,7 +143,7 @@ export class RunJob implements JobHandle {
       const from = Math.max(run.parts.clock().getTime(), Date.parse(at), run.parts.wokenAt ?? 0);
       const end = Date.parse(until!);
       const over = () => new Promise<void>((resolve) => void run.clock.after(end - from, resolve));
-      if (end > from) await run.activity.wait(over, { end: { at: end, left: end - from } });
+      if (end > from) await run.activity.wait(over, { for: "time", end: { at: end, left: end - from } });
       await run.ledger.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
         unit.afterwards((seq) => run.gate.settle(call, seq));

@@ -116,7 +116,7 @@ export class Questions {
       cancel = this.#watch(caseId, question, isUntil);
       const end = this.#endOf(question, isUntil);
       const isOpen = async (unit: Unit) => (await unit.tx.get("Case", caseId))?.question?.id === question.id;
-      await this.#run.activity.wait(() => settled, { end, isOpen });
+      await this.#run.activity.wait(() => settled, { for: "answer", end, isOpen });
       const pending = onAnswer();
       if (pending instanceof Promise) await this.#run.life.orEnd(() => pending.catch(() => {}));
     } finally {

@@ -126,7 +126,7 @@ async function pause(run: Run, milliseconds: number): Promise<void> {
   const over = () => new Promise<void>((resolve) => void run.clock.after(milliseconds, resolve));
   const until = run.parts.clock().getTime() + milliseconds;
   await (milliseconds > LONG_PAUSE
-    ? run.activity.wait(over, { end: { at: until, left: milliseconds } })
+    ? run.activity.wait(over, { for: "time", end: { at: until, left: milliseconds } })
     : run.life.orEnd(over));
 }
 

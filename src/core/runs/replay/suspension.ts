@@ -8,7 +8,7 @@ import type { RunClock } from "./run-clock.ts";
 import { type RunEnd, SUPERSEDED } from "./run-errors.ts";
 import type { RunLedger } from "./run-ledger.ts";
 import type { RunLife } from "./run-life.ts";
-import { leftOf, type Wait } from "./wait.ts";
+import { leftOf, WAITS_FOR, type Wait } from "./wait.ts";
 
 /** Milliseconds after which a run that could not leave memory tries again at the earliest. */
 const AGAIN = 20;
@@ -149,10 +149,16 @@ export class Suspension {
     // The clock was set back since the wait began.
     const reached = next && next.at - wake! > 1000 ? new Date(next.at).toISOString() : undefined;
     const { worked } = clock;
+    const waits_for = WAITS_FOR.find((what) => [...activity.waits].some((wait) => wait.for === what));
     await suspendJob(
       unit,
       jobId,
-      { wake_at, ...(reached !== undefined && { reached }), ...(worked !== undefined && { worked }) },
+      {
+        wake_at,
+        waits_for,
+        ...(reached !== undefined && { reached }),
+        ...(worked !== undefined && { worked }),
+      },
       limits.spent,
     );
     return true;

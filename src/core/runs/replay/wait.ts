@@ -1,4 +1,5 @@
 import type { Unit } from "../../entities/ledger.ts";
+import type { WaitsFor } from "../../models/suspended.ts";
 
 /** When a wait is over. */
 export interface WaitEnd {
@@ -8,8 +9,18 @@ export interface WaitEnd {
   readonly left?: number | undefined;
 }
 
+/** What a wait is for: a job that has several waits for the first of these. */
+export const WAITS_FOR = [
+  "message",
+  "event",
+  "child",
+  "answer",
+  "time",
+] as const satisfies readonly WaitsFor[];
+
 /** Something outside of the process that a call of the handler waits for. */
 export interface Wait {
+  readonly for: WaitsFor;
   /** When the run must be in memory again; nothing where time does not end the wait. */
   readonly end: WaitEnd | undefined;
   /** When the call began to wait, by a clock that nobody sets. */

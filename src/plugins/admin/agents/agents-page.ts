@@ -106,7 +106,7 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
           ],
           facts: toAbout(agent, hosted, parts.agents.versions(hosted.slug)),
           failed: failed.items.map((job) =>
-            toJobLine(job, { now, currency: parts.options.currency, failed: {} }),
+            toJobLine(job, { now, currency: parts.options.currency, failed: {}, stuck: new Set() }),
           ),
           failedHref: withQuery("/admin/jobs", where),
           schedules: schedules

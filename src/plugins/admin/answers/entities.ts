@@ -1,8 +1,10 @@
 import * as v from "valibot";
 import { LOG_LEVELS } from "../../../core/base/log.ts";
+import { AttentionSchema } from "../../../core/models/attention.ts";
 import { CaseSchema } from "../../../core/models/case.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { JobSchema } from "../../../core/models/job.ts";
+import { ShownStateSchema } from "../../../core/models/job-state.ts";
 import { EntityIdSchema, optional } from "../../../core/models/scalars.ts";
 
 /** A page of a list. */
@@ -24,6 +26,8 @@ const SHARED = ["id", "name", "status", "created_at", "updated_at", "finished_at
 /** A job in a list. */
 export const JobRowSchema = v.object({
   ...v.pick(JobSchema, [...SHARED, "agent_name", "stop_reason", "error", "agent_version"]).entries,
+  /** What it does, as people mean it. */
+  state: v.picklist([...ShownStateSchema.options, "stuck"]),
   case_count: v.number(),
   /** Cases that failed: a completed job may have some. */
   failed_cases: v.number(),
@@ -247,6 +251,8 @@ export const DashboardSchema = v.object({
       refuses: v.boolean(),
     }),
   ),
+  /** What needs a person, the most urgent first. */
+  attention: AttentionSchema.entries.items,
   /** Over the time `range`; computed at most every ten seconds, over days every minute. */
   well: v.object({
     range: v.picklist(["1h", "24h", "7d", "30d"]),

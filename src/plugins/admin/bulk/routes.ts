@@ -30,7 +30,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       status: 201,
       responses: { 201: { description: "The preview", schema: BulkSchema } },
       handler: async ({ body, caller }) =>
-        toBulkData(await parts.bulk.preview(await freeze(parts, selectionOf(body), caller))),
+        toBulkData(await parts.bulk.preview(await freeze(parts, await selectionOf(parts, body), caller))),
     }),
     ...resourceRoutes(parts, {
       needs: "operate",
@@ -91,7 +91,7 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ event, caller }) => {
         const form = await readForm(event);
         const body = check(BulkBodySchema, fromForm(form), "body");
-        const { id } = await parts.bulk.preview(await freeze(parts, selectionOf(body), caller));
+        const { id } = await parts.bulk.preview(await freeze(parts, await selectionOf(parts, body), caller));
         return redirect(pageOf(id));
       },
     }),

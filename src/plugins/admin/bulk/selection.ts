@@ -48,7 +48,10 @@ export interface Selection {
 const PAGE = 500;
 
 /** The entities named, or all that match the filters of a list. */
-export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selection {
+export async function selectionOf(
+  parts: Pick<AdminParts, "attention">,
+  body: v.InferOutput<typeof BulkBodySchema>,
+): Promise<Selection> {
   const { kind, action, limits, ids, filter, all } = body;
   if (kind === "cases" && action !== "delete") {
     throw new ServiceError("invalid_request", `Action ${action} is not available for cases`, {
@@ -71,7 +74,7 @@ export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selecti
   }
   const query =
     kind === "jobs"
-      ? toJobsListQuery(check(JobsFilterSchema, filter ?? {}, "body"))
+      ? await toJobsListQuery(parts, check(JobsFilterSchema, filter ?? {}, "body"))
       : toCasesListQuery(check(CasesFilterSchema, filter ?? {}, "body"));
   const { where, search } = query;
   const narrows = search !== undefined || Object.values(where ?? {}).some((value) => value !== undefined);

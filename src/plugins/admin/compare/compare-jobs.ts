@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
+import { getOrMake } from "../../../core/base/get-or-make.ts";
+import { withoutIds } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { runsOf } from "../job/runs.ts";
 import { hasEnded, isLine } from "../job/step-view.ts";
@@ -23,7 +25,7 @@ export interface ComparedCall {
   readonly error: string | null;
 }
 
-/** A call that two jobs have: in a case of the same name, with the same name, and with the same number among several. */
+/** A call that two jobs have: in cases of the same ref or name, with the same name, whatever the numbers in both. */
 export interface ComparedPair {
   readonly case_name: string | null;
   readonly name: string;
@@ -39,40 +41,79 @@ export async function compareJobs(
   parts: AdminParts,
   [left, right]: readonly [StoredJob, StoredJob],
 ): Promise<ComparedPair[]> {
-  const [ours, theirs] = await Promise.all([readCalls(parts, left), readCalls(parts, right)]);
-  const keys = inOrder([...ours.keys()], [...theirs.keys()]);
-  return keys.map((key) => toPair(ours.get(key), theirs.get(key)));
+  const [ours, theirs] = await Promise.all([readWork(parts, left, true), readWork(parts, right, false)]);
+  // What runs each night has a date or an id in the names of its cases.
+  const cases = pairUp(ours.cases, theirs.cases, [
+    ({ ref }) => ref,
+    ({ name }) => name,
+    ({ name }) => withoutIds(name),
+  ]);
+  const scopes = new Map(cases.map(([one, other]) => [other.id, one.id]));
+  const scopeOf = ({ call: { case_id } }: NamedCall) => case_id && (scopes.get(case_id) ?? case_id);
+  const keyOf = (named: NamedCall, name: string) => JSON.stringify([scopeOf(named), named.call.call, name]);
+  const pairs = pairUp(ours.calls, theirs.calls, [
+    (named) => keyOf(named, named.call.name),
+    (named) => keyOf(named, withoutIds(named.call.name)),
+  ]);
+  const partners = new Map(pairs.map(([one, other]) => [other, one]));
+  const found = new Map(pairs);
+  return inOrder(
+    ours.calls,
+    theirs.calls.map((call) => partners.get(call) ?? call),
+  ).map((call) => (call.isOurs ? toPair(call, found.get(call)) : toPair(undefined, call)));
 }
 
 interface NamedCall {
+  readonly isOurs: boolean;
   readonly caseName: string | null;
   readonly call: Call;
 }
 
-async function readCalls({ jobs, cases }: AdminParts, job: StoredJob): Promise<Map<string, NamedCall>> {
+async function readWork({ jobs, cases }: AdminParts, job: StoredJob, isOurs: boolean) {
   const [entries, { items }] = await Promise.all([
     jobs.logEnds(job.id, SHOWN_ENTRIES),
-    cases.list({ where: { job_id: job.id }, limit: NAMED_CASES }),
+    cases.list({ where: { job_id: job.id }, sort: "created_at", limit: NAMED_CASES }),
   ]);
   const names = new Map(items.map(({ id, name }) => [id, name]));
   const run = runsOf(job, entries).at(-1)!;
-  const found = new Map<string, NamedCall>();
-  const seen = new Map<string, number>();
-  for (const call of collectCalls(run.entries.map(({ entry }) => entry)).filter(isLine)) {
-    const caseName = call.case_id === undefined ? null : (names.get(call.case_id) ?? call.case_id);
-    const base = JSON.stringify([caseName, call.call, call.name]);
-    const n = (seen.get(base) ?? 0) + 1;
-    seen.set(base, n);
-    found.set(`${base}${n}`, { caseName, call });
-  }
-  return found;
+  const calls = collectCalls(run.entries.map(({ entry }) => entry)).filter(isLine);
+  return {
+    cases: items,
+    calls: calls.map((call) => ({
+      isOurs,
+      caseName: call.case_id === undefined ? null : (names.get(call.case_id) ?? call.case_id),
+      call,
+    })),
+  };
 }
 
-/** All keys of both; one that only the second has is after the one that it follows there. */
-function inOrder(left: readonly string[], right: readonly string[]): string[] {
+/** Pairs the items of two lists by the first key, and what is left by the next one; of equal keys, in their order. */
+function pairUp<T>(
+  left: readonly T[],
+  right: readonly T[],
+  keys: readonly ((item: T) => string)[],
+): [T, T][] {
+  const pairs: [T, T][] = [];
+  const [free, rest] = [new Set(left), new Set(right)];
+  for (const keyOf of keys) {
+    const waiting = new Map<string, T[]>();
+    for (const one of free) getOrMake(waiting, keyOf(one), () => []).push(one);
+    for (const other of rest) {
+      const one = waiting.get(keyOf(other))?.shift();
+      if (one === undefined) continue;
+      pairs.push([one, other]);
+      free.delete(one);
+      rest.delete(other);
+    }
+  }
+  return pairs;
+}
+
+/** All of both; one that only the second has is after the one that it follows there. */
+function inOrder<T>(left: readonly T[], right: readonly T[]): T[] {
   const known = new Set(left);
-  const after = new Map<string | undefined, string[]>();
-  let previous: string | undefined;
+  const after = new Map<T | undefined, T[]>();
+  let previous: T | undefined;
   for (const key of right) {
     if (known.has(key)) previous = key;
     else after.set(previous, [...(after.get(previous) ?? []), key]);

@@ -5,7 +5,7 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { ComparisonSchema } from "../answers/entities.ts";
-import { countFailed } from "../lists/failed-cases.ts";
+import { readBeside } from "../lists/failed-cases.ts";
 import { toJobLine, toJobRow } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
@@ -53,10 +53,10 @@ function compareResource(parts: AdminParts, left: StoredJob, right: StoredJob | 
     page: "compare",
     fragment: "compare",
     json: async () => {
-      const failed = await countFailed(parts, [left.id, ...(right ? [right.id] : [])]);
+      const beside = await readBeside(parts, [left.id, ...(right ? [right.id] : [])]);
       return {
-        left: toJobRow(left, failed),
-        right: right ? toJobRow(right, failed) : null,
+        left: toJobRow(left, beside),
+        right: right ? toJobRow(right, beside) : null,
         calls: right ? await compareJobs(parts, [left, right]) : [],
       };
     },
@@ -70,11 +70,11 @@ function compareResource(parts: AdminParts, left: StoredJob, right: StoredJob | 
 
 async function readOffered(parts: AdminParts, left: StoredJob) {
   const { items } = await parts.jobs.list({ where: { agent_name: left.agent_name }, limit: OFFERED + 1 });
-  const failed = await countFailed(
+  const beside = await readBeside(
     parts,
     items.map(({ id }) => id),
   );
-  const context = { now: parts.clock(), currency: parts.options.currency, failed };
+  const context = { now: parts.clock(), currency: parts.options.currency, ...beside };
   return items
     .filter(({ id }) => id !== left.id)
     .slice(0, OFFERED)

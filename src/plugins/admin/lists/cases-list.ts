@@ -28,7 +28,7 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
     ],
     toListQuery: toCasesListQuery,
     rowSchema: CaseRowSchema,
-    countFailed: async () => ({}),
+    readBeside: async () => ({ failed: {}, stuck: new Set() }),
     toRow: toCaseRow,
     toLine: toCaseLine,
   });

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { adminRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
-import { countFailed } from "./failed-cases.ts";
+import { readBeside } from "./failed-cases.ts";
 import { JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
 import { toJobRow } from "./rows.ts";
 
@@ -12,7 +12,7 @@ const CHUNK = 200;
 const COLUMNS = [
   ...(["id", "name", "agent_name", "agent_version", "status", "stop_reason", "error", "failure"] as const),
   ...(["created_at", "updated_at", "finished_at", "run_count", "case_count", "total_cost"] as const),
-  "failed_cases",
+  ...(["failed_cases", "state"] as const),
 ] as const;
 
 /** Downloads exactly the jobs that a list shows on all its pages, in its order. */
@@ -28,7 +28,7 @@ export function exportRoute(parts: AdminParts): RouteDefinition {
     responses: { 200: { description: "The jobs", contentType: "text/csv" } },
     handler: async ({ query }) => {
       const { format, ...given } = query;
-      const { where, search, sort } = toJobsListQuery(given);
+      const { where, search, sort } = await toJobsListQuery(parts, given);
       // What matches now: jobs that change meanwhile are neither missing nor doubled.
       const ids = await parts.jobs.ids({ where, search, sort, limit: Number.POSITIVE_INFINITY });
       const isCsv = format === "csv";
@@ -47,11 +47,11 @@ async function* rowsOf(parts: AdminParts, ids: readonly string[]) {
   for (let at = 0; at < ids.length; at += CHUNK) {
     const chunk = ids.slice(at, at + CHUNK);
     const { items } = await parts.jobs.list({ where: { id: chunk }, limit: CHUNK });
-    const failed = await countFailed(parts, chunk);
+    const beside = await readBeside(parts, chunk);
     const found = new Map(items.map((job) => [job.id, job]));
     for (const id of chunk) {
       const job = found.get(id);
-      if (job) yield toJobRow(job, failed);
+      if (job) yield toJobRow(job, beside);
     }
   }
 }

@@ -1,14 +1,14 @@
 import type { AgentRegistry } from "../../../core/agents/registry.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import { type StopReason, StopReasonSchema, type StoredJob } from "../../../core/models/job.ts";
+import { StopReasonSchema, type StoredJob } from "../../../core/models/job.ts";
 import { JobRowSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { toViewLinks } from "../saved-views/routes.ts";
 import { toLabel } from "../views/format.ts";
-import type { ShownStatus } from "../views/pieces.ts";
-import { countFailed } from "./failed-cases.ts";
-import { type JobsQuery, JobsQuerySchema, statusIs, toJobsListQuery } from "./list-query.ts";
+import { countStates } from "./count-states.ts";
+import { readBeside } from "./failed-cases.ts";
+import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
 import { listRoutes } from "./list-routes.ts";
 import { toJobLine, toJobRow } from "./rows.ts";
 
@@ -18,22 +18,10 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     kind: "jobs",
     title: "Jobs",
     description:
-      "Filters combine. `agent_name` is a part of the agent's slug, `status` is also `held`, which `awaiting` does not include; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name and the first line of the error. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
+      "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name and the first line of the error. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
     schema: JobsQuerySchema,
     table: parts.jobs,
-    count: async (query) => {
-      const countOf = async (status: ShownStatus) => {
-        const { stop_reason } = query.where ?? {};
-        const is = statusIs(status, stop_reason as StopReason | undefined);
-        return (await parts.jobs.list({ ...query, where: { ...query.where, ...is }, limit: 0 })).total;
-      };
-      const [counts, awaiting, held] = await Promise.all([
-        parts.jobs.countBy("status", query),
-        countOf("awaiting"),
-        countOf("held"),
-      ]);
-      return { ...counts, awaiting, held };
-    },
+    count: (query) => countStates(parts, query),
     filters: FILTERS,
     filterLabels: {
       ...{ search: "Search", agent_name: "Agent", stop_reason: "Reason", parent_id: "Parent" },
@@ -50,10 +38,10 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       { label: "Changed", key: "updated_at", style: "wide c-changed" },
       { label: "Created", key: "created_at" },
     ],
-    toListQuery: toJobsListQuery,
+    toListQuery: (query) => toJobsListQuery(parts, query),
     rowSchema: JobRowSchema,
-    countFailed: (jobs) =>
-      countFailed(
+    readBeside: (jobs) =>
+      readBeside(
         parts,
         jobs.map(({ id }) => id),
       ),

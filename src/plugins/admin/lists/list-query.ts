@@ -1,19 +1,27 @@
 import * as v from "valibot";
 import { cursorQuery } from "../../../core/http/cursor.ts";
 import { pageQuery } from "../../../core/http/query.ts";
-import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
+import { type EntityStatus, EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { type StopReason, StopReasonSchema } from "../../../core/models/job.ts";
-import { HELD_JOBS } from "../../../core/models/job-state.ts";
+import { inState, type ShownState, ShownStateSchema } from "../../../core/models/job-state.ts";
 import { EntityIdSchema, TimestampSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
+import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
-import type { ShownStatus } from "../views/pieces.ts";
 import { startOf, ZoneSchema } from "../zones.ts";
 
 export const DEFAULT_LIMIT = 50;
 export const DEFAULT_SORT = "-created_at";
 
 const text = v.pipe(v.string(), v.maxLength(200));
+/** What lists of jobs can be filtered by: a stored status, what people mean by it, or `stuck`. */
+export const LISTED_STATES = [
+  ...EntityStatusSchema.options,
+  ...ShownStateSchema.options.filter((one) => !v.is(EntityStatusSchema, one)),
+  "stuck",
+] as const;
+export type ListedState = EntityStatus | ShownState | "stuck";
+
 const page = {
   ...pageQuery({ max: 100, default: DEFAULT_LIMIT }),
   after: optionalText(cursorQuery.after.wrapped),
@@ -31,8 +39,8 @@ const amount = v.pipe(
 );
 const jobFilters = {
   ...common,
-  /** `awaiting` without the jobs that are held: these have a status of their own here. */
-  status: optionalText(v.picklist([...EntityStatusSchema.options, "held"])),
+  /** A status or a state; `awaiting` without the jobs that are held: these have a state of their own. */
+  status: optionalText(v.picklist(LISTED_STATES)),
   /** Names a reason; see `failureOf`. */
   failure: optionalText(v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be the id of a reason"))),
   since: optionalText(moment),
@@ -94,13 +102,17 @@ export const JobsFilterSchema = filterQuery(jobFilters);
 /** The cases that a bulk action applies to. */
 export const CasesFilterSchema = filterQuery(caseFilters);
 
-/** The store's query for a list of jobs. */
-export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery & { readonly sort: string } {
+/** The store's query for a list of jobs: those that are stuck now have no other mark than their ids. */
+export async function toJobsListQuery(
+  { attention }: Pick<AdminParts, "attention">,
+  query: Partial<JobsQuery>,
+): Promise<ListQuery & { readonly sort: string }> {
   const { status, agent_name, stop_reason, parent_id, failure, search, limit, skip, sort, ...ranges } =
     withoutEmpty(query);
   const { since, until, zone, min_cost, min_duration, min_runs } = ranges;
   const where = {
     ...{ ...statusIs(status, stop_reason), parent_id, failure },
+    id: status === "stuck" ? await attention.stuck() : undefined,
     agent_name: agent_name === undefined ? undefined : { contains: agent_name },
     created_at: range(since && startOf(since, zone), until && startOf(until, zone)),
     total_cost: range(min_cost),
@@ -110,10 +122,13 @@ export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery & { readon
   return { where, search, sort: sort ?? DEFAULT_SORT, limit, skip };
 }
 
-/** The conditions of a status that the list shows: a held job has a reason, one that waits for answers has none. */
-export function statusIs(status: ShownStatus | undefined, stop_reason: StopReason | undefined) {
-  if (status === "held") return { ...HELD_JOBS, ...(stop_reason && { stop_reason }) };
-  return { status, stop_reason: status === "awaiting" ? (stop_reason ?? null) : stop_reason };
+/** The conditions of a status or state that the list shows, where jobs also have this reason. */
+export function statusIs(status: ListedState | undefined, stop_reason: StopReason | undefined) {
+  if (status === undefined) return { stop_reason };
+  if (status === "in_progress" || status === "stopped" || status === "cancelling")
+    return { status, stop_reason };
+  const state = status === "stuck" ? "running" : status === "awaiting" ? "waiting_for_answer" : status;
+  return inState(state, { stop_reason });
 }
 
 /** The store's query for a list of cases. */

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { MaybePromise } from "../../../core/base/maybe-promise.ts";
 import { behindCursor, toCursor } from "../../../core/http/cursor.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { ListQuery, Page } from "../../../core/store/store.ts";
@@ -8,7 +9,7 @@ import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import { type Resource, renderFragment } from "../respond.ts";
-import type { FailedCases } from "./failed-cases.ts";
+import type { Beside } from "./failed-cases.ts";
 import { IdsQuerySchema, readIds } from "./ids-query.ts";
 import type { CasesQuery, JobsQuery } from "./list-query.ts";
 import { type ListSource, toListView, toTabsView } from "./list-view.ts";
@@ -30,11 +31,11 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   count?(query: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
   /** Filters besides the status, by query parameter. */
   readonly filters: readonly (keyof Q & string)[];
-  toListQuery(query: Q): ListQuery & { readonly sort: string };
+  toListQuery(query: Q): MaybePromise<ListQuery & { readonly sort: string }>;
   readonly rowSchema: v.GenericSchema;
-  /** Counts what the rows show besides the entities. */
-  countFailed(entities: readonly E[]): Promise<FailedCases>;
-  toRow(entity: E, failed: FailedCases): unknown;
+  /** Reads what the rows show besides the entities. */
+  readBeside(entities: readonly E[]): Promise<Beside>;
+  toRow(entity: E, beside: Beside): unknown;
   toLine(entity: E, context: RowContext): EntityLine;
   selects?(query: Q): ListSource["selects"];
   readonly inputs?: ListSource["inputs"];
@@ -68,8 +69,8 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       responses: fragment("Table rows"),
       handler: async ({ query, event }) => {
         const { items } = await list.table.list({ where: { id: readIds(query) }, limit: 100 });
-        const failed = await list.countFailed(items);
-        const rows = items.map((item) => list.toLine(item, { ...context(), failed }));
+        const beside = await list.readBeside(items);
+        const rows = items.map((item) => list.toLine(item, { ...context(), ...beside }));
         return renderFragment(parts, event, { template: "entity-rows", state: { list: { rows } } });
       },
     }),
@@ -86,7 +87,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       responses: fragment("Tabs"),
       handler: async ({ query, event }) => {
         const { seen_at: after = parts.clock().getTime(), ...given } = query as Q & { seen_at?: string };
-        const { where, search } = list.toListQuery(given as unknown as Q);
+        const { where, search } = await list.toListQuery(given as unknown as Q);
         const { gte = 0, ...until } = (where?.created_at ?? {}) as { gte?: number };
         const newer = { ...where, created_at: { ...until, gte: Math.max(gte, Number(after)) } };
         const [source, added] = await Promise.all([
@@ -103,7 +104,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
 function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>, given: Q): Resource {
   const { limit, skip, after } = withoutEmpty(given) as Q;
   const read = async () => {
-    const query = list.toListQuery(given);
+    const query = await list.toListQuery(given);
     const { next, ...page } = await list.table.list(behindCursor(query, after || undefined));
     return { ...page, next: next && toCursor(query.sort, next) };
   };
@@ -113,15 +114,17 @@ function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>,
     json: async () => {
       const { items, total, next } = await read();
       const cursors = { after: after || undefined, next };
-      const failed = await list.countFailed(items);
-      const rows = items.map((item) => list.toRow(item, failed));
+      const beside = await list.readBeside(items);
+      const rows = items.map((item) => list.toRow(item, beside));
       return toPageOf(rows, { total, limit, skip, cursors });
     },
     state: async () => {
       const now = parts.clock();
       const [{ items, total, next }, source] = await Promise.all([read(), readSource(list, given)]);
-      const failed = await list.countFailed(items);
-      const rows = items.map((item) => list.toLine(item, { now, currency: parts.options.currency, failed }));
+      const beside = await list.readBeside(items);
+      const rows = items.map((item) =>
+        list.toLine(item, { now, currency: parts.options.currency, ...beside }),
+      );
       const icons = parts.assets.urls.icons;
       return {
         title: list.title,
@@ -141,7 +144,7 @@ function textOf(value: unknown): string | undefined {
 /** What the list shows around its rows. */
 async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
   // A tab shows the count that a click on it would list: the other filters apply, the status does not.
-  const { where, search } = list.toListQuery({ ...given, status: undefined });
+  const { where, search } = await list.toListQuery({ ...given, status: undefined });
   const counts = await (list.count?.({ where, search }) ?? list.table.countBy("status", { where, search }));
   const query = withoutEmpty(given) as Record<string, unknown> &
     Pick<ListSource, "status" | "sort" | "after">;

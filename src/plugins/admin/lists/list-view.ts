@@ -1,8 +1,8 @@
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
-import { labelOf, type ShownStatus } from "../views/pieces.ts";
-import { DEFAULT_LIMIT, DEFAULT_SORT } from "./list-query.ts";
+import { labelOf } from "../views/pieces.ts";
+import { DEFAULT_LIMIT, DEFAULT_SORT, type ListedState } from "./list-query.ts";
 import type { EntityLine } from "./rows.ts";
 
 type Filters = Readonly<Record<string, string | undefined>>;
@@ -13,7 +13,7 @@ export interface ListSource {
   /** Filters besides the status, by query parameter. */
   readonly filters: Filters;
   readonly filterLabels: Readonly<Record<string, string>>;
-  readonly status: ShownStatus | undefined;
+  readonly status: ListedState | undefined;
   readonly sort: string | undefined;
   readonly limit: number;
   /** How many entities are on the pages before. */
@@ -57,18 +57,24 @@ export interface Select {
   readonly options: readonly { readonly value: string; readonly label: string }[];
 }
 
-const TABS: readonly ShownStatus[] = [
-  "in_progress",
-  "awaiting",
-  "held",
-  "stopped",
-  "completed",
-  "failed",
-  "cancelled",
-  "cancelling",
-];
+/** The tabs of each list, in their order: what an entity is in is in one of them. */
+const TABS: Readonly<Record<ListSource["kind"], readonly ListedState[]>> = {
+  jobs: [
+    ...([
+      "running",
+      "stuck",
+      "sleeping",
+      "waiting_for_event",
+      "waiting_for_child",
+      "chat",
+      "awaiting",
+    ] as const),
+    ...(["held", "pulled", "queued", "parked", "completed", "failed", "cancelled", "cancelling"] as const),
+  ],
+  cases: ["in_progress", "awaiting", "stopped", "completed", "failed", "cancelled", "cancelling"],
+};
 /** Tabs that are shown even if empty. */
-const STEADY: readonly ShownStatus[] = ["in_progress", "awaiting", "completed", "failed"];
+const STEADY: readonly ListedState[] = ["running", "in_progress", "awaiting", "completed", "failed"];
 const SIZES = [25, 50, 100] as const;
 
 /** The part of a list that is updated while it is open: counts by status, and how many entities are new. */
@@ -76,7 +82,7 @@ export function toTabsView(source: ListSource, { after, added }: { after: number
   const { kind, status, counts } = source;
   const { to, state } = addressesOf(source);
   const noun = nounOf(kind);
-  const total = status === undefined ? sumOf(counts) : (counts[status] ?? 0);
+  const total = status === undefined ? totalOf(source) : (counts[status] ?? 0);
   return {
     kind,
     here: to({ after: source.after, skip: source.skip || undefined }),
@@ -179,8 +185,9 @@ function nounOf(kind: ListSource["kind"]): string {
   return kind === "jobs" ? "job" : "case";
 }
 
-function sumOf(counts: Readonly<Record<string, number>>): number {
-  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+/** All entities of a list: each is in one of the tabs, and a job that is stuck in that of those that run, too. */
+function totalOf({ kind, counts }: ListSource): number {
+  return TABS[kind].reduce((sum, status) => sum + (status === "stuck" ? 0 : (counts[status] ?? 0)), 0);
 }
 
 function isSelected(name: string, source: ListSource): boolean {
@@ -190,13 +197,17 @@ function isSelected(name: string, source: ListSource): boolean {
 type To = (changes: Readonly<Record<string, string | number | undefined>>) => string;
 
 function toTabs(source: ListSource, to: To) {
-  const shown = TABS.filter(
-    (status) => STEADY.includes(status) || source.counts[status] || source.status === status,
+  const { kind, status: current } = source;
+  const own = TABS[kind];
+  // A saved address may name a status that has no tab.
+  const all = current === undefined || own.includes(current) ? own : [...own, current];
+  const shown = all.filter(
+    (status) => STEADY.includes(status) || source.counts[status] || current === status,
   );
   return [
     {
       label: "All",
-      count: formatCount(sumOf(source.counts)),
+      count: formatCount(totalOf(source)),
       current: source.status === undefined,
       href: to({ status: undefined }),
     },

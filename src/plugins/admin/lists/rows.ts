@@ -2,19 +2,19 @@ import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { failureOf, firstLineOf } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { shownStateOf } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
 import { countOf, elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
-import type { FailedCases } from "./failed-cases.ts";
+import type { Beside } from "./failed-cases.ts";
 
-export interface RowContext {
+export interface RowContext extends Beside {
   readonly now: Date;
   readonly currency: string;
-  readonly failed: FailedCases;
 }
 
 /** A job as job lists return it. */
-export function toJobRow(job: StoredJob, failed: FailedCases) {
+export function toJobRow(job: StoredJob, { failed, stuck }: Beside) {
   const {
     id,
     name,
@@ -34,6 +34,7 @@ export function toJobRow(job: StoredJob, failed: FailedCases) {
     name,
     agent_name,
     status,
+    state: stuck.has(id) ? ("stuck" as const) : shownStateOf(job),
     created_at,
     updated_at,
     finished_at,
@@ -67,14 +68,14 @@ export function toCaseRow(item: StoredCase) {
 }
 
 /** A job as a line of a table. */
-export function toJobLine(job: StoredJob, { now, currency, failed }: RowContext) {
+export function toJobLine(job: StoredJob, { now, currency, failed, stuck }: RowContext) {
   const failedCases = failed[job.id] ?? 0;
   return {
     isJob: true,
     id: job.id,
     name: job.name,
     href: pathTo("jobs", job.id),
-    status: jobPiece(job).toString(),
+    status: jobPiece(job, stuck.has(job.id)).toString(),
     agent: job.agent_name,
     error: job.status === "failed" ? firstLineOf(job.error) : "",
     cases: formatCount(job.case_count),
@@ -89,7 +90,7 @@ export function toJobLine(job: StoredJob, { now, currency, failed }: RowContext)
 }
 
 /** A case as a line of a table. */
-export function toCaseLine(item: StoredCase, { now, currency }: Omit<RowContext, "failed">) {
+export function toCaseLine(item: StoredCase, { now, currency }: Omit<RowContext, keyof Beside>) {
   return {
     isJob: false,
     id: item.id,

@@ -1,8 +1,8 @@
+import type { AttentionItem } from "../../../core/models/attention.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatBytes, formatCount, formatDuration } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
-import { type AlertView, readAttention } from "./attention.ts";
 
 interface Fact {
   readonly name: string;
@@ -18,31 +18,16 @@ export interface CardView {
   readonly html: string;
 }
 
-/**
- * The cards with the health of the service's dependencies, then those of plugins; and what needs immediate
- * attention.
- */
-export async function readCards(parts: AdminParts): Promise<{
-  cards: CardView[];
-  health: HealthView;
-  alerts: AlertView[];
-}> {
+/** What a service that is not well has. */
+const PROBLEMS: readonly AttentionItem["kind"][] = ["store", "backup", "deliveries"];
+
+/** The cards with the health of the service's dependencies, then those of plugins. */
+export async function readCards(
+  parts: AdminParts,
+  attention: readonly AttentionItem[],
+): Promise<{ cards: CardView[]; health: HealthView }> {
   const link = parts.control();
   const control = link ? await readControlView(link) : undefined;
-  const stored = parts.store.health();
-  const alerts: AlertView[] = [];
-  if (!stored.writable) {
-    const text = `The store cannot write: ${stored.error ?? "see the log"}.`;
-    alerts.push({ kind: "bad", text, href: "/admin/server", link: "Server page" });
-  }
-  if (control?.alert) {
-    alerts.push({ kind: "warn", text: control.alert, href: "/admin/deliveries", link: "Deliveries" });
-  }
-  const backup = parts.backups();
-  if (backup?.error) {
-    const text = `The store could not be backed up: ${backup.error}.`;
-    alerts.push({ kind: "warn", text, href: "/admin/server", link: "Server page" });
-  }
   const cards = [
     await storeCard(parts),
     queueCard(parts),
@@ -57,9 +42,8 @@ export async function readCards(parts: AdminParts): Promise<{
         ]
       : []),
   ];
-  const attention = await readAttention(parts);
-  const health = toHealth(parts, { problems: alerts.length, decisions: attention.length }, cards);
-  return { alerts: [...alerts, ...attention], health, cards: await pluginCards(parts) };
+  const problems = attention.filter(({ kind }) => PROBLEMS.includes(kind)).length;
+  return { health: toHealth(parts, problems, cards), cards: await pluginCards(parts) };
 }
 
 /** The health of the service in one line; the cards are behind it, and open where something is wrong. */
@@ -71,7 +55,7 @@ export interface HealthView {
 
 function toHealth(
   { runner, service, state }: AdminParts,
-  { problems, decisions }: { readonly problems: number; readonly decisions: number },
+  problems: number,
   cards: readonly CardView[],
 ): HealthView {
   const { running, queued } = runner().load();
@@ -82,9 +66,7 @@ function toHealth(
       ? "The service is closing"
       : problems > 0
         ? countOf(problems, "problem")
-        : decisions > 0
-          ? "The service is well"
-          : "All is well",
+        : "The service is well",
     `${formatCount(running)} of ${countOf(service.maxConcurrentJobs, "slot")} in use`,
     queued > 0 ? `${formatCount(queued)} queued` : "",
     drainedUntil === undefined ? "" : "new jobs wait for a deployment",

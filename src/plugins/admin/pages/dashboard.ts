@@ -1,8 +1,12 @@
 import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
+import type { AttentionItem } from "../../../core/models/attention.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { HELD_JOBS, QUEUED_JOBS, RUNNING_JOBS } from "../../../core/models/job-state.ts";
 import type { BudgetUse } from "../../../core/models/spending.ts";
+import type { ListQuery } from "../../../core/store/store.ts";
+import type { ActivityView } from "../activity.ts";
 import { DashboardSchema, RecentSchema, StatsSchema } from "../answers/entities.ts";
 import type { FailureGroup } from "../failures/read-failures.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
@@ -12,14 +16,22 @@ import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts"
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { renderChart } from "../views/chart.ts";
-import { elapsed, formatCost, formatCount, formatDuration, stampsIn, toLabel } from "../views/format.ts";
+import {
+  countOf,
+  elapsed,
+  formatCost,
+  formatCount,
+  formatDuration,
+  stampsIn,
+  toLabel,
+} from "../views/format.ts";
 import { duePiece, jobPiece, meterBar, pathTo, timePiece } from "../views/pieces.ts";
+import { toAttentionView } from "./attention.ts";
 import { readCards } from "./cards.ts";
 import { readRecent, recentLines } from "./recent.ts";
 import { readStats } from "./stats.ts";
 import { RANGES, type RangeName, type Wellbeing } from "./well.ts";
 
-const DAY = 24 * 3_600_000;
 const SHOWN = 6;
 /** The days of the page of failures that hold each range. */
 const DAYS: Readonly<Record<RangeName, string>> = { "1h": "1", "24h": "1", "7d": "7", "30d": "30" };
@@ -47,7 +59,10 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
         page: "dashboard",
         fragment: "stats",
         json: () => readStats(parts),
-        state: async () => ({ figures: toFigures(await readFigures(parts), parts.options.currency) }),
+        state: async () => {
+          const [well, activity] = await Promise.all([parts.wellness.read("24h"), parts.activity.read()]);
+          return { figures: toTiles(well, activity, parts.options.currency, parts.clock()) };
+        },
       }),
     }),
     ...resourceRoutes(parts, {
@@ -70,12 +85,13 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
     page: "dashboard",
     fragment: "dashboard",
     json: async () => {
-      const [stats, recent, activity, well, budgets] = await Promise.all([
+      const [stats, recent, activity, well, budgets, attention] = await Promise.all([
         readStats(parts),
         readRecent(parts),
         parts.activity.read(),
         parts.wellness.read(range),
         parts.budgets.list(),
+        parts.attention.read(),
       ]);
       return {
         ...stats,
@@ -84,6 +100,7 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
         hours: activity.hours,
         well,
         budgets,
+        attention,
       };
     },
     state: () => dashboardState(parts, range),
@@ -93,21 +110,22 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
 async function dashboardState(parts: AdminParts, range: RangeName): Promise<Record<string, unknown>> {
   const { jobs, options } = parts;
   const now = parts.clock();
-  const [figures, well, running, waiting, failed, recent, cards, budgets] = await Promise.all([
-    readFigures(parts),
+  const items = await parts.attention.read();
+  const [activity, well, running, waiting, failed, cards, budgets] = await Promise.all([
+    parts.activity.read(),
     parts.wellness.read(range),
-    jobs.list({ where: { status: ["in_progress", "cancelling"] }, sort: "-updated_at", limit: SHOWN }),
+    jobs.list({ where: RUNNING_JOBS, sort: "-updated_at", limit: SHOWN }),
     readInbox(parts, { limit: SHOWN, skip: 0 }),
     jobs.list({ where: failedSince(now, RANGES[range].length), sort: "-finished_at", limit: SHOWN }),
-    recentLines(parts, now),
-    readCards(parts),
+    readCards(parts, items),
     parts.budgets.list(),
   ]);
   const stamp = stampsIn("UTC");
   return {
     startable: startable(parts.agents),
-    alerts: cards.alerts,
-    figures: toFigures(figures, options.currency),
+    attention: items.map(toAttentionView),
+    sentence: await readSentence(parts, { well, items }, now),
+    figures: toTiles(well, activity, options.currency, now),
     chart: renderChart(
       well.columns.map(({ from, counts }) => ({
         label: stamp(from, "minute"),
@@ -131,7 +149,6 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
       href: name === "24h" ? "/admin/" : withQuery("/admin/", { range: name }),
       current: name === range,
     })),
-    ends: toEnds(well, now),
     reasons: well.failures.map((group) => toReason(group, now, RANGES[range].length)),
     costs: toCosts(well, options.currency),
     costsArePartial: well.costsArePartial,
@@ -148,29 +165,44 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
       byReason: withQuery("/admin/failures", { days: DAYS[range] }),
       all: withQuery("/admin/jobs", { status: "failed", sort: "-updated_at" }),
     },
-    recent,
     health: cards.health,
     cards: cards.cards,
   };
 }
 
-/** What ended, and how long it took. */
-function toEnds({ completed, failed, p50, p95, range }: Wellbeing, now: Date) {
+/** Three figures: what ended well, how long that took, and what it costs. */
+function toTiles(
+  { completed, failed, p50, p95, range }: Wellbeing,
+  { costToday, costIsPartial }: ActivityView,
+  currency: string,
+  now: Date,
+) {
   const since = new Date(now.getTime() - RANGES[range].length).toISOString();
   const all = completed + failed;
   const took = (milliseconds: number | null) => (milliseconds === null ? "–" : formatDuration(milliseconds));
   const of = (status: string) => withQuery("/admin/jobs", { status, since });
   return [
-    { label: "Completed", value: formatCount(completed), tone: "", href: of("completed") },
-    { label: "Failed", value: formatCount(failed), tone: failed > 0 ? "bad" : "", href: of("failed") },
     {
-      label: "Success rate",
+      label: `Completed, last ${RANGES[range].label}`,
       value: all === 0 ? "–" : `${Math.floor((1000 * completed) / all) / 10} %`,
+      note: `${formatCount(completed)} of ${countOf(all, "job")} that ended`,
       tone: "",
-      href: "/admin/failures",
+      href: of("completed"),
     },
-    { label: "Median duration", value: took(p50), tone: "", href: "/admin/jobs?sort=-duration" },
-    { label: "95 of 100 within", value: took(p95), tone: "", href: "/admin/jobs?sort=-duration" },
+    {
+      label: "Half of them within",
+      value: took(p50),
+      note: `95 of 100 within ${took(p95)}`,
+      tone: "",
+      href: withQuery("/admin/jobs", { status: "completed", since, sort: "-duration" }),
+    },
+    {
+      label: "Cost today",
+      value: formatCost(costToday, currency),
+      note: costIsPartial ? "at least, since 00:00 UTC" : "since 00:00 UTC",
+      tone: "",
+      href: "/admin/models",
+    },
   ];
 }
 
@@ -209,93 +241,55 @@ function toBudget({ agent, period, budget, spent, refuses }: BudgetUse, currency
   };
 }
 
-interface Figures {
-  readonly running: number;
-  readonly queued: number;
-  readonly waiting: number;
-  readonly failed: number;
-  readonly completed: number;
-  readonly jobs: number;
-  readonly cases: number;
-  readonly cost: number;
-  readonly costIsPartial: boolean;
-}
-
-async function readFigures({ jobs, cases, activity, clock }: AdminParts): Promise<Figures> {
-  const now = clock();
-  const [jobCounts, caseCounts, failed, completed, view] = await Promise.all([
-    jobs.countBy("status"),
-    cases.countBy("status"),
-    jobs.list({ where: failedSince(now, DAY), limit: 0 }),
-    jobs.list({ where: { status: "completed", finished_at: { gte: now.getTime() - DAY } }, limit: 0 }),
-    activity.read(),
-  ]);
-  const sum = (counts: Readonly<Record<string, number>>) =>
-    Object.values(counts).reduce((total, count) => total + count, 0);
-  return {
-    running: (jobCounts.in_progress ?? 0) + (jobCounts.cancelling ?? 0),
-    queued: jobCounts.stopped ?? 0,
-    waiting: caseCounts.awaiting ?? 0,
-    failed: failed.total,
-    completed: completed.total,
-    jobs: sum(jobCounts),
-    cases: sum(caseCounts),
-    cost: view.costToday,
-    costIsPartial: view.costIsPartial,
-  };
-}
-
 /** By the time a job ended, not by when it was created. */
 function failedSince(now: Date, length: number) {
   return { status: "failed", finished_at: { gte: now.getTime() - length } };
 }
 
-function toFigures(figures: Figures, currency: string) {
-  const { failed, waiting } = figures;
-  return [
+/** What the service does, in a sentence of links; the time is that of the figures below. */
+async function readSentence(
+  { jobs, cases }: AdminParts,
+  { well, items }: { readonly well: Wellbeing; readonly items: readonly AttentionItem[] },
+  now: Date,
+): Promise<readonly Phrase[]> {
+  const count = async (where: ListQuery["where"]) => (await jobs.list({ where, limit: 0 })).total;
+  const [running, queued, held, { awaiting = 0 }] = await Promise.all([
+    count(RUNNING_JOBS),
+    count(QUEUED_JOBS),
+    count(HELD_JOBS),
+    cases.countBy("status"),
+  ]);
+  const stuck = items.filter(({ kind }) => kind === "stuck").reduce((sum, { count }) => sum + count, 0);
+  const { label, length } = RANGES[well.range];
+  const since = new Date(now.getTime() - length).toISOString();
+  const most = well.failures[0]?.count ?? 0;
+  const inOne = most > 1 ? `, ${formatCount(most)} of them for one reason` : "";
+  const phrases: (Phrase & { readonly count: number; readonly always?: boolean })[] = [
+    { count: running, always: true, tone: "", text: "running", href: "/admin/jobs?status=running" },
+    { count: stuck, tone: "bad", text: "stuck", href: "/admin/jobs?status=stuck" },
+    { count: held, tone: "held", text: "held", href: "/admin/jobs?status=held" },
+    { count: queued, tone: "", text: "queued", href: "/admin/jobs?status=stopped" },
     {
-      label: "Running",
-      value: formatCount(figures.running),
-      note: `${formatCount(figures.queued)} queued`,
-      href: "/admin/jobs?status=in_progress",
-      tone: "",
-    },
-    {
-      label: "Waiting for a person",
-      value: formatCount(waiting),
-      note: waiting > 0 ? "open questions" : "inbox is empty",
+      count: awaiting,
+      tone: "warn",
+      text: awaiting === 1 ? "open question" : "open questions",
       href: "/admin/inbox",
-      tone: waiting > 0 ? "warn" : "",
     },
     {
-      label: "Failed",
-      value: formatCount(failed),
-      note: "last 24 hours",
-      href: "/admin/jobs?sort=-updated_at&status=failed",
-      tone: failed > 0 ? "bad" : "",
-    },
-    {
-      label: "Completed",
-      value: formatCount(figures.completed),
-      note: "last 24 hours",
-      href: "/admin/jobs?sort=-updated_at&status=completed",
-      tone: "",
-    },
-    {
-      label: "All jobs",
-      value: formatCount(figures.jobs),
-      note: `${formatCount(figures.cases)} cases`,
-      href: "/admin/jobs",
-      tone: "",
-    },
-    {
-      label: "Cost today",
-      value: formatCost(figures.cost, currency),
-      note: figures.costIsPartial ? "at least, since 00:00 UTC" : "since 00:00 UTC",
-      href: "/admin/cases?sort=-total_cost",
-      tone: "",
+      ...{ count: well.failed, always: true, tone: well.failed > 0 ? "bad" : "" },
+      text: `failed in the last ${label}${inOne}`,
+      href: withQuery("/admin/jobs", { status: "failed", since }),
     },
   ];
+  return phrases
+    .filter(({ count, always }) => always || count > 0)
+    .map(({ count, tone, text, href }) => ({ tone, href, text: `${formatCount(count)} ${text}` }));
+}
+
+interface Phrase {
+  readonly text: string;
+  readonly href: string;
+  readonly tone: string;
 }
 
 function toRunning(job: StoredJob, now: Date) {

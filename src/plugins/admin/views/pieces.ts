@@ -1,5 +1,5 @@
 import type { EntityStatus } from "../../../core/models/entity-status.ts";
-import { isIn, type StateFields } from "../../../core/models/job-state.ts";
+import { type StateFields, shownStateOf } from "../../../core/models/job-state.ts";
 import { formatDuration, type TimeView, toLabel, toTimeView } from "./format.ts";
 import { Html, html } from "./html.ts";
 
@@ -8,29 +8,36 @@ export function statusPiece(status: EntityStatus | string, label = labelOf(statu
   return html`<span class="st st-${status}">${label}</span>`;
 }
 
-/** What a job does, in a word: a held job is not one that waits for an answer. */
-export function jobPiece(job: StateFields): Html {
-  return statusPiece(shownStatus(job));
+/** What a job does, in a word: a held job is not one that waits for an answer, and one that sleeps does not run. */
+export function jobPiece(job: StateFields, isStuck = false): Html {
+  const state = isStuck ? "stuck" : shownStateOf(job);
+  return statusPiece(MARKS[state] ?? state, labelOf(state));
 }
 
-/** The status of a job as pages and their filters name it. */
-export function shownStatus(job: StateFields): ShownStatus {
-  return isIn(job, "held") ? "held" : job.status;
-}
-
-/** A status that lists of jobs can be filtered by. */
-export type ShownStatus = EntityStatus | "held";
-
-/** What a status is called on pages. */
+/** What a status or state is called on pages. */
 export function labelOf(status: string): string {
   return LABELS[status] ?? toLabel(status);
 }
 
+/** States that have the mark of a status. */
+const MARKS: Readonly<Record<string, string>> = {
+  running: "in_progress",
+  waiting_for_answer: "awaiting",
+  queued: "stopped",
+  parked: "stopped",
+  stopping: "cancelling",
+};
+
 const LABELS: Readonly<Record<string, string>> = {
   stopped: "Queued",
-  in_progress: "Running",
+  in_progress: "In progress",
   awaiting: "Waiting",
   cancelling: "Stopping",
+  waiting_for_answer: "Waiting",
+  waiting_for_event: "Waiting for an event",
+  waiting_for_child: "Waiting for a child",
+  parked: "Stopped",
+  pulled: "Copy",
 };
 
 /** A time that the page's script keeps up to date. */
