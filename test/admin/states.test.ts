@@ -2,7 +2,7 @@ import { type AgentDefinition, defineAgent, defineChat } from "agent-control-ser
 import { THREADS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { SHOWN_STATES, ShownStateSchema } from "../../src/core/models/job-state.ts";
 import { jobContext, until } from "../runs/_jobs.ts";
 
@@ -80,7 +80,10 @@ beforeAll(async () => {
   await server.request("/admin/api/jobs/job-parked/status", { json: { status: "stopped" } });
   await server.service.get(THREADS).start("talker", { message: "hello" }, { id: "thread-1" });
   await until(server.service, "job-done");
-  await expect.poll(statesOf, { timeout: 60_000 }).toMatchObject(EXPECTED);
+  await vi.waitFor(async () => expect(await statesOf()).toMatchObject(EXPECTED), {
+    timeout: 60_000,
+    interval: 50,
+  });
 });
 afterAll(async () => {
   release();
