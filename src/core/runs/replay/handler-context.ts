@@ -51,6 +51,8 @@ export function openParameters(
   agent: HostedAgent,
   sent: Readonly<Record<string, string>>,
 ): MaybePromise<Record<string, string>> {
+  // Where it declares none, none can be kept for it: a start that reads them waits for a database.
+  if (!agent.definition.parameters?.length) return sent;
   return andThen(settings.peek(agent.slug), (kept) => ({
     ...resolveKept(parameters, agent, kept?.parameters_encrypted),
     ...sent,

@@ -9,7 +9,8 @@ export const Part = {
   fences: ({ name }: TableLayout) => nameOf(`fence:${name}`),
   checks: ({ name }: TableLayout) => nameOf(`check:${name}`),
   removes: ({ name }: TableLayout) => nameOf(`remove:${name}`),
-  puts: ({ name }: TableLayout) => nameOf(`put:${name}`),
+  inserts: ({ name }: TableLayout) => nameOf(`insert:${name}`),
+  changes: ({ name }: TableLayout) => nameOf(`change:${name}`),
   /** Name of the ids that have a facet's value: of values that are text, or not. */
   ids: ({ name }: TableLayout, field: string, isText: boolean) =>
     nameOf(`${isText ? "text" : "other"}:${name}:${field}`),
@@ -34,15 +35,20 @@ export class CommitFunction {
   constructor(schema: string, layouts: Iterable<TableLayout>) {
     this.#schema = schema;
     this.#layouts = [...layouts].sort((a, b) => (a.name < b.name ? -1 : 1));
-    this.name = `_commit:${hashOf(this.#body())}`;
+    this.name = `_commit:${hashOf(this.#calls() + this.#body())}`;
   }
 
-  /** Makes it. */
+  /** Makes it, and what it calls. */
   get sql(): string {
-    return `create or replace function ${this.#schema}.${identifier(this.name)}(
+    return `${this.#calls()}
+    create or replace function ${this.#schema}.${identifier(this.name)}(
       writer bigint, turn bigint, version bigint, wait text, units int, locks bigint[], modes boolean[],
       work json, puts json, entries json
     ) returns text language plpgsql as $$${this.#body()}$$`;
+  }
+
+  #calls(): string {
+    return this.#layouts.map((layout) => layout.functions()).join("\n");
   }
 
   #body(): string {
@@ -57,6 +63,11 @@ export class CommitFunction {
       ]),
       ...["logs", "clears"],
     ];
+    // What was read is unchanged by then, so it is known whether there is a row.
+    const puts = all.flatMap((layout) => [
+      { part: Part.inserts(layout), write: layout.insert, version: layout.version },
+      { part: Part.changes(layout), write: layout.change, version: layout.version },
+    ]);
     const columns = (names: readonly string[]) => names.map((name) => `${identifier(name)} json`).join(", ");
     const when = (of: string, part: string, then: (rows: string) => string) =>
       `if ${of}.${identifier(part)} is not null then ${then(`${of}.${identifier(part)}`)} end if;`;
@@ -80,7 +91,7 @@ export class CommitFunction {
       perform set_config('lock_timeout', wait, true), set_config('${SLOT}', (writer % ${SLOTS})::text, true),
         set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
         set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true);
-      perform 1 from ${own}._writer t where t.id = writer and t.seq = turn - 1 for update;
+      perform 1 from ${own}._writer t where t.id = writer and t.seq = turn - 1;
       if not found then
         raise exception 'this is not the turn of the writer' using errcode = 'SV001';
       end if;
@@ -131,14 +142,10 @@ export class CommitFunction {
           when("w", Part.removes(layout), (rows) => `perform ${layout.remove}(${rows}, failed);`),
         )
         .join("\n")}
-      select * into p from json_to_record(puts) as r(${columns(all.map(Part.puts))});
-      ${all
-        .map((layout) =>
-          when(
-            "p",
-            Part.puts(layout),
-            (rows) => `perform ${layout.put}(${rows}, failed, version, ${constant(layout.version)});`,
-          ),
+      select * into p from json_to_record(puts) as r(${columns(puts.map(({ part }) => part))});
+      ${puts
+        .map(({ part, write, version }) =>
+          when("p", part, (rows) => `perform ${write}(${rows}, failed, version, ${constant(version)});`),
         )
         .join("\n")}
       ${when(
@@ -154,7 +161,12 @@ export class CommitFunction {
           from json_to_recordset(entries) as r(_u int, log text, key text, seq int, body text)
           where failed[r._u] = 0;
       end if;
-      update ${own}._writer t set seq = turn, result = failed::text, seen_at = now() where t.id = writer;
+      -- Nothing of it is written if the turn was settled as void meanwhile.
+      update ${own}._writer t set seq = turn, result = failed::text, seen_at = now()
+        where t.id = writer and t.seq = turn - 1;
+      if not found then
+        raise exception 'this is no longer the turn of the writer' using errcode = 'SV001';
+      end if;
       return failed::text;
     end `;
   }

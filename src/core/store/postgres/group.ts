@@ -93,8 +93,12 @@ class Builder {
     const isOne = new Set<Writer>(attempts);
     const own = (head: EntityHead | LogHead) => isPending(head) && isOne.has(head.by!);
     const puts = new Map<string, EntityHead>();
+    /** Keys of those that are in the database. */
+    const stored = new Set<string>();
     for (const attempt of attempts) {
       this.#read(attempt, unit, own);
+      for (const head of attempt.reads.values())
+        if (head.body !== undefined && !own(head)) stored.add(head.key);
       for (const key of changedFacets(attempt)) this.#lock(`f${key}`, false);
       for (const head of attempt.puts.values()) {
         // All that is written together has one version: what is replaced at the same time must not pass for it.
@@ -105,7 +109,7 @@ class Builder {
         this.#lock(`e${head.key}`, true);
       }
     }
-    for (const head of puts.values()) this.#put(head, unit);
+    for (const head of puts.values()) this.#put(head, unit, stored.has(head.key));
     this.#writeLogs(attempts, unit);
   }
 
@@ -157,13 +161,13 @@ class Builder {
     });
   }
 
-  #put({ layout, id, body, record }: EntityHead, unit: number): void {
+  #put({ layout, id, body, record }: EntityHead, unit: number, isStored: boolean): void {
     if (body === undefined) {
       rowsOf(this.#work, Part.removes(layout)).push({ _u: unit, id: toKeyColumn(id) });
       return;
     }
     const row = layout.rowOf({ id, body: body.text, epoch: epochOf(body.view()) }, record!);
-    rowsOf(this.#puts, Part.puts(layout)).push({ _u: unit, ...row });
+    rowsOf(this.#puts, isStored ? Part.changes(layout) : Part.inserts(layout)).push({ _u: unit, ...row });
   }
 
   #writeLogs(attempts: readonly Attempt[], unit: number): void {

@@ -1,7 +1,8 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { OptionsError } from "../../base/check-options.ts";
 import { additions, hasAdditions } from "./additions.ts";
 import { CommitFunction } from "./commit-sql.ts";
-import type { Client } from "./connection.ts";
+import type { Client, Result } from "./connection.ts";
 import { base } from "./migrations/0001-base.ts";
 import { counts } from "./migrations/0002-counts.ts";
 import type { Migration } from "./migrations/migration.ts";
@@ -12,6 +13,13 @@ export const MIGRATIONS: readonly Migration[] = [base, counts];
 
 /** One at a time changes tables, in all schemas of a database: an extension is the database's. */
 const LOCK = Number.parseInt(hashOf("agent-control-service: migrations"), 16);
+
+/** The code of a lock that was not given in time. */
+const LOCKED = "55P03";
+/** Milliseconds that a change of tables waits for a lock, as all who come later wait behind it, and until it tries again. */
+const WAIT = 1000;
+const PAUSE = 2000;
+const TRIES = 60;
 
 /** What a database is like. */
 export interface Server {
@@ -56,12 +64,29 @@ export async function migrate(
   layouts: readonly TableLayout[],
   migrations: readonly Migration[] = MIGRATIONS,
 ): Promise<TableLayout[]> {
+  for (let tries = 1; ; tries++) {
+    if (await isCurrent(client, schema, layouts, migrations)) return [];
+    try {
+      return await change(client, schema, layouts, migrations);
+    } catch (error) {
+      if ((error as { code?: string }).code !== LOCKED || tries === TRIES) throw error;
+      await delay(PAUSE);
+    }
+  }
+}
+
+async function change(
+  client: Client,
+  schema: string,
+  layouts: readonly TableLayout[],
+  migrations: readonly Migration[],
+): Promise<TableLayout[]> {
   const own = identifier(schema);
-  if (await isCurrent(client, schema, layouts, migrations)) return [];
   await client.query("begin");
   try {
     await client.query("set local lock_timeout = 0");
     await client.query({ text: "select pg_advisory_xact_lock($1)", values: [LOCK] });
+    await client.query(`set local lock_timeout = ${WAIT}`);
     if (!(await hasSchema(client, schema))) await client.query(`create schema ${own}`);
     await client.query(
       `create table if not exists ${own}._migration (number int primary key, at timestamptz not null default now())`,
@@ -76,7 +101,9 @@ export async function migrate(
     const versions = await versionsOf(client, own);
     const changed = layouts.filter(({ name, version }) => versions.get(name) !== version);
     for (const layout of changed) {
-      await client.query(layout.definition(trigrams));
+      const columns = await columnsOf(client, layout);
+      await client.query(layout.definition({ trigrams, columns }));
+      await count(client, layout);
       await client.query({
         text: `insert into ${own}._table (name, version) values ($1, $2) on conflict (name) do update set version = $2`,
         values: [layout.name, layout.version],
@@ -89,6 +116,23 @@ export async function migrate(
     await client.query("rollback").catch(() => {});
     throw error;
   }
+}
+
+/** The columns of a table, quoted; none where it does not exist. */
+async function columnsOf(client: Client, { table }: TableLayout): Promise<Set<string>> {
+  const text = `select attname as name from pg_attribute
+    where attrelid = to_regclass($1) and attnum > 0 and not attisdropped`;
+  const { rows } = await client.query({ text, values: [table] });
+  return new Set(rows.map(({ name }) => identifier(name as string)));
+}
+
+/** Has the database keep the counts of a table, where it does not: only that stops writes while it counts. */
+async function count(client: Client, layout: TableLayout): Promise<void> {
+  const { body, sql } = layout.counting();
+  const text = `select p.prosrc as body from pg_trigger t join pg_proc p on p.oid = t.tgfoid
+    where t.tgrelid = to_regclass($1) and t.tgname = 'count_insert'`;
+  const { rows } = await client.query({ text, values: [layout.table] });
+  if ((rows[0]?.body ?? "") !== body) await client.query(sql);
 }
 
 /** Looks without a lock: each start but the first finds everything as it should be. */
@@ -146,21 +190,25 @@ async function versionsOf(client: Client, own: string): Promise<Map<string, stri
   return new Map(rows.map((row) => [row.name as string, row.version as string]));
 }
 
-/** Whether searches have an index. */
-export async function hasTrigrams(client: Client): Promise<boolean> {
-  return (await client.query("select 1 from pg_extension where extname = 'pg_trgm'")).rows.length > 0;
+/** The schema of the extension for searches, quoted. */
+export async function trigramsOf(
+  read: (text: string) => Promise<Result["rows"]>,
+): Promise<string | undefined> {
+  const [found] = await read(
+    "select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'",
+  );
+  return found && identifier(found.schema as string);
 }
 
-/** The schema of the extension for searches, quoted; it is made where it is missing and may be made. */
+/** The same; it is made where it is missing and may be made. */
 async function findTrigrams(client: Client): Promise<string | undefined> {
-  const find = `select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'`;
-  const known = (await client.query(find)).rows[0];
-  if (known !== undefined) return identifier(known.schema as string);
+  const read = async (text: string) => (await client.query(text)).rows;
+  const known = await trigramsOf(read);
+  if (known !== undefined) return known;
   await client.query("savepoint trigrams");
   try {
     await client.query("create extension pg_trgm");
-    const made = (await client.query(find)).rows[0];
-    return made && identifier(made.schema as string);
+    return await trigramsOf(read);
   } catch {
     // Not installed, or not for this user: searches read all texts.
     await client.query("rollback to savepoint trigrams");

@@ -30,6 +30,8 @@ import {
   type Transaction,
   type TransactionOptions,
 } from "../store.ts";
+
+import { arrangeIndexes } from "./arrange-indexes.ts";
 import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
 import { readMark } from "./closed-database.ts";
 import { CommitFunction } from "./commit-sql.ts";
@@ -50,7 +52,7 @@ import { changedFacets } from "./group.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { JoinedReads } from "./joined-reads.ts";
 import { Loader } from "./loader.ts";
-import { hasTrigrams, inspect, migrate, type Server } from "./migrate.ts";
+import { inspect, migrate, type Server, trigramsOf } from "./migrate.ts";
 import { PostgresContents } from "./postgres-contents.ts";
 import { PostgresHints } from "./postgres-hints.ts";
 import { PostgresLives } from "./postgres-lives.ts";
@@ -114,7 +116,8 @@ export async function openPostgresStore(
     const mark = await readMark(client, options.schema);
     if (mark !== undefined) throw new ClosedStoreError(mark);
     await migrate(client, options.schema, [...layouts.values()]);
-    const isSearchSlow = !(await hasTrigrams(client));
+    const trigrams = await trigramsOf(async (text) => (await client.query(text)).rows);
+    const isSearchSlow = trigrams === undefined;
     for (const warning of warningsOf(options.url, { ...server, isSearchSlow })) log.warn(warning);
     const store = new PostgresStore({ connections, layouts, server, log, options, recheck });
     await vacuumOften(options.schema, { run: (text) => client.query(text), log });
@@ -202,6 +205,8 @@ class PostgresStore implements Store, Source {
   readonly #health: DatabaseHealth;
   readonly #recheckAfter: number;
   #recheck: NodeJS.Timeout | undefined;
+  readonly #ending = new AbortController();
+  #arranged: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
   #isEnded = false;
   #reads = 0;
@@ -268,6 +273,12 @@ class PostgresStore implements Store, Source {
     }
     await this.hints.start(client);
     this.#watchOlder();
+    this.#arranged = arrangeIndexes({
+      ...{ schema: this.#schemaName, layouts: [...this.#layouts.values()], log: this.#log },
+      read: (text, values) => this.#query(text, values),
+      connect: () => this.#connections.single(),
+      signal: this.#ending.signal,
+    });
   }
 
   /** Looks again and again for what older code has written meanwhile, whose instances may still run. */
@@ -377,6 +388,8 @@ class PostgresStore implements Store, Source {
     this.#joined.close();
     this.#health.close();
     clearTimeout(this.#recheck);
+    this.#ending.abort();
+    await this.#arranged;
     await this.hints.close();
     await this.#connections.close();
   }

@@ -8,6 +8,9 @@ const INDEXED = 256;
 /** Number of the way in which tables are kept: a change of it brings all of them up to date. */
 const LAYOUT = 2;
 
+/** Percentage of a page that new rows fill, of tables whose rows change: the rest is for their next versions. */
+const FILLED = 85;
+
 /** The setting that says which rows of the counts a writer adds to. */
 export const SLOT = "agent_control_service.slot";
 
@@ -25,6 +28,12 @@ export interface FieldSql {
   readonly start?: string;
   /** Whether an index has all rows in order of start and number. */
   readonly isSorted?: boolean;
+}
+
+/** An index, and what follows `create index`. */
+export interface TableIndex {
+  readonly name: string;
+  readonly sql: string;
 }
 
 /** The table that has the entities of a table of the store: quoted, with its schema. */
@@ -46,9 +55,11 @@ export class TableLayout {
   readonly table: string;
   /** The table of the texts that searches find, where it has any. */
   readonly texts: string;
-  /** Functions in the database, quoted, with their schema. */
+  /** Functions in the database, quoted, with their schema: `put` does what `insert` and `change` do together. */
   readonly check: string;
   readonly put: string;
+  readonly insert: string;
+  readonly change: string;
   readonly remove: string;
   /** Facets of which the database keeps counts. */
   readonly counted: readonly string[];
@@ -83,6 +94,8 @@ export class TableLayout {
     this.version = `${spec.version}.${shape}`;
     this.check = this.#own(`check:${spec.name}`);
     this.put = this.#own(`put:${spec.name}:${shape}`);
+    this.insert = this.#own(`insert:${spec.name}:${shape}`);
+    this.change = this.#own(`change:${spec.name}:${shape}`);
     this.remove = this.#own(`remove:${spec.name}:${LAYOUT}`);
   }
 
@@ -102,6 +115,11 @@ export class TableLayout {
   /** Remembers the index fields of an entity that have no column. */
   learn(fields: Iterable<string>): void {
     for (const field of fields) this.#others.add(field);
+  }
+
+  /** The fields that have columns. */
+  get fields(): readonly string[] {
+    return this.#columns;
   }
 
   sqlOf(field: string): FieldSql {
@@ -134,76 +152,97 @@ export class TableLayout {
     return `${this.#schema}._count`;
   }
 
-  /** Makes the table, or adds what this version has in addition. */
-  definition(trigrams: string | undefined): string {
+  /**
+   * Makes the table, or adds what this version has in addition. What differs between two versions of an entity is
+   * before its body, and the body is last: where both are on one page, Postgres logs only what is between their common
+   * beginning and their common end. That needs room on the page.
+   */
+  definition({
+    trigrams,
+    columns: known,
+  }: {
+    trigrams: string | undefined;
+    columns: ReadonlySet<string>;
+  }): string {
+    const fields = this.#columns.map((field) => this.sqlOf(field));
+    const columns: [name: string, type: string][] = [
+      ...fields.map(({ number }): [string, string] => [number, "double precision"]),
+      ...fields.map(({ text }): [string, string] => [text, 'text collate "C"']),
+    ];
+    const isNew = known.size === 0;
+    const make = `create table ${this.table} (
+        id text collate "C" primary key, _ver bigint not null, _epoch bigint, _v text not null,
+        ${columns.map((column) => `${column.join(" ")},`).join("\n")}
+        _rest jsonb not null, _body text not null)${this.spec.entity ? ` with (fillfactor = ${FILLED})` : ""};`;
+    // Even where the column exists, `alter table` would wait until nobody reads the table, and all others for it.
+    const added = columns.filter(([name]) => !known.has(name));
+    return [
+      ...(isNew
+        ? [make]
+        : added.map((column) => `alter table ${this.table} add column ${column.join(" ")};`)),
+      this.#textTable(known.has(identifier("_text"))),
+      ...(isNew ? this.indexes(trigrams).map(({ sql }) => `create index ${sql};`) : []),
+    ].join("\n");
+  }
+
+  /** The indexes that the table has besides its key. Another definition has another name. */
+  indexes(trigrams: string | undefined): TableIndex[] {
     const fields = this.#columns.map((field) => ({ field, sql: this.sqlOf(field) }));
-    const columns = fields.flatMap(({ sql }) => [
-      `${sql.text} text collate "C"`,
-      `${sql.number} double precision`,
-    ]);
-    const index = (name: string, on: string) =>
-      `create index if not exists ${identifier(`${this.name}:${name}`)} on ${this.table} ${on};`;
+    const index = (name: string, on: string, table = this.table): TableIndex => {
+      const own = nameOf(`${this.name}:${name}`);
+      return { name: own, sql: `${identifier(own)} on ${table} ${on}` };
+    };
     const facets = fields.filter(({ field }) => this.isFacet(field));
     const age = this.spec.sorted.includes("created_at") ? this.sqlOf("created_at") : undefined;
     // In the order of lists, so that a page of those with one value is read from the index alone.
     const byAge = age === undefined ? "" : `, ${age.start} nulls first, ${age.number} nulls first`;
+    const order = ({ start, number }: FieldSql) => `(${start} nulls first, ${number} nulls first)`;
     return [
-      `create table if not exists ${this.table} (
-        id text collate "C" primary key, _ver bigint not null, _v text not null, _epoch bigint,
-        _rest jsonb not null, _body text not null);`,
-      ...columns.map((column) => `alter table ${this.table} add column if not exists ${column};`),
-      this.#textTable(trigrams),
       ...fields
         .filter(({ sql }) => sql.isSorted)
         .map(({ field, sql }) =>
           this.#isSparse(field)
-            ? index(
-                `${field}:sparse`,
-                `(${sql.start} nulls first, ${sql.number} nulls first, id) where ${sql.number} is not null`,
-              )
-            : index(`${field}:order`, `(${sql.start} nulls first, ${sql.number} nulls first, id)`),
+            ? index(`${field}:few`, `${order(sql)} where ${sql.number} is not null`)
+            : index(`${field}:sorted`, order(sql)),
         ),
       ...facets
         .filter(({ sql }) => !sql.isSorted)
-        .flatMap(({ field, sql }) => [
-          `drop index if exists ${this.#own(`${this.name}:${field}`)};`,
+        .map(({ field, sql }) =>
           index(`${field}:age`, `(${sql.start}${byAge}) where ${sql.text} is not null`),
-        ]),
-      ...facets.map(({ field, sql }) =>
-        index(`${field}#`, `(${sql.number}) where ${sql.number} is not null`),
-      ),
+        ),
       // Finds rows of another version without reading all of them.
       index(this.version, `(id) where _v <> ${constant(this.version)}`),
-      this.#functions(),
-      this.#counting(),
-    ].join("\n");
+      ...(this.spec.text && trigrams !== undefined
+        ? [index("texts:parts", `using gin (text ${trigrams}.gin_trgm_ops)`, this.texts)]
+        : []),
+    ];
   }
 
   /** Texts are in a table of their own: most changes of an entity leave them as they are, and a search reads no more. */
-  #textTable(trigrams: string | undefined): string {
-    const make = `create table if not exists ${this.texts} (id text collate "C" primary key, text text collate "C" not null);`;
-    const index =
-      trigrams === undefined
-        ? ""
-        : `create index if not exists ${identifier(`${this.name}:texts:parts`)} on ${this.texts}
-             using gin (text ${trigrams}.gin_trgm_ops);`;
+  #textTable(isInside: boolean): string {
+    const make = this.spec.text
+      ? `create table if not exists ${this.texts} (id text collate "C" primary key, text text collate "C" not null);`
+      : "";
+    if (!isInside) return make;
     // The first layout had them in the table.
-    return `
-      ${this.spec.text ? make : ""}
-      do $$ begin
-        if exists (select 1 from pg_attribute where attrelid = ${constant(this.table)}::regclass
-            and attname = '_text' and not attisdropped) then
-          ${this.spec.text ? `insert into ${this.texts} (id, text) select id, _text from ${this.table} on conflict do nothing;` : ""}
-          alter table ${this.table} drop column _text;
-        end if;
-      end $$;
-      ${this.spec.text ? index : ""}`;
+    const copy = `insert into ${this.texts} (id, text) select id, _text from ${this.table} on conflict do nothing;`;
+    return `${make} ${this.spec.text ? copy : ""} alter table ${this.table} drop column _text;`;
   }
 
-  #functions(): string {
+  /** The functions by which groups check and write. */
+  functions(): string {
     const fields = this.#columns.map((field) => this.sqlOf(field));
     const columns = ["_epoch", "_rest", "_body", ...fields.flatMap(({ text, number }) => [text, number])];
     const types = ["bigint", "jsonb", "text", ...fields.flatMap(() => ["text", "float8"])];
+    const names = ["id", "_ver", "_v", ...columns];
+    const selected = `select r.id, $3 as _ver, $4 as _v, ${columns.map((column) => `r.${column}`).join(", ")}
+          from json_to_recordset($1) as r(_u int, id text, ${columns.map((column, at) => `${column} ${types[at]}`).join(", ")})
+          where $2[r._u] = 0`;
+    const set = (from: string) =>
+      names
+        .slice(1)
+        .map((column) => `${column} = ${from}.${column}`)
+        .join(", ");
     const putText = `
         insert into ${this.texts} as t (id, text)
           select r.id, r._text from json_to_recordset($1) as r(_u int, id text, _text text)
@@ -219,12 +258,15 @@ export class TableLayout {
           left join ${this.table} t on t.id = r.id collate "C" where t._ver is distinct from r._ver;
       end $$;
       create or replace function ${this.put}(json, int[], bigint, text) returns void language plpgsql as $$ begin
-        insert into ${this.table} as t (id, _ver, _v, ${columns.join(", ")})
-          select r.id, $3, $4, ${columns.map((column) => `r.${column}`).join(", ")}
-          from json_to_recordset($1) as r(_u int, id text, ${columns.map((column, at) => `${column} ${types[at]}`).join(", ")})
-          where $2[r._u] = 0
-          on conflict (id) do update set _ver = excluded._ver, _v = excluded._v,
-            ${columns.map((column) => `${column} = excluded.${column}`).join(", ")};${this.spec.text ? putText : ""}
+        insert into ${this.table} as t (${names.join(", ")}) ${selected}
+          on conflict (id) do update set ${set("excluded")};${this.spec.text ? putText : ""}
+      end $$;
+      create or replace function ${this.insert}(json, int[], bigint, text) returns void language plpgsql as $$ begin
+        insert into ${this.table} as t (${names.join(", ")}) ${selected};${this.spec.text ? putText : ""}
+      end $$;
+      create or replace function ${this.change}(json, int[], bigint, text) returns void language plpgsql as $$ begin
+        update ${this.table} as t set ${set("r")} from (${selected}) r
+          where t.id = r.id collate "C";${this.spec.text ? putText : ""}
       end $$;
       create or replace function ${this.remove}(json, int[]) returns void language plpgsql as $$ begin
         delete from ${this.table} t using json_to_recordset($1) as r(_u int, id text)
@@ -234,9 +276,9 @@ export class TableLayout {
 
   /**
    * Keeps how many entities have which values of the counted facets, whatever changes the table. Each writer adds to rows
-   * of its own, so that none waits for another: a count is the sum of all.
+   * of its own, so that none waits for another: a count is the sum of all. `body` is that of the function that counts.
    */
-  #counting(): string {
+  counting(): { readonly body: string; readonly sql: string } {
     const count = this.#own(`count:${this.name}`);
     const name = constant(this.name);
     const key = `array[${this.counted
@@ -256,20 +298,11 @@ export class TableLayout {
       ["delete", "referencing old table as gone"],
       ["truncate", ""],
     ];
-    const drops = triggers.map(([on]) => `drop trigger if exists count_${on} on ${this.table};`);
-    const makes = triggers.map(
-      ([on, tables]) =>
-        `create trigger count_${on} after ${on} on ${this.table} ${tables} for each statement execute function ${count}();`,
-    );
-    return `
-      lock table ${this.table} in share row exclusive mode;
-      ${drops.join("\n")}
-      delete from ${this.counts} where name = ${name};
-      ${
-        this.counted.length === 0
-          ? ""
-          : `
-      create or replace function ${count}() returns trigger language plpgsql as $$
+    if (this.counted.length === 0) {
+      const drops = triggers.map(([on]) => `drop trigger if exists count_${on} on ${this.table};`);
+      return { body: "", sql: `${drops.join(" ")} delete from ${this.counts} where name = ${name};` };
+    }
+    const body = `
       declare own_slot int := coalesce(nullif(current_setting('${SLOT}', true), '')::int, 0);
       begin
         if tg_op = 'INSERT' then ${changes([as(added)])}
@@ -278,10 +311,18 @@ export class TableLayout {
         else delete from ${this.counts} where name = ${name};
         end if;
         return null;
-      end $$;
+      end `;
+    const makes = triggers.map(
+      ([on, tables]) =>
+        `create or replace trigger count_${on} after ${on} on ${this.table} ${tables} for each statement execute function ${count}();`,
+    );
+    const sql = `
+      lock table ${this.table} in share row exclusive mode;
+      delete from ${this.counts} where name = ${name};
+      create or replace function ${count}() returns trigger language plpgsql as $$${body}$$;
       insert into ${this.counts} (name, slot, key, n) select ${name}, 0, ${key}, count(*) from ${this.table} group by 3;
-      ${makes.join("\n")}`
-      }`;
+      ${makes.join("\n")}`;
+    return { body, sql };
   }
 
   /** Index values and searchable text of an entity. */
