@@ -34,7 +34,7 @@ requirement("postgres").describe("a job of three steps on Postgres", () => {
 
     const after = await placeOf(cluster);
     const statements = await cluster.query<{ query: string; calls: number }>(
-      `select query, calls::float8 / ${JOBS} as calls from pg_stat_statements
+      `select query, (calls / ${JOBS})::int as calls from pg_stat_statements
        where toplevel and query ~ '_commit:|_ver' and calls > ${JOBS / 10}`,
     );
     const logged = await cluster.query<{ type: string; bytes: number }>(

@@ -6,7 +6,7 @@ import { testServer } from "agent-control-service/testing";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { fenceTests } from "../../src/core/store/contract/fences.ts";
-import { inFolder, type StoreTest, withStore } from "../../src/core/store/contract/fixtures.ts";
+import { inFolder, makeJob, type StoreTest, withStore } from "../../src/core/store/contract/fixtures.ts";
 import { isolationTests } from "../../src/core/store/contract/isolation.ts";
 import { logTests } from "../../src/core/store/contract/logs.ts";
 import { transactionTests } from "../../src/core/store/contract/transactions.ts";
@@ -32,8 +32,8 @@ class Pooler {
     this.#end = end;
   }
 
-  static async start(cluster: Cluster): Promise<Pooler> {
-    const folder = join(cluster.folder, "pooler");
+  static async start(cluster: Cluster, name = "pooler", ...more: string[]): Promise<Pooler> {
+    const folder = join(cluster.folder, name);
     mkdirSync(folder);
     const { uid, gid } = statSync(join(cluster.folder, "data"));
     const settings = [
@@ -43,6 +43,7 @@ class Pooler {
       ...["pool_mode = transaction", `default_pool_size = ${CONNECTIONS}`, "max_client_conn = 300"],
       ...["auth_type = any", "admin_users = svc", "listen_addr =", `listen_port = ${PORT}`],
       ...[`unix_socket_dir = ${folder}`, `logfile = ${folder}/log`],
+      ...more,
     ];
     const file = join(folder, "settings");
     writeFileSync(file, settings.join("\n"));
@@ -112,6 +113,33 @@ requirement("postgres", "pgbouncer").describe("Postgres behind PgBouncer in tran
     const opened = postgres({ url: pooler.url("") })({ tables: CORE_TABLES, dataDir: "", log });
 
     await expect(opened).rejects.toMatchObject({ detail: expect.stringContaining("pgbouncer=true") });
+  });
+
+  it("works without the parameter where the pooler takes all settings, without prepared statements", async () => {
+    const lenient = await Pooler.start(
+      cluster,
+      "lenient",
+      "ignore_startup_parameters = statement_timeout,lock_timeout",
+      "server_round_robin = 1",
+    );
+    onTestFinished(() => lenient.close());
+    const schema = await borrowSchema(cluster);
+    const warnings: string[] = [];
+    const log = { info() {}, warn: (message: string) => void warnings.push(message), error() {} };
+    const open = () => postgres({ url: lenient.url(""), schema })({ tables: CORE_TABLES, dataDir: "", log });
+    const stores = [await open(), await open()];
+    onTestFinished(async () => void (await Promise.all(stores.map((store) => store.close()))));
+
+    for (let round = 0; round < 20; round++) {
+      const ids = [0, 1, 2, 3].map((n) => `job-${round}-${n}`);
+      await Promise.all(ids.map((id, n) => stores[n % 2]!.table("Job").insert(makeJob(id))));
+      const read = await Promise.all(ids.map((id, n) => stores[(n + 1) % 2]!.table("Job").get(id)));
+      expect(read.map((job) => job?.id)).toEqual(ids);
+    }
+
+    const told = warnings.filter((message) => message.includes("pgbouncer=true"));
+    expect(told.length).toBeGreaterThan(0);
+    expect(told.length).toBeLessThanOrEqual(stores.length);
   });
 
   it("has the jobs of two instances, each run once, on fewer connections than they open", async () => {

@@ -10,7 +10,7 @@ import { fromColumn, toColumn } from "../../src/core/store/postgres/sql-text.ts"
 import type { Hint, Store, TableSpec } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { postgres } from "../../src/postgres.ts";
-import { borrowSchema, type Cluster, openClient, openStores, sharedCluster } from "../_postgres.ts";
+import { borrowSchema, Cluster, openClient, openStores, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
 import { agentOf } from "../runs/_agent.ts";
 import { startJob, until } from "../runs/_jobs.ts";
@@ -211,6 +211,26 @@ describe("Postgres, as its server sees it", () => {
       `select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen%svc:${schema}%'`,
     );
     await expect.poll(() => [heard.at(-1), own.at(-1)]).toEqual(["all", "all"]);
+  });
+
+  it("plans what is sent again and again once for a connection", async () => {
+    const cluster = new Cluster({ settings: ["pg_stat_statements.track_planning=on"] });
+    onTestFinished(() => cluster.close());
+    await cluster.start();
+    await cluster.query("create extension pg_stat_statements");
+    const [store, other] = (await openStores(2, { cluster, schema: "s", connections: 1 })) as [Store, Store];
+    await store.table("Job").insert(makeJob("job-1"));
+    for (let n = 0; n < 40; n++) {
+      await store.table("Job").change("job-1", (job) => ({ ...job, total_cost: n + 1 }));
+      await other.table("Job").get("job-1");
+    }
+
+    const sent = await cluster.query<{ calls: number; plans: number }>(
+      `select sum(calls)::int as calls, sum(plans)::int as plans from pg_stat_statements
+       where toplevel and query ~ '_commit:|"Job" t on' group by queryid having sum(calls) > 20`,
+    );
+    expect(sent).toHaveLength(2);
+    for (const { calls, plans } of sent) expect(plans).toBeLessThan(calls / 2);
   });
 
   it("has its clock asked for the time", async () => {

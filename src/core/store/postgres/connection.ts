@@ -5,6 +5,7 @@ import { getOrMake } from "../../base/get-or-make.ts";
 import { isNotInstalled, optionalPackage } from "../../base/optional-package.ts";
 import { storageError } from "../storage-error.ts";
 import { isPooledUrl, type PostgresOptions } from "./postgres-options.ts";
+import { hashOf } from "./sql-text.ts";
 
 export interface Result {
   readonly rows: Record<string, unknown>[];
@@ -48,6 +49,9 @@ export const CLOSED = "SV003";
 /** The server accepts no write. */
 const READ_ONLY = "25006";
 
+/** A prepared statement does not exist, or exists although this connection has not made it. */
+const UNPREPARED = ["26000", "42P05"];
+
 /** Each version writes with a function of its own, which a later one may have removed. */
 const UNDEFINED_FUNCTION = "42883";
 
@@ -62,27 +66,37 @@ export class Connections {
   #server = 0;
   /** The number of the server of each connection. */
   readonly #servers = new WeakMap<Client, number>();
+  /** Names of prepared statements, by their text. */
   readonly #names = new Map<string, string>();
+  /** Whether statements that are sent again and again are prepared. */
+  #prepares: boolean;
   /** Whether PgBouncer is in between, whose connections keep nothing from one transaction to the next. */
   isPooled: boolean;
   /** Called when connections are replaced, as the server has become read-only. */
   onReplaced: () => void = () => {};
+  /** Called when prepared statements turn out to get lost. */
+  onUnprepared: () => void = () => {};
 
   constructor(pg: Pg, options: Required<PostgresOptions>) {
     this.#pg = pg;
     this.#options = options;
     this.isPooled = isPooledUrl(options.url);
+    this.#prepares = options.prepared && !this.isPooled;
   }
 
-  /** Runs a read; once more where the connection turns out to be lost. */
-  async read(text: string, values: readonly unknown[] = []): Promise<Result["rows"]> {
+  /** Runs a read; once more where the connection turns out to be lost. One that is `steady` is sent again and again. */
+  async read(
+    text: string,
+    values: readonly unknown[] = [],
+    { steady = false } = {},
+  ): Promise<Result["rows"]> {
     this.#readers ??= this.#open(this.#options.connections);
     for (let isFirst = true; ; isFirst = false) {
       let isSent = false;
       try {
         return await this.#use(this.#readers, (client) => {
           isSent = true;
-          return this.query(client, text, values);
+          return this.#query(client, text, values, steady);
         });
       } catch (error) {
         if (!isFirst || !isSent || isRefusal(error)) throw error;
@@ -99,14 +113,14 @@ export class Connections {
     this.#writers ??= this.#open(1);
     return this.#use(this.#writers, (client) => {
       onSend();
-      return this.query(client, text, values);
+      return this.#query(client, text, values, true);
     });
   }
 
   /** Runs a sign of life on the connection for those, which waits for nothing longer than `limit` milliseconds. */
   async beat(text: string, values: readonly unknown[], limit: number): Promise<void> {
     this.#lives ??= this.#open(1, { statement: limit, answer: limit, lock: limit, connect: limit });
-    await this.#use(this.#lives, (client) => this.query(client, text, values));
+    await this.#use(this.#lives, (client) => this.#query(client, text, values, true));
   }
 
   /** Runs a statement that writes, and takes back what it has written. */
@@ -115,20 +129,36 @@ export class Connections {
     return this.#use(this.#writers, async (client) => {
       await client.query("begin");
       try {
-        return await this.query(client, text, values);
+        return await this.#query(client, text, values, true);
       } finally {
         await client.query("rollback");
       }
     });
   }
 
-  async query(client: Client, text: string, values: readonly unknown[]): Promise<Result["rows"]> {
-    const isNamed = this.#options.prepared && !this.isPooled;
-    return (await client.query({ text, values, ...(isNamed && { name: this.#nameOf(text) }) })).rows;
+  /** Statements that are sent again and again are prepared: the server parses and plans them once for a connection. */
+  async #query(
+    client: Client,
+    text: string,
+    values: readonly unknown[],
+    steady: boolean,
+  ): Promise<Result["rows"]> {
+    if (steady && this.#prepares) {
+      try {
+        return (await client.query({ text, values, name: this.#nameOf(text) })).rows;
+      } catch (error) {
+        if (!UNPREPARED.includes((error as ServerError).code ?? "")) throw error;
+        // Nothing of it was done. Something in between gives each transaction another connection to the server.
+        if (this.#prepares) this.onUnprepared();
+        this.#prepares = false;
+      }
+    }
+    return (await client.query({ text, values })).rows;
   }
 
+  /** One name means one text, also where several processes share a connection to the server. */
   #nameOf(text: string): string {
-    return getOrMake(this.#names, text, () => `svc_${this.#names.size}`);
+    return getOrMake(this.#names, text, () => `svc_${hashOf(text)}`);
   }
 
   /** A connection of its own, without a time limit on statements. */

@@ -19,8 +19,8 @@ export interface PostgresOptions {
   /** Time limit for a new connection, milliseconds. @default 5000 */
   readonly connectTimeout?: number;
   /**
-   * Whether statements are prepared by name, which saves the server work; not behind PgBouncer in transaction mode.
-   * @default false
+   * Whether the statements that are sent most are prepared, which saves the server work: where a pooler in between loses
+   * them, they are not, and never behind PgBouncer in transaction mode. @default true
    */
   readonly prepared?: boolean;
 }
@@ -70,5 +70,5 @@ export const PostgresDefaults = {
   statementTimeout: 15_000,
   lockTimeout: 5000,
   connectTimeout: 5000,
-  prepared: false,
+  prepared: true,
 };

@@ -232,7 +232,7 @@ class PostgresStore implements Store, Source {
     const collation = server.hasUnicode ? ' collate "und-x-icu"' : "";
     this.#lower = (expression) => `lower(${expression}${collation}) collate "C"`;
     this.#loader = new Loader({
-      read: (text, values) => this.#query(text, values),
+      read: (text, values) => this.#query(text, values, { steady: true }),
       heads: this.#heads,
       logs: this.#logHeads,
       logTable: `${this.#schema}._log`,
@@ -260,6 +260,10 @@ class PostgresStore implements Store, Source {
       read: (text, values) => this.#joined.query(text, values, "now"),
     });
     this.contents = new PostgresContents(this.#schema, (text, values) => this.#query(text, values));
+    connections.onUnprepared = () =>
+      log.warn(
+        "Something between the service and the database loses prepared statements, as PgBouncer does in transaction mode: the service uses none from now on. Add pgbouncer=true to the URL of the database",
+      );
     this.hints = new PostgresHints(connections, { schema: options.schema, sender: randomUUID() });
   }
 
@@ -807,12 +811,16 @@ class PostgresStore implements Store, Source {
     return joins === undefined ? this.#query(text, values) : this.#joined.query(text, values, joins);
   }
 
-  async #query(text: string, values: readonly unknown[]): Promise<Record<string, unknown>[]> {
+  async #query(
+    text: string,
+    values: readonly unknown[],
+    { steady = false } = {},
+  ): Promise<Record<string, unknown>[]> {
     if (this.#isEnded) throw closedError();
     const { outage } = this.#health;
     if (outage !== undefined) throw outage;
     try {
-      const rows = await this.#connections.read(text, values);
+      const rows = await this.#connections.read(text, values, { steady });
       this.#health.answered();
       return rows;
     } catch (error) {
