@@ -9,6 +9,7 @@ import type { AcceptedEnvelopes } from "../agents/parameters.ts";
 import type { RetentionOptions } from "../agents/retention-policy.ts";
 import { checkOptions, OptionsError } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
+import { FollowedClock } from "../base/followed-clock.ts";
 import { describeWeakKeys } from "../base/key-strength.ts";
 import type { LogFormat, LogLevel } from "../base/log.ts";
 import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
@@ -221,7 +222,7 @@ export interface ServerOptions {
    * @default "bucket"
    */
   durability?: Durability;
-  /** The time, for tests. @default the system's */
+  /** The time, for tests. @default the system's; with a store in a database, the database's */
   clock?: () => Date;
   /** Sets the timers of jobs: sleeps, deadlines, limits, pauses between tries; for tests. @default by the system's time */
   startTimer?: (milliseconds: number, fn: () => void, purpose?: "schedule" | "running") => () => void;
@@ -269,6 +270,8 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly databaseSchema: string | undefined;
   readonly backup: ResolvedBackup | undefined;
   readonly clock: () => Date;
+  /** The same, where it is not given: it follows that of a store which several instances share. */
+  readonly ownClock: FollowedClock | undefined;
   readonly startTimer: StartTimer;
   readonly advancedBy: (() => number) | undefined;
   /** `undefined` for standard error. */
@@ -297,7 +300,8 @@ export function resolveOptions(
   }
   const unknown = unknownOption(options, SETTINGS);
   if (unknown !== undefined) throw new OptionsError(`Cannot use these options: ${unknown}`);
-  const { clock = () => new Date() } = options;
+  const ownClock = options.clock ? undefined : new FollowedClock();
+  const clock = options.clock ?? ownClock!.now;
   const storage = options.storage ?? textOf(env, "SERVICE_STORAGE_URL");
   if (storage !== undefined && (options.store !== undefined || readDatabaseUrl(env) !== undefined)) {
     throw new OptionsError(
@@ -342,6 +346,7 @@ export function resolveOptions(
       keep: textOf(env, "SERVICE_BACKUP_KEEP"),
     }),
     clock,
+    ownClock,
     startTimer: options.startTimer ?? new WallTimers(clock).start,
     advancedBy: options.advancedBy,
     logTo: options.logTo,

@@ -152,6 +152,8 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     noteTime("store", began);
     scope.onClose(() => store.close());
     scope.value(STORE, store);
+    // What several instances store is in one order, however their machines' clocks are set.
+    if (store.time) options.ownClock?.follow(store.time);
     if (store.isShared) scope.onClose(hearOthers(store, scope.get(EMITTER)));
     // Under the store's lock: if two start in a new folder, only one generates the keys.
     const keys = await loadKeys(options, log, store);

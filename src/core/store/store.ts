@@ -349,6 +349,8 @@ export interface Store {
   readonly contents?: UnstorageStorage | undefined;
   /** The time by the store's clock, which is the same for all who have it open. */
   now(): Promise<Date>;
+  /** The same as it is known without asking, milliseconds since the epoch; of a store that several share. */
+  readonly time?: (() => number) | undefined;
   /**
    * Runs `work` with the writes collected in `tx` and commits them as one; rejects, with nothing written, if
    * `work` throws. `work` must await only `tx`: it blocks other writers. Where something that it has read was

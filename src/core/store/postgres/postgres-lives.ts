@@ -1,10 +1,13 @@
 import type { Lives } from "../store.ts";
 import { LIVES } from "./additions.ts";
+import type { DatabaseClock } from "./database-clock.ts";
 
 interface LivesParts {
   /** Runs a statement on a connection that nothing else uses. */
   readonly beat: (text: string, values: readonly unknown[]) => Promise<void>;
   readonly read: (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
+  /** Is set by the times that are read. */
+  readonly clock: DatabaseClock;
 }
 
 /** Signs of life in a table of their own, each a statement of its own. */
@@ -31,12 +34,14 @@ export class PostgresLives implements Lives {
   }
 
   async seen(within: number): Promise<{ readonly ids: ReadonlySet<string>; readonly now: number }> {
+    const asked = performance.now();
     const [row] = await this.#parts.read(
       `select extract(epoch from clock_timestamp())::float8 * 1000 as now,
          array(select id from ${this.#table} where seen_at > clock_timestamp() - $1::float8 * interval '1 ms') as ids`,
       [within],
     );
     const { ids, now } = row as { ids: string[]; now: number };
+    this.#parts.clock.note(now, { asked, answered: performance.now() });
     return { ids: new Set(ids), now };
   }
 

@@ -46,6 +46,7 @@ import {
   isStarting,
   loadPg,
 } from "./connection.ts";
+import { DatabaseClock } from "./database-clock.ts";
 import { takeSnapshot } from "./database-content.ts";
 import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
@@ -203,6 +204,7 @@ class PostgresStore implements Store, Source {
   /** Changes up to this number are forgotten. */
   #forgotten = 0;
   readonly #health: DatabaseHealth;
+  readonly #clock = new DatabaseClock();
   readonly #recheckAfter: number;
   #recheck: NodeJS.Timeout | undefined;
   readonly #ending = new AbortController();
@@ -258,6 +260,7 @@ class PostgresStore implements Store, Source {
         }
       },
       read: (text, values) => this.#joined.query(text, values, "now"),
+      clock: this.#clock,
     });
     this.contents = new PostgresContents(this.#schema, (text, values) => this.#query(text, values));
     connections.onUnprepared = () =>
@@ -271,6 +274,7 @@ class PostgresStore implements Store, Source {
   async start(client: Client): Promise<void> {
     try {
       await this.#committer.register();
+      await this.now();
       for (const layout of await this.#outdated(differs)) await this.#indexAgain(layout, differs(layout));
     } catch (error) {
       throw explain(error);
@@ -342,9 +346,14 @@ class PostgresStore implements Store, Source {
 
   async now(): Promise<Date> {
     this.#open();
+    const asked = performance.now();
     const [row] = await this.#query("select extract(epoch from clock_timestamp())::float8 * 1000 as now", []);
-    return new Date(row!.now as number);
+    const now = row!.now as number;
+    this.#clock.note(now, { asked, answered: performance.now() });
+    return new Date(now);
   }
+
+  readonly time = (): number => this.#clock.now();
 
   health(): StoreHealth {
     if (this.#closed !== undefined) return { writable: false, error: "The store is closed" };
