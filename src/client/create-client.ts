@@ -18,6 +18,8 @@ export interface StartJobOptions extends RequestOptions {
   readonly instructions?: Partial<JobInstructions>;
   /** Who starts it, and for which mission. A service that reports to a control system requires all of it. */
   readonly context?: Partial<Omit<JobContext, "job_id" | "job_instructions">>;
+  /** By which the job is found. @default none */
+  readonly tags?: readonly string[];
   /** Parameters of the agent, encrypted with the service's public key. */
   readonly encryptedParameters?: string;
 }
@@ -26,6 +28,8 @@ export interface ListOptions extends RequestOptions {
   readonly status?: EntityStatus;
   /** What they do, such as `sleeping`: a status may be several of them. */
   readonly state?: ListedJob["state"];
+  /** Only jobs with this tag. */
+  readonly tag?: string;
   /** @default 100; up to 1000 */
   readonly limit?: number;
   /** @default 0 */
@@ -82,12 +86,13 @@ export function client<Source = StartableAgent>(
 }
 
 const START: NamesOf<StartJobOptions> = {
-  ...{ id: true, instructions: true, context: true, encryptedParameters: true },
+  ...{ id: true, instructions: true, context: true, tags: true, encryptedParameters: true },
   ...SIGNAL,
 };
 const LIST: NamesOf<ListOptions> = {
   status: true,
   state: true,
+  tag: true,
   limit: true,
   skip: true,
   after: true,
@@ -107,10 +112,10 @@ class ServiceClient {
     options: StartJobOptions = {},
   ): Promise<RemoteJob> {
     const given = onlyKnown(options, START, "start");
-    const { id = newId("job"), instructions, context, encryptedParameters, signal } = given;
+    const { id = newId("job"), instructions, context, tags, encryptedParameters, signal } = given;
     // The id makes it safe to send the request again.
     const job_context = { ...context, job_id: id, ...(instructions && { job_instructions: instructions }) };
-    const json = { job_context, job_fields: fields, encrypted_agent_parameters: encryptedParameters };
+    const json = { job_context, job_fields: fields, encrypted_agent_parameters: encryptedParameters, tags };
     const request = { method: "POST", repeatable: true, json, signal } as const;
     const job = await this.#http.json<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, request);
     return this.job(job.id);
@@ -121,13 +126,14 @@ class ServiceClient {
   }
 
   async list(slug?: string, options: ListOptions = {}): Promise<JobPage> {
-    const { status, state, limit = 100, skip = 0, after, signal } = onlyKnown(options, LIST, "list");
+    const { status, state, tag, limit = 100, skip = 0, after, signal } = onlyKnown(options, LIST, "list");
     const jobs = slug === undefined ? "/jobs" : `/agents/${encodeURIComponent(slug)}/jobs`;
     const asked = {
       limit: String(limit),
       skip: String(skip),
       ...(status && { status }),
       ...(state && { state }),
+      ...(tag && { tag }),
       ...(after && { after }),
     };
     const response = await this.#http.send(`${jobs}?${new URLSearchParams(asked)}`, { signal });

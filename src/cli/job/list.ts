@@ -3,6 +3,7 @@ import { option } from "../../core/base/option.ts";
 import { formatRelative } from "../../core/base/relative-time.ts";
 import { EntityStatusSchema } from "../../core/models/entity-status.ts";
 import { StopReasonSchema } from "../../core/models/job.ts";
+import { ShownStateSchema } from "../../core/models/job-state.ts";
 import type { ListedJob } from "../../core/models/listed-job.ts";
 import { defineCommand } from "../command.ts";
 import { renderTable } from "../table.ts";
@@ -11,6 +12,14 @@ import { CONNECTION_FLAGS, connect } from "./connection.ts";
 const flags = v.object({
   agent: option.text("only this agent's jobs", "slug"),
   status: v.optional(v.pipe(EntityStatusSchema, v.description("only jobs in this status"))),
+  state: v.optional(
+    v.pipe(
+      ShownStateSchema,
+      v.description("only jobs that do this, such as sleeping or held"),
+      v.metadata({ value: "state" }),
+    ),
+  ),
+  tag: option.text("only jobs with this tag", "tag"),
   stopReason: v.optional(
     v.pipe(
       StopReasonSchema,
@@ -36,6 +45,8 @@ export const list = defineCommand({
     const query = new URLSearchParams({
       limit: String(flags.limit),
       ...(flags.status && { status: flags.status }),
+      ...(flags.state && { state: flags.state }),
+      ...(flags.tag && { tag: flags.tag }),
       ...(flags.stopReason && { stop_reason: flags.stopReason }),
     });
     const path = flags.agent ? `/agents/${encodeURIComponent(flags.agent)}/jobs` : "/jobs";

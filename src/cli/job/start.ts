@@ -25,6 +25,7 @@ const flags = v.object({
   id: option.text("id of the job; repeating it does not start a second job"),
   param: option.list("an agent parameter, read from the environment variable of that name", "NAME"),
   workspace: v.optional(v.pipe(v.string(), v.description("workspace of the job")), "local"),
+  tag: option.list("a tag by which the job is found, such as customer:acme; may be repeated", "tag"),
   mission: option.text("name of the mission; the agent's name by default"),
   maxCases: v.optional(v.pipe(v.number(), v.description("end the job before it opens more cases than this"))),
   maxCost: v.optional(v.pipe(v.number(), v.description("end the job before it costs more than this"))),
@@ -56,6 +57,7 @@ export const start = defineCommand({
       job_context: toJobContext(flags, agent.name, userName(context.env)),
       job_fields: await uploadFiles(client, readFields(flags.field, declared), { declared, context }),
       ...(parameters && { encrypted_agent_parameters: parameters }),
+      ...(flags.tag.length > 0 && { tags: flags.tag }),
     });
     if (flags.wait) {
       if (!flags.json) context.print(`Job ${job.id} started`);

@@ -272,6 +272,13 @@ export interface JobHandle {
    * false for those whose record continues without it. The result is recorded and does not change.
    */
   changed(name: string): boolean;
+  /**
+   * Adds tags, by which lists find the job: 20 at most, together with those that it has.
+   *
+   * @example
+   * await job.tag("customer:acme", `order:${order.id}`);
+   */
+  tag(...tags: readonly string[]): Promise<void>;
   /** Waits durably: a restart does not restart the wait. */
   sleep(duration: Duration, options?: CallOptions): Promise<void>;
   /**

@@ -8,6 +8,7 @@ import { dropStale, type HoldReason, type JobMove, leadsTo, may, stateOf } from 
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { MarkEntry, RunEntry } from "../models/run-entry.ts";
+import { withTags } from "../models/tags.ts";
 import {
   type ListQuery,
   type LogEntry,
@@ -47,6 +48,7 @@ export type NewJob = Pick<
       | "forked_from"
       | "concurrency_key"
       | "rate_key"
+      | "tags"
     >
   >;
 
@@ -445,6 +447,11 @@ export function released(job: StoredJob): StoredJob {
   if (!may(job, "release")) return job;
   const status = job.open_questions > 0 ? "awaiting" : "in_progress";
   return { ...job, status, held: null, stop_reason: null, error: null };
+}
+
+/** Adds tags to a job inside a unit. */
+export function tagJob(unit: Unit, id: string, tags: readonly string[]): Promise<StoredJob> {
+  return changeJob(unit, id, null, (job) => ({ ...job, tags: withTags(job.tags, tags) }));
 }
 
 /** Stores inside a unit that a job leaves memory until `wake_at`, or until something that it waits for is stored. */

@@ -5,6 +5,7 @@ import { JobResponseSchema } from "./job-response.ts";
 import { ForkedFromSchema, PulledFromSchema } from "./lineage.ts";
 import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
 import { type Suspended, SuspendedSchema, toSuspended } from "./suspended.ts";
+import { TagsSchema } from "./tags.ts";
 
 /** Why a job ended without finishing its work, or with `code_changed` why it cannot resume. */
 export const StopReasonSchema = v.picklist([
@@ -77,6 +78,8 @@ export const JobSchema = v.object({
   case_ids: v.optional(v.array(v.string()), []),
   /** Fields of the start request, defaults filled in. */
   job_fields: JsonMapSchema,
+  /** By which it is found; absent where it has none. */
+  tags: v.optional(TagsSchema),
   /** Sum of what the job's steps and cases cost. */
   total_cost: v.optional(v.number(), 0),
   stop_reason: optional(StopReasonSchema),
@@ -170,5 +173,6 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     suspended: toSuspended(stored.suspended),
     pulled_from: stored.pulled_from ?? null,
     case_ids,
+    ...(stored.tags && { tags: stored.tags }),
   };
 }

@@ -9,6 +9,7 @@ export const ListedJobSchema = v.object({
   agent_name: v.string(),
   /** What it does, as people mean it. */
   state: ShownStateSchema,
+  tags: v.array(v.string()),
   created_at: TimestampSchema,
 });
 export type ListedJob = v.InferOutput<typeof ListedJobSchema>;

@@ -65,7 +65,8 @@ export interface CallEntry extends CallEntryBase, WorkEntry {
     | "child"
     | "stop"
     | "event"
-    | "read";
+    | "read"
+    | "tag";
   /**
    * Its result. In logs of version 0.1.0, a sleep was recorded when it started, and this is when it was to
    * end.

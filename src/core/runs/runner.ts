@@ -24,6 +24,8 @@ export interface StartRequest {
   /** None by default. */
   readonly job_fields?: Readonly<Record<string, unknown>>;
   readonly encrypted_agent_parameters?: string | null;
+  /** By which the job is found. @default none */
+  readonly tags?: readonly string[] | undefined;
   /** Who may use the uploads in its fields, where that one sees only a part. @default those of everybody */
   readonly uploader?: string;
   /** The access that starts it, where that sees only what it has started. */

@@ -3,6 +3,7 @@ import type { StoredCase } from "../models/case.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
 import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
+import { inputText } from "../models/input-text.ts";
 import type { StoredJob } from "../models/job.ts";
 import { waitsFor } from "../models/job-state.ts";
 import type { KeyedRequest } from "../models/keyed-request.ts";
@@ -22,6 +23,7 @@ import type { EventName, EventWait, StoredEvent } from "../models/received-event
 import type { ScheduleState } from "../models/schedule.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
+import { tagText } from "../models/tags.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import { rowTable } from "./row-table.ts";
 import type { TableSpec } from "./store.ts";
@@ -43,7 +45,7 @@ export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 8,
+  version: 9,
   entity: true,
   index: (job) => {
     const { created, updated, finished, duration } = timesOf(job);
@@ -67,7 +69,9 @@ const JOB_TABLE: TableSpec<StoredJob> = {
       duration,
       // `null` where it is not suspended.
       wake_at: job.suspended ? (time(job.suspended.wake_at) ?? NO_WAKE_TIME) : null,
-      waits_for: waitsFor(job) ?? null,
+      waits_for: job.suspended ? waitsFor(job)! : null,
+      tags: job.tags ? tagText(job.tags) : null,
+      started_by: job.job_context.started_by,
       run_count: job.run_count,
       owner: job.owner ?? null,
       parked: job.parked === true,
@@ -85,13 +89,18 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     "forked_from",
     "owner",
     "waits_for",
+    "tags",
     "failure",
     "access",
   ],
   sorted: ["created_at", "updated_at", "name"],
   counted: ["status", "agent_name"],
   sparse: ["finished_at", "wake_at"],
-  text: (job) => [job.id, job.name, ...(job.error ? [firstLineOf(job.error)] : [])].join("\n"),
+  text: (job) => {
+    const input = inputText(job.job_fields);
+    const error = job.error ? firstLineOf(job.error) : "";
+    return `${job.id}\n${job.name}${error && `\n${error}`}${input && `\n${input}`}`;
+  },
 };
 
 const CASE_TABLE: TableSpec<StoredCase> = {

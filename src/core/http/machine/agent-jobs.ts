@@ -6,6 +6,7 @@ import { FullStartContextSchema, StartContextSchema } from "../../models/job-con
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { ListedJobSchema } from "../../models/listed-job.ts";
 import { EntityIdSchema, optional } from "../../models/scalars.ts";
+import { TagsSchema } from "../../models/tags.ts";
 import { Answer } from "../answer.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
 import { keyRoutes } from "../key-routes.ts";
@@ -21,6 +22,8 @@ const LONGEST_WAIT = 60;
 const StartSchema = v.object({
   ...AgentJobContextBaseSchema.entries,
   encrypted_agent_parameters: optional(v.string()),
+  /** By which the job is found, such as `customer:acme`. */
+  tags: v.optional(TagsSchema),
 });
 /** A control system identifies jobs by its own ids: the service must not invent them. */
 const ControlledStartSchema = v.object({ ...StartSchema.entries, job_context: FullStartContextSchema });

@@ -4,6 +4,7 @@ import { EntityStatusSchema } from "../../models/entity-status.ts";
 import { StopReasonSchema } from "../../models/job.ts";
 import { ShownStateSchema } from "../../models/job-state.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
+import { TagSchema } from "../../models/tags.ts";
 import { cursorQuery } from "../cursor.ts";
 import { pageQuery, wholeNumber } from "../query.ts";
 
@@ -25,6 +26,10 @@ export const JobsQuerySchema = v.object({
   status: v.optional(EntityStatusSchema),
   /** What they do: `running`, `sleeping`, `held` and so on; a status may be several of them. */
   state: v.optional(ShownStateSchema),
+  /** Only jobs with this tag; upper and lower case count as one. */
+  tag: v.optional(TagSchema),
+  /** Who started them. */
+  started_by: v.optional(v.string()),
   /** Such as `code_changed`, for jobs that are held. */
   stop_reason: v.optional(StopReasonSchema),
   /** The children of a job. */

@@ -70,6 +70,7 @@ export async function forkJob(
       job_fields: { ...original.job_fields, ...claimed.fields },
       encrypted_agent_parameters,
       ...(original.access !== undefined && { access: original.access }),
+      tags: original.tags,
       ...(request.idempotencyKey !== undefined && { idempotencyKey: request.idempotencyKey }),
     },
     { parameterNames: [], defaults: { workspace, now: clock() } },

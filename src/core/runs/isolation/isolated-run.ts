@@ -316,6 +316,8 @@ export class IsolatedRun {
           this.#cases.set(opened.id, opened);
           return opened.id;
         });
+      case "tag":
+        return handle.tag(...call.tags);
       case "sleep":
         return handle.sleep(call.duration as never, call.options);
       case "start":

@@ -8,6 +8,7 @@ import type { WireError } from "./wire-error.ts";
 export type RemoteCall =
   | { readonly op: "step"; readonly name: string; readonly options: Readonly<Record<string, unknown>> }
   | { readonly op: "openCase"; readonly input: { id: string; name: string; description?: string } }
+  | { readonly op: "tag"; readonly tags: readonly string[] }
   | { readonly op: "sleep"; readonly duration: string | number; readonly options: CallOptions }
   | {
       readonly op: "start";

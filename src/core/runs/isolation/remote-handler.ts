@@ -492,6 +492,10 @@ class RemoteJob implements JobHandle {
     return this.#handler.changed(name);
   }
 
+  tag(...tags: readonly string[]): Promise<void> {
+    return this.#handler.call({ op: "tag", tags: tags.map(String) });
+  }
+
   sleep(duration: string | number, options: CallOptions = {}): Promise<void> {
     return this.#handler.call({ op: "sleep", duration, options });
   }

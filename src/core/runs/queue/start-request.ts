@@ -9,6 +9,7 @@ import { inOrder } from "../../base/in-order.ts";
 import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { NewJob } from "../../entities/jobs.ts";
 import type { JobContext, StartContext } from "../../models/job-context.ts";
+import { withTags } from "../../models/tags.ts";
 import type { StartRequest } from "../runner.ts";
 
 /** A start request whose job has an id: the one that was asked for, or a new one. */
@@ -62,6 +63,7 @@ function toJob(
     agent_parameters: parameterNames.length === 0 ? null : parameterNames.map((one) => ({ name: one })),
     idempotency_key: request.idempotencyKey ?? null,
     ...(request.access !== undefined && { access: request.access }),
+    ...(request.tags && request.tags.length > 0 && { tags: withTags(undefined, request.tags) }),
   };
 }
 
@@ -110,7 +112,8 @@ export function fingerprintOf(slug: string, request: NamedRequest): string {
     ...request.job_context,
     job_instructions: limitsOf(undefined, given),
   };
-  const content = [slug, context, request.job_fields ?? {}, request.encrypted_agent_parameters ?? null];
+  const { job_fields, encrypted_agent_parameters: parameters, tags = [] } = request;
+  const content = [slug, context, job_fields ?? {}, parameters ?? null, ...(tags.length > 0 ? [tags] : [])];
   return hash("sha256", JSON.stringify(inOrder(content)), "base64url");
 }
 

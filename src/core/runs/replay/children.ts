@@ -69,6 +69,8 @@ async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrde
     job_fields: order.fields,
     encrypted_agent_parameters: encrypted,
     ...(parent.access !== undefined && { access: parent.access }),
+    // Also those that it has got since it was started.
+    tags: (await parts.jobs.find(parent.id))?.tags,
   };
   const defaults = { workspace: workspace_id, now: clock() };
   try {

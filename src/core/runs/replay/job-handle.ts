@@ -19,9 +19,11 @@ import type {
 import { describeIssue, listProblems } from "../../base/describe-issue.ts";
 import { type Duration, toMilliseconds } from "../../base/duration.ts";
 import { openCase } from "../../entities/cases.ts";
+import { tagJob } from "../../entities/jobs.ts";
 import type { FileValue } from "../../models/file.ts";
 import type { Job } from "../../models/job.ts";
 import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
+import { MOST_TAGS, TagsSchema, withTags } from "../../models/tags.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
@@ -91,6 +93,10 @@ export class RunJob implements JobHandle {
     return mayBeLeft(this.#sleep(duration, options));
   }
 
+  tag(...tags: readonly string[]): Promise<void> {
+    return mayBeLeft(this.#tag(tags));
+  }
+
   changed(name: string): boolean {
     assertChangeName(name);
     return this.#run.ledger.changes.of(this.#run.parts.redact(name));
@@ -146,6 +152,36 @@ export class RunJob implements JobHandle {
       if (end > from) await run.activity.wait(over, { for: "time", end: { at: end, left: end - from } });
       await run.ledger.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
+        unit.afterwards((seq) => run.gate.settle(call, seq));
+      });
+    }
+    await run.delivered(call);
+  }
+
+  async #tag(given: readonly string[]): Promise<void> {
+    const run = this.#run;
+    const checked = v.safeParse(
+      TagsSchema,
+      given.map((tag) => run.parts.redact(String(tag))),
+    );
+    if (!checked.success) {
+      const problems = checked.issues.map(
+        (issue) => `${v.getDotPath(issue) ?? "tags"} ${describeIssue(issue)}`,
+      );
+      throw new TypeError(`job.tag was called with invalid tags: ${listProblems(problems)}`);
+    }
+    const tags = checked.output;
+    const call = this.#scope.take("tag", tags.join(", "));
+    if (!call.takeEntry()) {
+      await run.enter(call);
+      await run.ledger.write(async (unit) => {
+        const known = (await unit.tx.get("Job", run.jobId))?.tags;
+        if (withTags(known, tags).length > MOST_TAGS)
+          throw new TypeError(
+            `job.tag: a job has at most ${MOST_TAGS} tags. Put what differs from job to job in its fields`,
+          );
+        await tagJob(unit, run.jobId, tags);
+        await unit.record(run.jobId, { type: "call", call: "tag", ...call.fields });
         unit.afterwards((seq) => run.gate.settle(call, seq));
       });
     }

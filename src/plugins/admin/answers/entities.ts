@@ -35,6 +35,8 @@ export const JobRowSchema = v.object({
   failure: v.nullable(v.string()),
   /** Runs started so far. */
   run_count: v.number(),
+  tags: v.array(v.string()),
+  started_by: v.string(),
 });
 
 const DELETED = {

@@ -1,12 +1,14 @@
+import { countTags } from "../../../core/models/tags.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { PAGES } from "../shell.ts";
+import { countOf } from "../views/format.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
 
 /** Where a search leads to. */
 export interface Found {
-  readonly kind: "Page" | "Agent" | "Saved view" | "Job" | "Question" | "Case";
+  readonly kind: "Page" | "Agent" | "Saved view" | "Tag" | "Job" | "Question" | "Case";
   readonly label: string;
   /** What tells it apart from others of the same name; may be empty. */
   readonly about: string;
@@ -31,8 +33,9 @@ export async function find(parts: AdminParts, text: string): Promise<Found[]> {
   const search = text.trim();
   const pages = pagesOf(parts).filter(({ label }) => has(label, search));
   if (search === "") return pages;
-  const [views, jobs, questions, cases] = await Promise.all([
+  const [views, tagged, jobs, questions, cases] = await Promise.all([
     parts.views.list(),
+    parts.jobs.countBy("tags", { where: { tags: { contains: search } } }),
     parts.jobs.list({ search, sort: "-created_at", limit: MOST }),
     readInbox(parts, { limit: SEARCHED, skip: 0 }),
     parts.cases.list({ search, sort: "-created_at", limit: MOST }),
@@ -53,6 +56,18 @@ export async function find(parts: AdminParts, text: string): Promise<Found[]> {
       .map(
         ({ name, query }) =>
           ({ kind: "Saved view", label: name, about: "", href: `/admin/jobs?${query}` }) as const,
+      ),
+    ...countTags(tagged)
+      .filter(([tag]) => has(tag, search))
+      .slice(0, MOST)
+      .map(
+        ([tag, count]) =>
+          ({
+            kind: "Tag",
+            label: tag,
+            about: countOf(count, "job"),
+            href: withQuery("/admin/jobs", { tag }),
+          }) as const,
       ),
     ...jobs.items.map(
       ({ id, name, status }) =>

@@ -8,7 +8,7 @@ import { find } from "./find.ts";
 
 const QuerySchema = filterQuery({ q: optionalText(v.pipe(v.string(), v.maxLength(200))) });
 const FoundSchema = v.object({
-  kind: v.picklist(["Page", "Agent", "Saved view", "Job", "Question", "Case"]),
+  kind: v.picklist(["Page", "Agent", "Saved view", "Tag", "Job", "Question", "Case"]),
   label: v.string(),
   about: v.string(),
   href: v.string(),

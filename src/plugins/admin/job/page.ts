@@ -255,8 +255,12 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
           job.forked_from && linkPiece(pathTo("jobs", job.forked_from.job_id), job.forked_from.job_id),
         ],
         ["Forks", forks.total > 0 ? linksTo(forks.items) : undefined],
+        ["Tags", job.tags && tagLinks(job.tags)],
         ["Mission", context.mission_name],
-        ["Started by", context.started_by],
+        [
+          "Started by",
+          linkPiece(withQuery("/admin/jobs", { started_by: context.started_by }), context.started_by),
+        ],
         ["Workspace", context.workspace_id],
         ["Created", timePiece(job.created_at, now)],
         ["Changed", timePiece(job.updated_at, now)],
@@ -358,6 +362,10 @@ function splitMain(all: readonly ActionView[]) {
 
 function withoutNulls(values: object): object {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
+}
+
+function tagLinks(tags: readonly string[]): Html {
+  return html`${tags.map((tag, at) => html`${at > 0 ? ", " : ""}${linkPiece(withQuery("/admin/jobs", { tag }), tag)}`)}`;
 }
 
 function linksTo(jobs: readonly StoredJob[]): Html {

@@ -50,6 +50,7 @@ const KINDS: Readonly<Record<CallEntry["call"], string>> = {
   start: "Start",
   stop: "Stop",
   read: "Read",
+  tag: "Tags",
 };
 
 /** The call that a job's page shows unless another one is selected: what failed, runs, or came last. */

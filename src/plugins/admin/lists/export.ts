@@ -12,7 +12,7 @@ const CHUNK = 200;
 const COLUMNS = [
   ...(["id", "name", "agent_name", "agent_version", "status", "stop_reason", "error", "failure"] as const),
   ...(["created_at", "updated_at", "finished_at", "run_count", "case_count", "total_cost"] as const),
-  ...(["failed_cases", "state"] as const),
+  ...(["failed_cases", "state", "tags", "started_by"] as const),
 ] as const;
 
 /** Downloads exactly the jobs that a list shows on all its pages, in its order. */
@@ -73,7 +73,8 @@ async function* json(parts: AdminParts, ids: readonly string[]): AsyncGenerator<
 /** A spreadsheet would run a text that begins with one of these as a formula. */
 const FORMULA = /^[=+\-@\t\r]/;
 
-function cell(value: string | number | null): string {
+function cell(given: string | number | null | readonly string[]): string {
+  const value = given !== null && typeof given === "object" ? given.join(", ") : given;
   if (value === null || typeof value === "number") return String(value ?? "");
   const text = FORMULA.test(value) ? `'${value}` : value;
   return /[",;\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -18,14 +18,21 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     kind: "jobs",
     title: "Jobs",
     description:
-      "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name and the first line of the error. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
+      "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name, the first line of the error and the beginning of the input (its texts and numbers); `tag` is a whole tag, and `started_by` who started them. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
     schema: JobsQuerySchema,
     table: parts.jobs,
     count: (query) => countStates(parts, query),
     filters: FILTERS,
     filterLabels: {
       ...{ search: "Search", agent_name: "Agent", stop_reason: "Reason", parent_id: "Parent" },
-      ...{ failure: "Failure", since: "Created from", until: "Created before", zone: "Days in" },
+      ...{
+        tag: "Tag",
+        started_by: "Started by",
+        failure: "Failure",
+        since: "Created from",
+        until: "Created before",
+        zone: "Days in",
+      },
       ...{ min_cost: "Cost from", min_duration: "Seconds from", min_runs: "Runs from" },
     },
     columns: [
@@ -58,6 +65,8 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     inputs: [
       { name: "since", label: "Created from", type: "date" },
       { name: "until", label: "Created before", type: "date" },
+      { name: "tag", label: "Tag", type: "text" },
+      { name: "started_by", label: "Started by", type: "text" },
       { name: "min_cost", label: "Cost from", type: "number" },
       { name: "min_duration", label: "Seconds from", type: "number" },
       { name: "min_runs", label: "Runs from", type: "number" },
@@ -70,7 +79,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
 }
 
 const FILTERS = [
-  ...(["search", "agent_name", "stop_reason", "parent_id", "failure"] as const),
+  ...(["search", "agent_name", "stop_reason", "parent_id", "failure", "tag", "started_by"] as const),
   ...(["since", "until", "zone", "min_cost", "min_duration", "min_runs"] as const),
 ] as const;
 

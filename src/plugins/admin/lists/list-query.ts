@@ -5,6 +5,7 @@ import { type EntityStatus, EntityStatusSchema } from "../../../core/models/enti
 import { type StopReason, StopReasonSchema } from "../../../core/models/job.ts";
 import { inState, type ShownState, ShownStateSchema } from "../../../core/models/job-state.ts";
 import { EntityIdSchema, TimestampSchema } from "../../../core/models/scalars.ts";
+import { hasTag, TagSchema } from "../../../core/models/tags.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
@@ -53,6 +54,8 @@ const jobFilters = {
   min_runs: optionalText(amount),
   agent_name: optionalText(text),
   stop_reason: optionalText(StopReasonSchema),
+  tag: optionalText(TagSchema),
+  started_by: optionalText(text),
   parent_id: optionalText(EntityIdSchema),
 };
 const caseFilters = { ...common, job_id: optionalText(EntityIdSchema) };
@@ -107,12 +110,26 @@ export async function toJobsListQuery(
   { attention }: Pick<AdminParts, "attention">,
   query: Partial<JobsQuery>,
 ): Promise<ListQuery & { readonly sort: string }> {
-  const { status, agent_name, stop_reason, parent_id, failure, search, limit, skip, sort, ...ranges } =
-    withoutEmpty(query);
+  const {
+    status,
+    agent_name,
+    stop_reason,
+    parent_id,
+    failure,
+    search,
+    limit,
+    skip,
+    sort,
+    tag,
+    started_by,
+    ...ranges
+  } = withoutEmpty(query);
   const { since, until, zone, min_cost, min_duration, min_runs } = ranges;
   const where = {
     ...{ ...statusIs(status, stop_reason), parent_id, failure },
     id: status === "stuck" ? await attention.stuck() : undefined,
+    tags: tag === undefined ? undefined : hasTag(tag),
+    started_by,
     agent_name: agent_name === undefined ? undefined : { contains: agent_name },
     created_at: range(since && startOf(since, zone), until && startOf(until, zone)),
     total_cost: range(min_cost),

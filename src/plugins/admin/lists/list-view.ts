@@ -48,7 +48,7 @@ export interface Column {
 export interface Input {
   readonly name: string;
   readonly label: string;
-  readonly type: "date" | "number";
+  readonly type: "date" | "number" | "text";
 }
 
 export interface Select {
@@ -111,7 +111,7 @@ export function toListView(source: PageSource) {
       .filter(([name, value]) => value !== undefined && name !== "search" && !isSelected(name, source))
       .map(([name, value]) => ({ name, value })),
     search: filters.search ?? "",
-    searchLabel: kind === "jobs" ? "Search id, name or error" : "Search id, name or description",
+    searchLabel: kind === "jobs" ? "Search id, name, input or error" : "Search id, name or description",
     selects: source.selects.map((select) => ({
       ...select,
       options: select.options.map((option) => ({

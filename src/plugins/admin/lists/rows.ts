@@ -46,6 +46,8 @@ export function toJobRow(job: StoredJob, { failed, stuck }: Beside) {
     failure: failureOf(job),
     agent_version: job.agent_version ?? null,
     run_count,
+    tags: job.tags ?? [],
+    started_by: job.job_context.started_by,
   };
 }
 
@@ -77,6 +79,7 @@ export function toJobLine(job: StoredJob, { now, currency, failed, stuck }: RowC
     href: pathTo("jobs", job.id),
     status: jobPiece(job, stuck.has(job.id)).toString(),
     agent: job.agent_name,
+    tags: (job.tags ?? []).map((tag) => ({ tag, href: withQuery("/admin/jobs", { tag }) })),
     error: job.status === "failed" ? firstLineOf(job.error) : "",
     cases: formatCount(job.case_count),
     failedCases:

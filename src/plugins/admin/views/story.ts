@@ -160,6 +160,7 @@ function callLine(entry: Extract<RunEntry, { type: "call" }>, names: CaseNames):
     const name = names.get(entry.case_id ?? "");
     return { text: name === undefined ? "Case closed" : `Case "${name}" closed`, tone: "good" };
   }
+  if (entry.call === "tag") return { text: `Tagged ${entry.name}` };
   if (entry.call === "ask") return { text: `Question settled: ${entry.name}` };
   if (entry.call !== "step") return undefined;
   const took = entry.started_at
