@@ -158,7 +158,11 @@ export default createServer({ agents, port: 0 });
     await service.send("/jobs/one/cases/one-case/update", { answer: { text: "this" } });
     await service.until("one", ["completed", "failed"]);
 
-    const listed = (await (await service.send("/jobs")).json()) as { job_id: string; status: string; tags: string[] }[];
+    const listed = (await (await service.send("/jobs")).json()) as {
+      job_id: string;
+      status: string;
+      tags: string[];
+    }[];
     expect(listed).toMatchObject([
       { job_id: "one", status: "completed", tags: ["customer:acme", "vip", "answered"] },
     ]);
