@@ -3,7 +3,7 @@ import { Column } from "../../src/core/store/engine/column.ts";
 import { Facet } from "../../src/core/store/engine/facet.ts";
 import { StringLookup } from "../../src/core/store/engine/string-lookup.ts";
 import { Strings } from "../../src/core/store/engine/strings.ts";
-import { Texts } from "../../src/core/store/engine/texts.ts";
+import { BLOCK, Texts } from "../../src/core/store/engine/texts.ts";
 import type { IndexValue } from "../../src/core/store/store.ts";
 import { SimRandom } from "./sim-random.ts";
 
@@ -137,12 +137,31 @@ describe.each([1, 2, 3, 4])("seed %i", (seed) => {
       held.set(slot, text);
       if (step % 20 > 0) continue;
       const needle = randomString(random) || "a";
-      const [from, to] = [random.below(800), 800 + random.below(800)];
-      const found: number[] = [];
-      texts.search(needle, { from, to }, (each) => found.push(each));
+      const [from, to] = [random.below(3), 3 + random.below(4)].map((blocks) => blocks * BLOCK) as [
+        number,
+        number,
+      ];
+      const marks = new Uint8Array(1500);
+      const count = texts.search(needle, { from, to }, marks);
       const expected = [...held].filter(([at, of]) => at >= from && at < to && of.includes(needle));
-      expect(found.sort((a, b) => a - b)).toEqual(expected.map(([at]) => at).sort((a, b) => a - b));
+      const found = [...marks.keys()].filter((at) => marks[at] === 1);
+      expect(found).toEqual(expected.map(([at]) => at).sort((a, b) => a - b));
+      expect(count).toBe(found.length);
     }
     for (const [slot, text] of held) expect(texts.get(slot)).toBe(text);
+  });
+
+  it("texts that are loaded together are those that are set one by one", () => {
+    const random = new SimRandom(seed);
+    const texts = new Texts();
+    const held: string[] = [];
+    for (let slice = 0; slice < 5; slice++) {
+      const some = Array.from({ length: random.below(3 * BLOCK) }, () => randomString(random));
+      texts.load(held.length, some);
+      held.push(...some);
+      texts.set(held.length, "one more");
+      held.push("one more");
+    }
+    for (const [slot, text] of held.entries()) expect(texts.get(slot)).toBe(text);
   });
 });

@@ -1,6 +1,7 @@
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { compareValues } from "./engine/column.ts";
 import type { TableIndex } from "./engine/table-index.ts";
+import { BLOCK } from "./engine/texts.ts";
 import type { Condition, IndexValue, ListQuery, LiveValues, Position } from "./store.ts";
 
 /** The slots of one page of a query, in order, and how many match in all. */
@@ -14,7 +15,7 @@ export interface SlotPage {
 type Test = (slot: number) => boolean;
 
 /** A search through the texts of more slots than this yields to other work in between. */
-const SLICE = 100_000;
+const SLICE = 400 * BLOCK;
 /** Texts of fewer candidates than one in so many are searched one by one. */
 const FEW_TEXTS = 16;
 /** A condition is tested with each value of a facet that has no more than this many. */
@@ -128,7 +129,7 @@ function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
   let found: number[] = [];
   if (order === undefined) {
     const source = candidates?.slots() ?? index.slots();
-    const compare = live ? byLive(index, live, descending) : directed(index, field, descending);
+    const compare = live ? byLive(index, live, descending) : index.comparison(field, descending);
     ({ found, total } = best(source, { matches, isAfter: start?.isAfter, reach, compare }));
   } else {
     // Where the number of matches is not known, the walk counts them, unless it starts in the middle.
@@ -227,14 +228,6 @@ function best(
     if (kept.length >= 2 * reach + 1024) kept = kept.sort(compare).slice(0, reach);
   }
   return { found: kept.sort(compare).slice(0, reach), total };
-}
-
-function directed(index: TableIndex, field: string, descending: boolean): (a: number, b: number) => number {
-  const ascending = index.comparison(field);
-  if (!descending) return ascending;
-  if (field === "id") return (a, b) => ascending(b, a);
-  const byId = index.comparison("id");
-  return (a, b) => compareValues(index.valueOf(field, b), index.valueOf(field, a)) || byId(a, b);
 }
 
 /** The values of a field with the live ones laid over those of the index; nothing where there are none. */
@@ -389,11 +382,9 @@ function searchTexts(index: TableIndex, needle: string, candidates: number): May
   if (candidates * FEW_TEXTS < index.capacity) return { test: includes, hits: undefined, isExact: false };
   const marks = new Uint8Array(index.capacity);
   let count = 0;
-  const search = (from: number) =>
-    index.searchTexts(needle, { from, to: Math.min(from + SLICE, marks.length) }, (slot) => {
-      marks[slot] = 1;
-      count++;
-    });
+  const search = (from: number) => {
+    count += index.searchTexts(needle, { from, to: Math.min(from + SLICE, marks.length) }, marks);
+  };
   const isMarked: Test = (slot) => marks[slot] === 1;
   const hits = () => ({ count, slots: () => marked(marks) });
   if (marks.length <= SLICE) {

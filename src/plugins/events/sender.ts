@@ -68,7 +68,7 @@ export class Sender<T extends Sent> {
   /** Takes a place for the lane whose turn it is. */
   take(): { readonly item: T; readonly leave: () => void } | undefined {
     const { quick, new: untried, slow } = this.#places;
-    return quick.take() ?? untried.take() ?? slow.take();
+    return quick.take() ?? (this.#shared ? undefined : (untried.take() ?? slow.take()));
   }
 
   /** Notes how long an attempt took, milliseconds. */

@@ -18,6 +18,22 @@ import { ScopeRecord } from "./scope-record.ts";
 
 type CallLine = CallEntry | AttemptEntry | BegunEntry;
 
+/** What a log has of calls, besides their ends. */
+class FoundCalls {
+  /** Questions and sleeps. */
+  readonly begun = new Set<Call>();
+  /** Steps with tries that failed. */
+  readonly tried = new Set<Call>();
+  /** Steps that wait for their next try. */
+  readonly pausing = new Set<Call>();
+  /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
+  readonly oldSleeps = new Set<Call>();
+  /** Calls by which limits were reached, until the job's end is stored. */
+  readonly ending = new Set<Call>();
+  /** Stored events that calls were given. */
+  readonly events = new Set<string>();
+}
+
 /** The record of a job's runs, read from its log: what replay answers from. */
 export class RunRecord {
   readonly #scopes = new Map<string, ScopeRecord>();
@@ -27,8 +43,6 @@ export class RunRecord {
   ended: Call[] = [];
   /** What `job.changed` answered, by name. */
   readonly changes = new Map<string, boolean>();
-  /** Stored events that its calls were given. */
-  readonly events = new Set<string>();
   /** The code that ran the job, from line to line of the log. */
   readonly #codes: { readonly from: number; readonly code: Code; readonly reads: boolean }[] = [];
   /** Lines of the log that record an end of the process. */
@@ -53,16 +67,8 @@ export class RunRecord {
   copiedTo = 0;
   /** When the process began, or the job. */
   #begunAt = "";
-  /** Questions and sleeps. */
-  readonly #begun = new Set<Call>();
-  /** Steps with tries that failed. */
-  readonly #tried = new Set<Call>();
-  /** Steps that wait for their next try. */
-  readonly #pausing = new Set<Call>();
-  /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
-  readonly #oldSleeps = new Set<Call>();
-  /** Calls by which limits were reached, until the job's end is stored. */
-  readonly #ending = new Set<Call>();
+  /** What was read; most records are of new jobs, of which there is nothing to read. */
+  #found: FoundCalls | undefined;
   /** Called with each line of the log that belongs to a call. */
   #onLine: ((call: Call, line: number) => void) | undefined;
 
@@ -75,6 +81,7 @@ export class RunRecord {
 
   static read(entries: readonly RunEntry[], onLine?: (call: Call, line: number) => void): RunRecord {
     const record = new RunRecord();
+    record.#found = new FoundCalls();
     record.#onLine = onLine;
     record.lines = entries.length;
     const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
@@ -118,12 +125,19 @@ export class RunRecord {
 
   /** Questions and sleeps that were started and have not ended. */
   open(): Call[] {
-    return [...this.#begun].filter((call) => !call.isSettled);
+    return [...(this.#found?.begun ?? [])].filter((call) => !call.isSettled);
   }
 
   /** Calls of which something is recorded, but not their end. */
   begun(): Call[] {
-    return [...new Set([...this.#begun, ...this.#tried])].filter((call) => !call.isSettled);
+    if (!this.#found) return [];
+    const { begun, tried } = this.#found;
+    return [...new Set([...begun, ...tried])].filter((call) => !call.isSettled);
+  }
+
+  /** Stored events that its calls were given. */
+  get events(): Iterable<string> {
+    return this.#found?.events ?? [];
   }
 
   /** Cases that no recorded call has closed. */
@@ -158,8 +172,9 @@ export class RunRecord {
     for (const call of forgotten) forget(call);
     this.isRetried = true;
     this.ended = this.ended.filter((call) => !forgotten.has(call));
-    for (const { tries } of this.#tried) Object.assign(tries!, { failed: 0, pauseUntil: undefined });
-    this.#pausing.clear();
+    for (const { tries } of this.#found?.tried ?? [])
+      Object.assign(tries!, { failed: 0, pauseUntil: undefined });
+    this.#found?.pausing.clear();
     return [...forgotten];
   }
 
@@ -177,8 +192,8 @@ export class RunRecord {
         call.isLoose = true;
         call.move("loosen");
       } else {
-        this.#begun.delete(call);
-        if (call.entry?.event !== undefined) this.events.delete(call.entry.event);
+        this.#found?.begun.delete(call);
+        if (call.entry?.event !== undefined) this.#found?.events.delete(call.entry.event);
         forgetWhole(call);
       }
     }
@@ -255,7 +270,7 @@ export class RunRecord {
   #addCall(call: Call, entry: CallEntry, line: number): void {
     if (entry.call === "open_case") this.cases.set(entry.name, entry.result as string);
     if (entry.call === "read") this.hasReads = true;
-    if (entry.event !== undefined) this.events.add(entry.event);
+    if (entry.event !== undefined) this.#found!.events.add(entry.event);
     if (!isOldSleep(entry)) {
       this.#end(call, entry.at, line);
       // What a step was given is only for people, and may be long.
@@ -264,31 +279,31 @@ export class RunRecord {
       return;
     }
     this.#begin(call, { ...entry, type: "begun", attempt: 1, until: String(entry.result) }, line);
-    this.#oldSleeps.add(call);
+    this.#found!.oldSleeps.add(call);
   }
 
   #endAhead(call: Call, end: RunEnd): void {
     call.ends = end;
-    this.#ending.add(call);
+    this.#found!.ending.add(call);
   }
 
   /** The job has ended, or was copied: what was about to end it no longer counts. */
   #forgetEnds(): void {
-    for (const call of this.#ending) call.ends = undefined;
-    this.#ending.clear();
+    for (const call of this.#found!.ending) call.ends = undefined;
+    this.#found!.ending.clear();
   }
 
   #begin(call: Call, entry: BegunEntry, line: number): void {
     call.begun = entry;
     call.begunLine = line;
     call.isForgotten = undefined;
-    this.#begun.add(call);
+    this.#found!.begun.add(call);
     this.scope(call.caseId).place(call);
   }
 
   #end(call: Call, at: string, line: number): void {
-    this.#oldSleeps.delete(call);
-    for (const sleep of this.#oldSleeps) {
+    this.#found!.oldSleeps.delete(call);
+    for (const sleep of this.#found!.oldSleeps) {
       // It was over by then.
       if (sleep.begun!.until! <= at) this.#end(sleep, at, line);
     }
@@ -301,8 +316,8 @@ export class RunRecord {
     const failed = (call.tries?.failed ?? 0) + 1;
     const pause = next_at === undefined ? 0 : Date.parse(next_at) - Date.parse(at);
     call.tries = { failed, last: attempt, line, pauseUntil: next_at, pause, paused: 0 };
-    this.#tried.add(call);
-    if (next_at !== undefined) this.#pausing.add(call);
+    this.#found!.tried.add(call);
+    if (next_at !== undefined) this.#found!.pausing.add(call);
   }
 
   #addBegun(call: Call, entry: BegunEntry, line: number): void {
@@ -316,7 +331,7 @@ export class RunRecord {
     }
     if (entry.call !== "step") this.#begin(call, entry, line);
     if (call.tries) call.tries.pauseUntil = undefined;
-    this.#pausing.delete(call);
+    this.#found!.pausing.delete(call);
   }
 
   #addAnswer(entry: AnswerEntry, line: number): void {
@@ -360,7 +375,7 @@ export class RunRecord {
     if (mark === "retried" || mark === "limits_raised") this.forgetFailures();
     if (mark !== "interrupted") return;
     this.#interruptions.push(line);
-    for (const { tries } of this.#pausing) tries!.paused++;
+    for (const { tries } of this.#found!.pausing) tries!.paused++;
   }
 }
 

@@ -115,6 +115,7 @@ export class Column {
       slice.kind === "numbers"
         ? Array.from(slice.numbers, (of) => (Number.isNaN(of) ? null : of))
         : slice.values;
+    if (this.#kind === "none") this.#strings.reserveLike(values, this.#expected);
     for (let at = 0; at < values.length; at++) if (values[at] !== null) this.set(first + at, values[at]!);
   }
 

@@ -24,13 +24,14 @@ export class SortedOrder {
   readonly #compare: (a: number, b: number) => number;
   #chunks: Chunk[] = [];
 
-  /** `compare` must distinguish any two slots, and use the values that a slot had when it was inserted. */
-  constructor(slots: Iterable<number>, compare: (a: number, b: number) => number) {
+  /** Keeps `slots`. `compare` must distinguish any two of them, and use the values that a slot had when it was inserted. */
+  constructor(slots: Uint32Array, compare: (a: number, b: number) => number) {
     this.#compare = compare;
-    // An array's sort, unlike that of a typed one, is quick where most are in order.
-    const all = Uint32Array.from(Array.from(slots).sort(compare));
+    // Those of a checkpoint mostly are in order. An array's sort, unlike that of a typed one, is quick where most are.
+    const all = isInOrder(slots, compare) ? slots : Uint32Array.from(Array.from(slots).sort(compare));
+    // Views of one array, until they get room of their own.
     for (let at = 0; at < all.length; at += CHUNK / 2)
-      this.#chunks.push(chunkOf(all.slice(at, at + CHUNK / 2)));
+      this.#chunks.push(chunkOf(all.subarray(at, at + CHUNK / 2)));
   }
 
   insert(slot: number): void {
@@ -130,6 +131,11 @@ export class SortedOrder {
     }
     return low;
   }
+}
+
+function isInOrder(slots: Uint32Array, compare: (a: number, b: number) => number): boolean {
+  for (let at = 1; at < slots.length; at++) if (compare(slots[at - 1]!, slots[at]!) > 0) return false;
+  return true;
 }
 
 function chunkOf(slots: Uint32Array): Chunk {

@@ -4,6 +4,8 @@ import { longer } from "./longer.ts";
 const FIRST = 1024;
 /** Bytes that nothing refers to, from which on a block is copied without them. */
 const WASTE = 64 * 1024;
+/** Numbers in later ids have more digits. */
+const MARGIN = 1.25;
 /** The multiplier of hashes: that of MurmurHash2. */
 export const MULTIPLIER = 0x5bd1e995;
 
@@ -32,6 +34,13 @@ export class Strings {
   reserve(count: number, bytes = 0): void {
     if (count > this.starts.length) this.starts = longer(this.starts, count, 1);
     if (bytes > this.bytes.length) this.#grow(bytes);
+  }
+
+  /** Makes room for numbers below `count`, and for as many strings that are as long as those of some values. */
+  reserveLike(some: readonly unknown[], count: number): void {
+    let bytes = 0;
+    for (const one of some) if (typeof one === "string") bytes += one.length + 1;
+    this.reserve(count, Math.ceil((bytes / some.length) * count * MARGIN));
   }
 
   has(at: number): boolean {

@@ -36,6 +36,8 @@ export class TableIndex {
   readonly #free = new FreeSlots();
   /** The capacity of the columns. */
   #room = 0;
+  /** The number of entities that room was made for. */
+  #expected = 0;
   readonly #fields = new Map<string, Field>();
   readonly #orders = new Map<string, SortedOrder>();
 
@@ -56,6 +58,7 @@ export class TableIndex {
     this.#free.clear();
     this.#capacity = 0;
     this.#room = 0;
+    this.#expected = 0;
     this.#fields.clear();
     this.#orders.clear();
     this.#addFields();
@@ -89,9 +92,9 @@ export class TableIndex {
     return this.#texts.get(slot);
   }
 
-  /** Calls `found` with the slots, from `from` to before `to`, whose text contains the needle, which is not empty. */
-  searchTexts(needle: string, range: { from: number; to: number }, found: (slot: number) => void): void {
-    this.#texts.search(needle, range, found);
+  /** Marks the slots whose text contains the needle: see `Texts`. */
+  searchTexts(needle: string, range: { from: number; to: number }, marks: Uint8Array): number {
+    return this.#texts.search(needle, range, marks);
   }
 
   valueOf(field: string, slot: number): IndexValue {
@@ -124,6 +127,7 @@ export class TableIndex {
   load({ ids, texts, fields }: IndexSlice): number {
     const first = this.#capacity;
     const { length } = ids;
+    if (first === 0) this.#ids.reserveLike(ids, this.#expected);
     for (let at = 0; at < length; at++) {
       const id = ids[at]!;
       if (this.#slots.find(id) !== undefined) throw new Error(`there is more than one "${id}"`);
@@ -132,7 +136,7 @@ export class TableIndex {
     }
     this.#capacity += length;
     this.#room = Math.max(this.#room, this.#capacity);
-    if (texts !== undefined) for (let at = 0; at < length; at++) this.#texts.set(first + at, texts[at]!);
+    if (texts !== undefined) this.#texts.load(first, texts);
     for (const name of this.spec.facets)
       if (fields[name]?.kind !== "codes") throw new Error(`it has no facet "${name}"`);
     for (const [name, slice] of Object.entries(fields)) {
@@ -145,6 +149,7 @@ export class TableIndex {
 
   /** Makes room for as many entities in all. */
   reserve(count: number): void {
+    this.#expected = count;
     this.#ids.reserve(count);
     this.#slots.reserve(count);
     for (const { column } of this.#fields.values()) column.reserve(count);
@@ -166,18 +171,25 @@ export class TableIndex {
     }
   }
 
-  /** Creates an order from slots that are mostly in it, which is much faster than from others. */
-  loadOrder(field: string, slots: Iterable<number>): void {
+  /**
+   * Creates an order from slots that are mostly in it, which is much faster than from others; those of no entity are
+   * skipped. Keeps the array.
+   */
+  loadOrder(field: string, slots: Uint32Array): void {
     if (!this.spec.sorted.includes(field)) return;
     const isMissing = new Uint8Array(this.#capacity).fill(1);
-    const known: number[] = [];
-    for (const slot of slots) {
+    // In place: another array would be garbage that is as large as the index.
+    const known = slots.length < this.size ? new Uint32Array(this.size) : slots;
+    let count = 0;
+    for (let at = 0; at < slots.length; at++) {
+      const slot = slots[at]!;
       if (isMissing[slot] !== 1 || !this.#ids.has(slot)) continue;
       isMissing[slot] = 0;
-      known.push(slot);
+      known[count++] = slot;
     }
-    for (const slot of this.slots()) if (isMissing[slot] === 1) known.push(slot);
-    this.#orders.set(field, new SortedOrder(known, this.comparison(field)));
+    for (let slot = 0; count < this.size; slot++)
+      if (isMissing[slot] === 1 && this.#ids.has(slot)) known[count++] = slot;
+    this.#orders.set(field, new SortedOrder(known.subarray(0, count), this.comparison(field)));
   }
 
   hasField(field: string): boolean {
@@ -195,7 +207,8 @@ export class TableIndex {
   /** The order of a sorted field, created on first use and maintained from then on. */
   order(field: string): SortedOrder | undefined {
     if (!this.spec.sorted.includes(field)) return undefined;
-    return getOrMake(this.#orders, field, () => new SortedOrder(this.slots(), this.comparison(field)));
+    const make = () => new SortedOrder(Uint32Array.from(this.slots()), this.comparison(field));
+    return getOrMake(this.#orders, field, make);
   }
 
   /** All slots that entities have. */
@@ -203,13 +216,13 @@ export class TableIndex {
     for (let slot = 0; slot < this.#capacity; slot++) if (this.#ids.has(slot)) yield slot;
   }
 
-  /** Compares slots by a field, ties by id. */
-  comparison(field: string): (a: number, b: number) => number {
+  /** Compares slots by a field; ties by id, which ascends unless it is the field. */
+  comparison(field: string, descending = false): (a: number, b: number) => number {
     const ids = this.#ids;
-    const byId = (a: number, b: number) => ids.compare(a, b);
     const column = this.column(field);
-    if (column === undefined) return byId;
-    return (a, b) => column.compare(a, b) || byId(a, b);
+    if (column === undefined) return descending ? (a, b) => ids.compare(b, a) : (a, b) => ids.compare(a, b);
+    if (descending) return (a, b) => column.compare(b, a) || ids.compare(a, b);
+    return (a, b) => column.compare(a, b) || ids.compare(a, b);
   }
 
   /** Adds or replaces an entity; returns its slot. */
@@ -273,8 +286,8 @@ export class TableIndex {
     for (const name in record.values) {
       const { column, facet } = this.#fields.get(name) ?? this.#fieldOf(name);
       const given = record.values[name];
-      // Most have none. A free slot has `null` in each column.
-      const value = given === null ? null : toValue(given);
+      // Most are text, or `null`, which a free slot has in each column.
+      const value = given === null || typeof given === "string" ? given : toValue(given);
       if (facet !== undefined) facet.add(slot, value);
       else if (value !== null) column.set(slot, value);
     }
@@ -323,6 +336,7 @@ export class TableIndex {
     if (known !== undefined) return known;
     const facet = this.spec.facets.includes(name) ? new Facet() : undefined;
     const field: Field = facet ? { name, column: facet, facet } : { name, column: new Column(), facet };
+    field.column.reserve(this.#expected);
     this.#fields.set(name, field);
     return field;
   }

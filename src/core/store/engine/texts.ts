@@ -1,5 +1,5 @@
-/** Slots of a block: their texts are one string. */
-const BLOCK = 256;
+/** Slots of a block: their texts are one string, and are searched together. */
+export const BLOCK = 256;
 /** Changed texts of a block that are kept beside its string. */
 const CHANGED = 64;
 
@@ -28,25 +28,41 @@ export class Texts {
   set(slot: number, text: string): void {
     const number = Math.floor(slot / BLOCK);
     if (text === "" && number >= this.#blocks.length) return;
-    while (this.#blocks.length <= number)
-      this.#blocks.push({ joined: "", ends: new Uint32Array(BLOCK), changed: [], count: 0 });
-    const block = this.#blocks[number]!;
+    const block = this.#blockOf(number);
     const place = slot % BLOCK;
     if (block.changed[place] === undefined) block.count++;
     block.changed[place] = text;
     if (block.count >= CHANGED) pack(block);
   }
 
-  /** Calls `found` with each slot, from `from` to before `to`, whose text contains the needle, which is not empty. */
-  search(needle: string, { from, to }: { from: number; to: number }, found: (slot: number) => void): void {
+  /** Sets the texts of slots from `first` on: each block is joined once. */
+  load(first: number, texts: readonly string[]): void {
+    for (let at = 0; at < texts.length; ) {
+      const block = this.#blockOf(Math.floor((first + at) / BLOCK));
+      for (let place = (first + at) % BLOCK; place < BLOCK && at < texts.length; place++)
+        block.changed[place] = texts[at++];
+      pack(block);
+    }
+  }
+
+  #blockOf(number: number): Block {
+    while (this.#blocks.length <= number)
+      this.#blocks.push({ joined: "", ends: new Uint32Array(BLOCK), changed: [], count: 0 });
+    return this.#blocks[number]!;
+  }
+
+  /**
+   * Marks the slots from `from`, the first of a block, to before `to` whose text contains the needle, which is not empty,
+   * with 1; returns how many there are.
+   */
+  search(needle: string, { from, to }: { from: number; to: number }, marks: Uint8Array): number {
+    let count = 0;
     for (let number = Math.floor(from / BLOCK); number * BLOCK < to; number++) {
       const block = this.#blocks[number];
-      if (block === undefined) return;
-      const first = number * BLOCK;
-      searchBlock(block, needle, (place) => {
-        if (first + place >= from && first + place < to) found(first + place);
-      });
+      if (block === undefined) break;
+      count += searchBlock(block, needle, marks.subarray(number * BLOCK, (number + 1) * BLOCK));
     }
+    return count;
   }
 
   /** Releases the memory after the first `capacity` slots, which is unused. */
@@ -74,19 +90,25 @@ function pack(block: Block): void {
   block.count = 0;
 }
 
-function searchBlock(
-  { joined, ends, changed, count }: Block,
-  needle: string,
-  found: (place: number) => void,
-): void {
+function searchBlock({ joined, ends, changed, count }: Block, needle: string, marks: Uint8Array): number {
+  let hits = 0;
   let place = 0;
   for (let at = joined.indexOf(needle); at >= 0; ) {
     while (ends[place]! <= at) place++;
+    const end = ends[place]!;
     // It may be in the end of one text and the beginning of the next.
-    const isWhole = at + needle.length <= ends[place]!;
-    if (isWhole && changed[place] === undefined) found(place);
-    at = joined.indexOf(needle, isWhole ? ends[place] : at + 1);
+    const isWhole = at + needle.length <= end;
+    if (isWhole && changed[place] === undefined) {
+      marks[place] = 1;
+      hits++;
+    }
+    at = joined.indexOf(needle, isWhole ? end : at + 1);
   }
-  if (count === 0) return;
-  for (let at = 0; at < changed.length; at++) if (changed[at]?.includes(needle)) found(at);
+  if (count === 0) return hits;
+  for (let at = 0; at < changed.length; at++) {
+    if (!changed[at]?.includes(needle)) continue;
+    marks[at] = 1;
+    hits++;
+  }
+  return hits;
 }

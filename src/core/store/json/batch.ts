@@ -38,7 +38,7 @@ export class Batch {
    * Adds a commit. `before` is the number of the last write before the batch, `known` that of the last one
    * known to be on disk. If it throws, nothing was added.
    */
-  add(commit: Commit, { before, known }: { before: number; known: number }): void {
+  add(commit: Commit, before: number, known: number): void {
     const { length } = this.#lines;
     const count = this.lengths.length;
     if (this.commits.length === 0) this.#before = before;
@@ -62,7 +62,7 @@ export class Batch {
       const last = this.commits.pop()!;
       const dropped = this.lengths.splice(this.lengths.length - last.changes.length);
       this.#lines.cut(dropped.reduce((at, length) => at - length - 1, this.#lines.length));
-      this.add(last, { before: this.#before, known });
+      this.add(last, this.#before, known);
     }
     return this.#lines.bytes();
   }

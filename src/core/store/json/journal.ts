@@ -101,17 +101,13 @@ export class Journal {
     this.#waiting++;
     if (this.#health.isSound && this.#rest.length === 0 && !this.#filling.isFull) {
       try {
-        this.#filling.add(commit, this.#numbers);
+        this.#filling.add(commit, this.#last + this.#underWay, this.#last);
         return;
       } catch {
         // Retried when it is written; all waiting commits are notified then.
       }
     }
     this.#rest.push(commit);
-  }
-
-  get #numbers(): { before: number; known: number } {
-    return { before: this.#last + this.#underWay, known: this.#last };
   }
 
   /** Runs `work` while nothing is written. */
@@ -276,7 +272,7 @@ export class Journal {
         for (; count < this.#rest.length && !this.#filling.isFull; count++) {
           const commit = this.#rest[count]!;
           if (isFull && !removesSomething(commit.changes)) break;
-          this.#filling.add(commit, this.#numbers);
+          this.#filling.add(commit, this.#last + this.#underWay, this.#last);
         }
       } finally {
         this.#rest.splice(0, count);

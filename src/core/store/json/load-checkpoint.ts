@@ -1,5 +1,5 @@
-import { getOrMake } from "../../base/get-or-make.ts";
 import { codeOf } from "../../storage/file-io.ts";
+import { longer } from "../engine/longer.ts";
 import {
   type CheckpointEnd,
   type CheckpointName,
@@ -21,8 +21,8 @@ export interface LoadedCheckpoint {
   readonly covered: ReadonlySet<Segment>;
   readonly end: CheckpointEnd;
   readonly orders: readonly OrderPart[];
-  /** By table: the slot that each entity has now, by the one that it had. */
-  readonly moved: ReadonlyMap<string, readonly number[]>;
+  /** By table: one more than the slot that each entity has now, by the one that it had. */
+  readonly moved: ReadonlyMap<string, Uint32Array>;
 }
 
 /**
@@ -54,8 +54,7 @@ export function loadCheckpoint(
     for (const [number, name] of Object.entries(end.names))
       segmentOf[Number(number)] = byName.get(name)?.id ?? 0;
     for (const [name, size] of Object.entries(head.sizes)) contents.reserve(name, size);
-    /** By table: the slot that each entity has now, by the one that it had. */
-    const moved = new Map<string, number[]>();
+    const moved = new Map<string, Uint32Array>();
     const orders: OrderPart[] = [];
     for (const part of parts) {
       if ("ordered" in part) orders.push({ ...part, slots: part.slots.slice() });
@@ -66,8 +65,11 @@ export function loadCheckpoint(
       const { ids } = part.slice;
       const slice = arePlaces ? { ids, texts: undefined, fields: {} } : part.slice;
       const first = contents.load({ ...part, slice }, segmentOf);
-      const slots = getOrMake(moved, part.table, () => []);
-      for (let at = 0; at < part.slots.length; at++) slots[part.slots[at]!] = first + at;
+      const needed = part.slots.reduce((most, slot) => Math.max(most, slot + 1), 0);
+      let slots = moved.get(part.table) ?? new Uint32Array(head.sizes[part.table] ?? 0);
+      if (needed > slots.length) slots = longer(slots, needed);
+      for (let at = 0; at < part.slots.length; at++) slots[part.slots[at]!] = first + at + 1;
+      moved.set(part.table, slots);
     }
     return { covered, end, orders, moved };
   } finally {
@@ -97,11 +99,10 @@ function cover({ io }: FileSet, segment: Segment, known: CoveredFile): void {
 /** Creates the orders, once all lines were applied. */
 export function loadOrders({ orders, moved }: LoadedCheckpoint, contents: Contents): void {
   for (const { ordered, field, slots } of orders) {
-    const now = moved.get(ordered) ?? [];
-    contents.tableOf(ordered).index.loadOrder(
-      field,
-      Array.from(slots, (slot) => now[slot] ?? -1),
-    );
+    const now = moved.get(ordered) ?? new Uint32Array(0);
+    // Of one that is gone, the number of no slot.
+    for (let at = 0; at < slots.length; at++) slots[at] = (now[slots[at]!] ?? 0) - 1;
+    contents.tableOf(ordered).index.loadOrder(field, slots);
   }
 }
 
