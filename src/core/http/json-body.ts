@@ -13,7 +13,7 @@ export function readJson(bytes: Buffer | undefined, type: string | null, require
       detail: "Send the request's body as JSON.",
     });
   }
-  if (!JSON_TYPE.test(type ?? "")) {
+  if (type !== "application/json" && !JSON_TYPE.test(type ?? "")) {
     throw new ServiceError("unsupported_media_type", "The request body must be JSON", {
       detail: "Send it with Content-Type: application/json.",
     });

@@ -23,10 +23,13 @@ export function receiveBody(event: H3Event, limit: number): Promise<Buffer> | un
 
   assertNotCompressed(headers.get("content-encoding"));
   const type = headers.get("content-type") ?? "";
-  assertCharset(type);
+  // Most clients send exactly this.
+  const isJson = type === "application/json";
+  const isText = isJson || TEXT_TYPE.test(type);
+  if (isText && !isJson) assertCharset(type);
   if (length !== null && Number(length) > limit) throw tooLarge(limit);
   return (node ? collect(node, limit) : collectInProcess(event, limit)).then((bytes) => {
-    if (TEXT_TYPE.test(type) && !isUtf8(bytes)) throw notUtf8("body");
+    if (isText && !isUtf8(bytes)) throw notUtf8("body");
     if (node) node.rawBody = bytes;
     return bytes;
   });
@@ -49,7 +52,7 @@ function assertNotCompressed(coding: string | null): void {
 }
 
 function assertCharset(type: string): void {
-  const charset = TEXT_TYPE.test(type) ? CHARSET.exec(type)?.[1] : undefined;
+  const charset = CHARSET.exec(type)?.[1];
   if (charset === undefined || UTF8.has(charset.toLowerCase())) return;
   throw new ServiceError("unsupported_media_type", "The request body must be UTF-8", {
     detail: "Encode it as UTF-8 and omit charset.",

@@ -31,7 +31,8 @@ export function cloneFields<T extends object>(value: T): T {
   for (const key in value) {
     const field = value[key];
     // Each key is an own one, also `__proto__`: setting it sets no prototype.
-    if (typeof field === "object" && field !== null) value[key] = cloneJson(field);
+    if (typeof field === "object" && field !== null)
+      value[key] = (Array.isArray(field) ? field.map(cloneJson) : cloneFields({ ...field })) as T[typeof key];
   }
   return value;
 }
@@ -40,7 +41,7 @@ export function cloneFields<T extends object>(value: T): T {
 export function freezeFields<T extends object>(value: T): T {
   for (const key in value) {
     const field = value[key];
-    if (typeof field === "object" && field !== null) freezeJson(field);
+    if (typeof field === "object" && field !== null) Object.freeze(freezeFields(field));
   }
   return value;
 }

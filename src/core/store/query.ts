@@ -271,7 +271,7 @@ function readSort(index: TableIndex, sort: string | undefined): { field: string;
 
 function known(index: TableIndex, field: string): void {
   // The fields are known from the first entity on.
-  if (index.size === 0 || index.hasField(field)) return;
+  if (index.hasField(field) || index.size === 0) return;
   throw new TypeError(`Table ${index.spec.name} has no index field "${field}"`);
 }
 

@@ -156,6 +156,7 @@ export class ControlLink implements Events, ControlSystem {
   }
 
   async headersFor(stream: string): Promise<Readonly<Record<string, string>>> {
+    if (this.#headerSources.length === 0) return {};
     return Object.assign({}, ...(await Promise.all(this.#headerSources.map((source) => source(stream)))));
   }
 

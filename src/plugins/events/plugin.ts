@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { andThen, type MaybePromise } from "../../core/base/maybe-promise.ts";
 import type { Fetch } from "../../core/delivery/post-json.ts";
 import type { Change } from "../../core/entities/change.ts";
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
@@ -29,7 +30,7 @@ import { laneOf, OUTBOX_LANE_TABLE, OUTBOX_TABLE } from "./outbox-table.ts";
 import { pruneOutbox } from "./prune.ts";
 import { registrationEvents } from "./registration.ts";
 import { eventRoutes } from "./routes.ts";
-import { toEvent } from "./to-events.ts";
+import { type StreamEvent, toEvent } from "./to-events.ts";
 
 /** Time that deliveries in progress get when the service closes, milliseconds. */
 const CLOSE_GRACE = 2000;
@@ -102,11 +103,13 @@ async function createLink(
     link.wake(SERVICE_STREAM);
     return clock().toISOString();
   };
-  const record = async (change: Change, tx: Transaction): Promise<void> => {
+  const record = (change: Change, tx: Transaction): MaybePromise<void> => {
     if (change.kind === "job:erased") return link.detach(tx, change.job.id);
-    const found = await toEvent(change, tx);
-    if (found) await link.record(tx, found.event, found.stream);
+    const found = toEvent(change, tx);
+    return found && andThen(found, (one) => recordEvent(one, tx));
   };
+  const recordEvent = async ({ event, stream }: StreamEvent, tx: Transaction): Promise<void> =>
+    void (await link.record(tx, event, stream));
   const link: ControlLink = new ControlLink({
     ...{ store, outbox, dispatcher, ids, account, log, register },
     onFirstTarget: () => participate(record, [...CHANGES, "budget:reached", "job:erased"]),

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../../core/base/maybe-promise.ts";
 import type { NewEvent } from "../../core/delivery/events.ts";
 import type { Change } from "../../core/entities/change.ts";
 import { caseIdsOf } from "../../core/entities/jobs.ts";
@@ -12,19 +13,20 @@ import { isIn } from "../../core/models/job-state.ts";
 import type { Transaction } from "../../core/store/store.ts";
 import { SERVICE_STREAM } from "./control-link.ts";
 
-/** The event for a change, and the job in whose order it belongs. */
-export async function toEvent(
-  change: Change,
-  tx: Transaction,
-): Promise<{ readonly stream: string; readonly event: NewEvent } | undefined> {
+/** An event, and the job in whose order it belongs. */
+export interface StreamEvent {
+  readonly stream: string;
+  readonly event: NewEvent;
+}
+
+/** The event for a change; many changes have none. */
+export function toEvent(change: Change, tx: Transaction): MaybePromise<StreamEvent> | undefined {
   switch (change.kind) {
     case "job:changed":
-      if (isHeldOrReleased(change))
-        return { stream: change.job.id, event: jobStatusEvent(await show(change.job, tx)) };
-      if (!begins(change)) return undefined;
-      return { stream: change.job.id, event: jobStartConfirmationEvent(await show(change.job, tx)) };
+      if (isHeldOrReleased(change)) return ofJob(change.job, tx, jobStatusEvent);
+      return begins(change) ? ofJob(change.job, tx, jobStartConfirmationEvent) : undefined;
     case "job:finished":
-      return { stream: change.job.id, event: jobFinishedEvent(await show(change.job, tx)) };
+      return ofJob(change.job, tx, jobFinishedEvent);
     case "budget:reached": {
       const { kind: _, agent, ...use } = change;
       const details = { reason: "budget", agent, ...use };
@@ -41,8 +43,12 @@ export async function toEvent(
   }
 }
 
-async function show(job: StoredJob, tx: Transaction): Promise<Job> {
-  return toJob(job, await caseIdsOf(tx, job.id));
+async function ofJob(
+  job: StoredJob,
+  tx: Transaction,
+  eventOf: (shown: Job) => NewEvent,
+): Promise<StreamEvent> {
+  return { stream: job.id, event: eventOf(toJob(job, await caseIdsOf(tx, job.id))) };
 }
 
 /** Whether a job is now held, or resumes after that; its end is a separate event. */

@@ -22,12 +22,13 @@ export class Stage {
   }
 
   get<T extends Entity>(table: StoreTable, id: string): T | undefined {
-    return this.#bodyOf(table, id)?.copy<T>();
+    const at = { slot: table.index.slotOf(id), place: this.#placeOf(table, id) };
+    return this.#bodyAt(table, id, at)?.copy<T>();
   }
 
   /** The `run_count` of a job, read from the index alone; nothing where there is no such job. */
   epochOf(table: StoreTable, id: string): IndexValue | undefined {
-    const staged = this.#staged(table, id);
+    const staged = this.#staged(table, id, this.#placeOf(table, id));
     if (staged) return staged.kind === "put" ? staged.record.values.run_count : undefined;
     const slot = table.index.slotOf(id);
     return slot === undefined ? undefined : table.index.valueOf("run_count", slot);
@@ -59,25 +60,31 @@ export class Stage {
   insert(table: StoreTable, entity: Entity): void {
     const { id } = entity;
     if (typeof id !== "string") throw new TypeError(`A ${table.name} needs an id of type string`);
-    if (this.#exists(table, id)) throw new StoreConflictError(table.name, id);
-    this.#put(table, entity, { body: Body.of(entity, nameOf(table, id)) });
+    const place = this.#placeOf(table, id);
+    if (this.#exists(table, id, place)) throw new StoreConflictError(table.name, id);
+    this.#put(table, entity, { body: Body.of(entity, nameOf(table, id)), place });
   }
 
   change<T extends Entity>(table: StoreTable, id: string, fn: (current: T) => T | undefined): T {
     const slot = table.index.slotOf(id);
-    const body = this.#bodyAt(table, id, slot);
+    const place = this.#placeOf(table, id);
+    const body = this.#bodyAt(table, id, { slot, place });
     if (body === undefined) throw new StoreMissingError(table.name, id);
+    const { length } = this.changes;
     const next = fn(body.draft<T>());
     // The draft may still have been altered.
     if (next === undefined) return body.copy<T>();
     if (next.id !== id) throw new TypeError(`A change of ${nameOf(table, id)} must keep its id`);
-    this.#put(table, next, { body: body.next(next, nameOf(table, id)), before: body, slot });
+    // The function may have written, too.
+    const now = this.changes.length === length ? place : this.#placeOf(table, id);
+    this.#put(table, next, { body: body.next(next, nameOf(table, id)), before: body, slot, place: now });
     return next;
   }
 
   remove(table: StoreTable, id: string): boolean {
-    if (!this.#exists(table, id)) return false;
-    this.#record(table, { kind: "delete", table, id });
+    const place = this.#placeOf(table, id);
+    if (!this.#exists(table, id, place)) return false;
+    this.#record({ kind: "delete", table, id }, place);
     return true;
   }
 
@@ -102,27 +109,29 @@ export class Stage {
     this.#add({ kind: "clear", log, key, last: 0 });
   }
 
-  /** `before` is the version that a change was made from, `slot` its slot, if any. */
+  /** `before` is the version that a change was made from, `slot` its slot, `place` that of an earlier write, if any. */
   #put(
     table: StoreTable,
     entity: Entity,
-    { body, before, slot }: { body: Body; before?: Body; slot?: number | undefined },
+    {
+      body,
+      before,
+      slot,
+      place,
+    }: { body: Body; before?: Body; slot?: number | undefined; place: number | undefined },
   ): void {
     const { id } = entity;
     const record = { values: table.spec.index(entity), text: table.spec.text?.(entity) ?? "" };
     body.record = record;
-    const place = this.#placeOf(table, id);
     // Of several writes of one entity only the last is kept: the version it was made from is never stored.
     const since = place === undefined ? before?.record : undefined;
     const isNew = before === undefined;
     const change: PutChange = { kind: "put", table, id, body, record, since, slot, isNew };
-    if (place === undefined) this.#add(change);
-    else this.changes[place] = change;
+    this.#record(change, place);
   }
 
   /** Keeps only the last of several writes of one entity. */
-  #record(table: StoreTable, change: EntityChange): void {
-    const place = this.#placeOf(table, change.id);
+  #record(change: EntityChange, place: number | undefined): void {
     if (place === undefined) this.#add(change);
     else this.changes[place] = change;
   }
@@ -159,25 +168,24 @@ export class Stage {
     return this.changes.filter((change): change is EntityChange => ownerOf(change) === table);
   }
 
-  #staged(table: StoreTable, id: string): EntityChange | undefined {
-    const place = this.#placeOf(table, id);
+  #staged(table: StoreTable, id: string, place: number | undefined): EntityChange | undefined {
     if (place !== undefined) return this.changes[place] as EntityChange;
     const pending = table.pending.get(id);
     if (pending !== undefined) this.sawPending = true;
     return pending;
   }
 
-  #exists(table: StoreTable, id: string): boolean {
-    const staged = this.#staged(table, id);
+  #exists(table: StoreTable, id: string, place: number | undefined): boolean {
+    const staged = this.#staged(table, id, place);
     return staged === undefined ? table.index.slotOf(id) !== undefined : staged.kind === "put";
   }
 
-  #bodyOf(table: StoreTable, id: string): Body | undefined {
-    return this.#bodyAt(table, id, table.index.slotOf(id));
-  }
-
-  #bodyAt(table: StoreTable, id: string, slot: number | undefined): Body | undefined {
-    const staged = this.#staged(table, id);
+  #bodyAt(
+    table: StoreTable,
+    id: string,
+    { slot, place }: { slot: number | undefined; place: number | undefined },
+  ): Body | undefined {
+    const staged = this.#staged(table, id, place);
     if (staged !== undefined) return staged.kind === "put" ? staged.body : undefined;
     return slot === undefined ? undefined : this.#backend.body(table, slot);
   }
