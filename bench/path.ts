@@ -75,13 +75,23 @@ async function compare(reference: string | undefined, kind: string, control: str
     const all: Begun[] = theirs ? [ours, theirs] : [ours];
     // Long enough for hot code to be compiled.
     for (const service of all) await measure(service, 16, WARM_UP);
+    const rates = new Map<number, number>();
     for (const clients of control ? [16] : CLIENTS) {
       const used = await inTurns(all, clients, TURNS);
+      rates.set(clients, median(used[0]!.map(({ rate }) => rate)));
       const label = `${kind}, ${clients} client${clients === 1 ? "" : "s"}`;
       for (const [key, { label: name, ...how }] of entriesOf(MEASURES)) {
         const target = key === "rate" && clients === 16 && !control ? TARGET : undefined;
         rows.push(rowOf(key, { ...how, target, label: `${name}${label}` }, used));
       }
+    }
+    const [few, many] = [rates.get(16), rates.get(64)];
+    if (few !== undefined && many !== undefined) {
+      const ratio = many / few;
+      rows.push({
+        ...{ name: "64 clients beside 16", value: ratio, unit: "times the jobs" },
+        ...{ target: ">= 1", ok: ratio >= 1 },
+      });
     }
     // Last, as counting makes everything slower.
     for (const { child } of all) await ask(child, "count");

@@ -13,6 +13,8 @@ export interface Measured {
   readonly rate: number;
   /** Milliseconds from start to result. */
   readonly median: number;
+  /** The same, of the slowest of a hundred. */
+  readonly p99: number;
 }
 
 interface Load {
@@ -44,7 +46,7 @@ export async function load(
   );
   const took = (performance.now() - begun) / 1000;
   agent.destroy();
-  return { jobs: times.length, rate: times.length / took, median: median(times) };
+  return { jobs: times.length, rate: times.length / took, median: median(times), p99: p99(times) };
 }
 
 /** Sends a request and resolves with the JSON of the response. */
@@ -65,6 +67,10 @@ export function send({ url, headers, body }: StartRequest, agent: Agent): Promis
     sent.on("error", reject);
     sent.end(text);
   });
+}
+
+function p99(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)]!;
 }
 
 /** The middle value; for an even number, the mean of the two. */
