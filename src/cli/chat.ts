@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import * as v from "valibot";
 import type { TurnDelivery } from "../core/agents/define-chat.ts";
 import { option } from "../core/base/option.ts";
 import { TurnText } from "../core/conversations/turn-text.ts";
 import type { Case } from "../core/models/case.ts";
 import type { Job } from "../core/models/job.ts";
-import type { RunEntry } from "../core/models/run-entry.ts";
+import type { JobResponse } from "../core/models/job-response.ts";
 import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
 import { listChatAgents } from "./first-command.ts";
-import { answerPath } from "./job/answer.ts";
 import { CONNECTION_FLAGS, connect } from "./job/connection.ts";
-import { followJob, type JobEvent } from "./job/follow-job.ts";
+import { mayReturn } from "./job/follow-job.ts";
 import { listCases } from "./job/list-cases.ts";
 import { describeQuestion } from "./job/question.ts";
 import type { ServiceClient } from "./job/service-client.ts";
@@ -55,18 +55,17 @@ export const chat = defineCommand({
     const client = await connect(flags, context);
     const slug = args[0]!;
     const id = await openThread(client, slug, flags.thread, context);
-    const thread = new Thread(client, id, context, flags.json);
+    const thread = new Thread(client, { slug, id }, context, flags.json);
     try {
       if (flags.message !== undefined) return (await thread.say(flags.message, flags.id)) ? 0 : 1;
       return await converse(thread, context);
     } finally {
-      await thread.close();
       if (!flags.json) context.note(`Continue with: npx svc chat ${slug} --thread ${id}`);
     }
   },
 });
 
-/** The id of the thread, which is started if it does not exist. */
+/** The id of the thread: of a new one, or of one that exists. */
 async function openThread(
   client: ServiceClient,
   slug: string,
@@ -76,7 +75,7 @@ async function openThread(
   const slugs = await listChatAgents(client);
   if (!slugs.includes(slug))
     throw new UsageError(`There is no chat agent "${slug}"`, `Chat agents: ${slugs.join(", ") || "none"}.`);
-  if (id !== undefined) return id;
+  if (id !== undefined) return (await client.get<JobResponse>(`/jobs/${encodeURIComponent(id)}`)).job_id;
   const job = await client.post<Job>(`/agents/${slug}/jobs`, {
     job_context: {
       ...{ workspace_id: "local", job_id: newJobId(), started_by: userName(context.env) },
@@ -91,7 +90,7 @@ async function converse(thread: Thread, context: CliContext): Promise<number> {
     const message = await readMessage();
     if (message === undefined) return 0;
     if (message.trim() === "") continue;
-    if (!(await thread.say(message)) && thread.isOver) return 1;
+    await thread.say(message);
     context.print("");
   }
 }
@@ -109,96 +108,119 @@ async function readMessage(): Promise<string | undefined> {
   }
 }
 
+/** What the service streams: the AI SDK's UI message stream. */
+interface Chunk {
+  readonly type: string;
+  readonly delta?: string;
+  readonly errorText?: string;
+  readonly toolName?: string;
+  readonly toolCallId?: string;
+  readonly providerExecuted?: boolean;
+  readonly data?: { readonly name: string; readonly attempt: number; readonly error: string };
+  readonly messageMetadata?: { readonly case_id?: string };
+}
+
+/** Seconds to wait for a service that restarts. */
+const PATIENCE = 60;
+
 class Thread {
-  isOver = false;
   readonly #client: ServiceClient;
-  readonly #id: string;
+  readonly #of: { readonly slug: string; readonly id: string };
   readonly #context: CliContext;
   readonly #json: boolean;
-  readonly #events: AsyncGenerator<JobEvent>;
 
-  constructor(client: ServiceClient, id: string, context: CliContext, json: boolean) {
+  constructor(
+    client: ServiceClient,
+    of: { readonly slug: string; readonly id: string },
+    context: CliContext,
+    json: boolean,
+  ) {
     this.#client = client;
-    this.#id = id;
+    this.#of = of;
     this.#context = context;
     this.#json = json;
-    this.#events = followJob(client, id);
   }
 
   /** Sends a message and prints its answer as it comes; whether there was one. */
   async say(content: string, id: string = randomUUID()): Promise<boolean> {
-    await this.#client.post(`/jobs/${encodeURIComponent(this.#id)}/messages`, { content, id });
-    const turn = new Turn(this.#context, this.#json);
-    let isNext = false;
+    let message: object = { id, role: "user", parts: [{ type: "text", text: content }] };
     for (;;) {
-      const { value: event, done } = await this.#events.next();
-      if (done) return this.#ended("");
-      if (event.type === "end") return this.#ended(`: it is ${event.status}`);
-      if (event.type === "reconnecting") this.#context.note("The service is unreachable; waiting for it …");
-      if (event.type === "chunk") turn.add(event.emitted);
-      if (event.type !== "entry") continue;
-      const { entry } = event;
-      if (turn.caseId === undefined) {
-        if (entry.type === "call" && entry.call === "event") isNext ||= isEvent(entry.result, id);
-        else if (entry.type === "call" && entry.call === "open_case" && isNext)
-          turn.caseId = String(entry.result);
-        continue;
-      }
-      if (entry.case_id !== turn.caseId) continue;
-      if (entry.type === "begun" && entry.call === "ask") {
-        if (!(await this.#answer(turn.caseId))) return false;
-      } else if (isClose(entry)) {
-        const item = await this.#case(turn.caseId);
-        return turn.end(item);
-      } else turn.note(entry);
+      const turn = new Turn(this.#context, this.#json);
+      for await (const chunk of this.#chunks(message, turn)) turn.add(chunk);
+      const item = turn.caseId === undefined ? undefined : await this.#case(turn.caseId);
+      if (turn.asked === undefined) return turn.end(item);
+      turn.endLine();
+      const part = await this.#answer(item, turn.asked);
+      if (!part) return false;
+      message = { role: "assistant", parts: [{ type: "dynamic-tool", ...turn.asked, ...part }] };
     }
   }
 
-  #ended(how: string): false {
-    this.isOver = true;
-    this.#context.note(`The thread has ended${how}`);
-    return false;
+  /** The chunks of a turn. A request that is sent again gets them again, so one that was cut off is. */
+  async *#chunks(message: object, turn: Turn): AsyncGenerator<Chunk, void> {
+    const { slug, id } = this.#of;
+    let isKnown = false;
+    for (let away = 0; ; away++) {
+      turn.startOver();
+      try {
+        const request = { id, messages: [message], client: "svc" };
+        for await (const { data } of this.#client.events(`/chat/${slug}`, { json: request })) {
+          isKnown = true;
+          away = 0;
+          if (data === "[DONE]") return;
+          yield JSON.parse(data) as Chunk;
+        }
+      } catch (error) {
+        if (!isKnown || !mayReturn(error) || away >= PATIENCE) throw error;
+      }
+      if (away === 0) this.#context.note("The service is unreachable; waiting for it …");
+      await pause(1000);
+    }
   }
 
-  async close(): Promise<void> {
-    await this.#events.return(undefined);
-  }
-
-  /** Asks the person, where there is one; whether the turn continues. */
-  async #answer(caseId: string): Promise<boolean> {
-    const item = await this.#case(caseId);
-    if (!item?.question) return true;
+  /** What a person answers, as the state of the part that asks; `undefined` without one. */
+  async #answer(item: Case | undefined, { toolCallId }: Asked): Promise<object | undefined> {
+    // Somebody else has answered: what came of it follows.
+    const none = { toolCallId, state: "output-error" };
+    if (!item?.question) return none;
     const { question, fields } = item.question;
     if (!this.#context.interactive) {
       this.#context.print(this.#json ? JSON.stringify(item.question) : describeQuestion(item));
-      return false;
+      return undefined;
     }
     const { promptFields } = await import("./job/prompt-fields.ts");
     try {
-      await this.#client.post(answerPath(item), {
-        answer: await promptFields(question, fields),
-        message: null,
-      });
-      return true;
+      return { state: "output-available", output: await promptFields(question, fields) };
     } catch (error) {
-      // Escape was pressed, or somebody else answered first.
+      // Escape was pressed.
       if (!(error instanceof CliError)) throw error;
       this.#context.print(error.message);
-      return (await this.#case(caseId))?.question == null;
+      return (await this.#case(item.id))?.question ? undefined : none;
     }
   }
 
   async #case(id: string): Promise<Case | undefined> {
-    return (await listCases(this.#client, this.#id, 20)).find((item) => item.id === id);
+    return (await listCases(this.#client, this.#of.id, 20)).find((item) => item.id === id);
   }
+}
+
+/** The part of a message that asks a person. */
+interface Asked {
+  readonly toolName: string;
+  readonly toolCallId: string;
 }
 
 /** Prints one answer. */
 class Turn {
   caseId: string | undefined;
+  asked: Asked | undefined;
   readonly #context: CliContext;
   readonly #json: boolean;
   readonly #text = new TurnText();
+  readonly #noted = new Set<string>();
+  #connection = 0;
+  #index = 0;
+  #error: string | undefined;
   #line = "";
 
   constructor(context: CliContext, json: boolean) {
@@ -206,32 +228,43 @@ class Turn {
     this.#json = json;
   }
 
-  add(emitted: Parameters<TurnText["add"]>[0]): void {
-    if (emitted.case_id === this.caseId && this.caseId !== undefined) this.#write(this.#text.add(emitted));
+  /** What follows starts with what has been printed. */
+  startOver(): void {
+    this.#connection++;
+    this.#index = 0;
+  }
+
+  add({ type, ...chunk }: Chunk): void {
+    this.caseId = chunk.messageMetadata?.case_id ?? this.caseId;
+    const { toolName = "", toolCallId = "", delta } = chunk;
+    if (delta !== undefined) {
+      const of = { position: 0, run: this.#connection, attempt: 1 };
+      this.#write(this.#text.add({ ...of, index: this.#index++, chunks: [delta] }));
+    } else if (type === "error") this.#error = chunk.errorText ?? "";
+    else if (type === "data-attempt" && chunk.data) {
+      const { name, attempt, error } = chunk.data;
+      this.#note(`${name} failed, attempt ${attempt}: ${error}`);
+    } else if (type === "tool-input-available" && chunk.providerExecuted)
+      this.#note(`· ${toolName}`, toolCallId);
+    else if (type === "tool-input-available") this.asked ??= { toolName, toolCallId };
   }
 
   /** What the agent does besides writing. */
-  note(entry: RunEntry): void {
-    if (this.#json) return;
-    if (entry.type === "attempt")
-      this.#context.note(`${entry.name} failed, attempt ${entry.attempt}: ${entry.error}`);
-    if (entry.type === "call" && entry.call === "step" && entry.kind === "tool")
-      this.#context.note(`· ${entry.name}`);
+  #note(text: string, of = text): void {
+    if (this.#json || this.#noted.has(of)) return;
+    this.#noted.add(of);
+    this.#context.note(text);
   }
 
   end(item: Case | undefined): boolean {
-    if (item?.status !== "completed") {
-      const error = item?.updates.findLast(({ error }) => error)?.error;
-      this.#endLine();
-      this.#context.note(`The answer failed${error ? `: ${error}` : ""}`);
+    if (this.#error !== undefined || item?.status !== "completed") {
+      this.endLine();
+      this.#context.note(`The answer failed${this.#error ? `: ${this.#error}` : ""}`);
       return false;
     }
     const delivery = item.final_delivery as unknown as TurnDelivery;
     if (this.#json) this.#context.print(JSON.stringify(delivery));
-    else {
-      this.#write(this.#text.finish(delivery.answer));
-      this.#endLine();
-    }
+    else this.endLine();
     return true;
   }
 
@@ -241,16 +274,8 @@ class Turn {
     this.#context.write?.(text);
   }
 
-  #endLine(): void {
+  endLine(): void {
     if (this.#line !== "") this.#context.print(this.#context.write ? "" : this.#line);
     this.#line = "";
   }
-}
-
-function isClose(entry: RunEntry): boolean {
-  return entry.type === "call" && entry.call === "close";
-}
-
-function isEvent(result: unknown, id: string): boolean {
-  return (result as { id?: unknown } | null)?.id === id;
 }

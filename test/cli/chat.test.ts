@@ -83,7 +83,29 @@ it("svc chat says what it cannot do: a failed answer, a question without a termi
   expect(asked).toMatchObject({ code: 1, text: expect.stringContaining("svc job answer") });
   expect(unknown).toMatchObject({ code: 2, text: expect.stringContaining("Chat agents: clerk") });
   expect(noTerminal).toMatchObject({ code: 2, text: expect.stringContaining("--message") });
-  expect(noThread).toMatchObject({ code: 1, text: expect.stringContaining('There is no thread "job-0"') });
+  expect(noThread).toMatchObject({ code: 1, text: expect.stringContaining('"job-0" does not exist') });
+});
+
+it("svc chat answers a question in words, once, where it has shown it", async () => {
+  await using world = await start({ agents: [clerk] });
+  const { svc } = world;
+  await svc("job", "start", "clerk", "--id", "t");
+  const say = (text: string, id: string) =>
+    svc("chat", "clerk", "--thread", "t", "--json", "-m", text, "--id", id);
+
+  const asked = await say("ask", "m-1");
+  const unclear = await say("perhaps", "m-2");
+  const repeated = await say("ask", "m-1");
+  const answered = await say("sure, go ahead", "m-3");
+  const again = await say("sure, go ahead", "m-3");
+  const broken = await say("break", "m-4");
+
+  expect(JSON.parse(asked.text)).toMatchObject({ question: "Pay it?" });
+  expect([asked.code, unclear, repeated]).toEqual([1, asked, asked]);
+  expect(JSON.parse(answered.text)).toEqual({ message: "ask", answer: "Message number 1" });
+  expect(again).toEqual(answered);
+  expect(await say("break", "m-4")).toEqual(broken);
+  expect(JSON.parse((await say("next", "m-5")).text)).toMatchObject({ answer: "Message number 4" });
 });
 
 it("a command that starts a thread says that it waits for a message, and how to send one", async () => {

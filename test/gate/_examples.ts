@@ -261,6 +261,11 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /v1/chat/completions": () => ({
     json: { model: "talker", messages: [{ role: "user", content: "hello" }] },
   }),
+  "POST /chat/{slug}": () => ({
+    params: { slug: "talker" },
+    json: { id: "from-the-gate", messages: [{ role: "user", parts: [{ type: "text", text: "hello" }] }] },
+  }),
+  "GET /chat/{slug}/{id}/stream": () => ({ params: { slug: "talker", id: "from-the-gate" }, query: {} }),
   "POST /agents/{slug}/stop": async (world) => ({
     json: { job_context: jobContext(await world.job()) },
   }),

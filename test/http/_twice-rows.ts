@@ -308,6 +308,21 @@ export const ROWS: readonly Row[] = [
     same: whole,
   },
   {
+    of: "POST /chat/{slug}",
+    send: (id) => ({
+      path: "/chat/talker",
+      json: { id, messages: [{ id: `m-${id}`, role: "user", parts: [{ type: "text", text: id }] }] },
+    }),
+    counts: {
+      "calls of the model": (desk, id) => desk.did(`answered ${id}`),
+      threads: (desk, id) => desk.jobs(`search=${id}`),
+    },
+    same: (text) =>
+      [...String(text).matchAll(/"messageId":"[^"]+"|"delta":"([^"]*)"/g)]
+        .map(([all, text]) => text ?? all)
+        .join(""),
+  },
+  {
     of: "POST /jobs/{job_id}/cases/{case_id}/update",
     before: asks,
     send: (id) => ({

@@ -33,7 +33,7 @@ export async function* followJob(
   while (true) {
     let count = 0;
     try {
-      for await (const { event, id, data } of client.events(`${path}/stream`, last)) {
+      for await (const { event, id, data } of client.events(`${path}/stream`, { after: last })) {
         away = 0;
         count++;
         last = id ?? last;

@@ -71,10 +71,13 @@ export class ServiceClient {
     return this.#json(path, { method: "DELETE" });
   }
 
-  /** The events of a stream after the one with this id, until the connection ends. */
-  async *events(path: string, after: string | undefined): AsyncGenerator<ServerEventText> {
+  /** The events of a stream, after the one with this id or of a request with this body, until the connection ends. */
+  async *events(
+    path: string,
+    { after, json }: { readonly after?: string | undefined; readonly json?: unknown } = {},
+  ): AsyncGenerator<ServerEventText> {
     const headers = { accept: "text/event-stream", ...(after && { "last-event-id": after }) };
-    const response = await this.#send(path, { headers });
+    const response = await this.#send(path, { headers, ...(json !== undefined && { method: "POST", json }) });
     if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
       await response.body?.cancel();
       throw this.#stranger();

@@ -45,10 +45,8 @@ async function startJob(client: ServiceClient, job: TrialJob): Promise<void> {
 
 /** Remembers each line of a job's log that the service has shown. */
 async function follow(client: ServiceClient, job: TrialJob): Promise<void> {
-  for await (const { event, id, data } of client.events(
-    `/jobs/${job.id}/stream`,
-    [...job.seen.keys()].at(-1),
-  )) {
+  const after = [...job.seen.keys()].at(-1);
+  for await (const { event, id, data } of client.events(`/jobs/${job.id}/stream`, { after })) {
     if (id !== undefined) job.seen.set(id, JSON.stringify(JSON.parse(data)));
     if (event === "end") job.isOver = true;
   }

@@ -15,7 +15,7 @@ export const LAST_WAIT = 120;
 export async function readOutcome(client: ServiceClient, jobId: string): Promise<Outcome> {
   let job: Job | undefined;
   const log = new Map<string, RunEntry>();
-  for await (const { event, id, data } of client.events(`/jobs/${jobId}/stream`, undefined)) {
+  for await (const { event, id, data } of client.events(`/jobs/${jobId}/stream`)) {
     if (event === "snapshot") job = JSON.parse(data) as Job;
     if (id !== undefined) log.set(id, JSON.parse(data) as RunEntry);
     if (event === "end") break;

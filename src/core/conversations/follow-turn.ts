@@ -16,6 +16,15 @@ export type TurnEvent =
   | { readonly type: "text"; readonly text: string }
   /** A tool was called. */
   | { readonly type: "tool"; readonly tool: ToolCall }
+  /** An attempt of a step has failed; another one follows. */
+  | { readonly type: "attempt"; readonly name: string; readonly attempt: number; readonly error: string }
+  /** A question of the turn that has been answered; only where the whole turn is followed. */
+  | {
+      readonly type: "answered";
+      readonly caseId: string;
+      readonly question: Question;
+      readonly answer: Readonly<Record<string, unknown>>;
+    }
   /** The agent asks a person: the turn continues once that is answered. */
   | {
       readonly type: "question";
@@ -69,6 +78,8 @@ export interface TurnOf {
   /** Id of the message. */
   readonly messageId?: string;
   readonly answered?: AnsweredQuestion;
+  /** Whether it continues behind questions that have been answered. @default false: the first one ends it */
+  readonly isWhole?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -78,7 +89,7 @@ export interface TurnOf {
  */
 export async function* followTurn(
   { feed, jobs, cases }: TurnParts,
-  { jobId, after, messageId, answered, signal }: TurnOf,
+  { jobId, after, messageId, answered, isWhole = false, signal }: TurnOf,
 ): AsyncGenerator<TurnEvent, void> {
   const again = answered?.agreed ?? answered?.again;
   if (answered && again !== undefined) {
@@ -130,8 +141,18 @@ export async function* followTurn(
       continue;
     }
     count(usage, entry);
+    if (entry.type === "attempt") {
+      yield { type: "attempt", name: entry.name, attempt: entry.attempt, error: entry.error };
+      continue;
+    }
+    if (isWhole && entry.type === "answer") {
+      const question = await findQuestion(cases, turn, entry.question_id);
+      if (question) yield { type: "answered", caseId: turn, question, answer: entry.answer };
+      continue;
+    }
     if (entry.type === "begun" && entry.call === "ask") {
       const id = String(entry.position);
+      if (isWhole && (await cases.summary(turn)).question?.id !== id) continue;
       const question = id === answered?.question_id ? undefined : await findQuestion(cases, turn, id);
       if (!question) continue;
       yield { type: "question", caseId: turn, question, after: seq ?? after };

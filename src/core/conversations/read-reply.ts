@@ -1,6 +1,7 @@
 import { parseJson } from "../base/parse-json.ts";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
 import type { Question } from "../models/question.ts";
+import { approvalField } from "./approval-field.ts";
 
 /*
  * A reply is understood where all of its words say one thing; "yes, but only half of it" is not. What is not understood
@@ -32,7 +33,7 @@ export function readReply(text: string, { fields }: Question): Record<string, un
   if (isMap(given)) return given;
   const [field] = fields;
   if (!field) return says(reply, YES) ? {} : undefined;
-  if (fields.length > 1) return readLines(reply, fields);
+  if (fields.length > 1) return readLines(reply, fields) ?? readApproval(reply, fields);
   const value = readValue(reply, field);
   return value === undefined ? undefined : { [field.name]: value };
 }
@@ -40,7 +41,10 @@ export function readReply(text: string, { fields }: Question): Record<string, un
 function howToReply(fields: readonly AgentMethodField[]): string {
   const [field] = fields;
   if (!field) return "Reply ok.";
-  if (fields.length > 1) return `Reply with a line for each: ${fields.map(toLine).join("; ")}`;
+  if (fields.length > 1) {
+    const how = approvalField(fields) ? "Reply yes or no, or with" : "Reply with";
+    return `${how} a line for each: ${fields.map(toLine).join("; ")}`;
+  }
   if (field.field_type === "BooleanField") return "Reply yes or no.";
   const choices = choicesOf(field);
   if (choices.length > 0) return `Reply with one of: ${choices.join(", ")}.`;
@@ -65,6 +69,15 @@ function readLines(reply: string, fields: readonly AgentMethodField[]): Record<s
   }
   const isWhole = fields.every(({ name, required }) => !required || name in values);
   return isWhole && Object.keys(values).length > 0 ? values : undefined;
+}
+
+function readApproval(
+  reply: string,
+  fields: readonly AgentMethodField[],
+): Record<string, unknown> | undefined {
+  const field = approvalField(fields);
+  const value = field && readValue(reply, field);
+  return value === undefined ? undefined : { [field!.name]: value };
 }
 
 function readValue(reply: string, field: AgentMethodField): unknown {

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { ChatFields, ChatMessage } from "../agents/define-chat.ts";
 import { messageEvent } from "../agents/message-event.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
+import { readFlat } from "../agents/to-json-schema.ts";
 import { type Caller, nameOf } from "../audit/caller.ts";
 import { isServiceError, ServiceError } from "../base/errors.ts";
 import type { Cases } from "../entities/cases.ts";
@@ -11,12 +12,19 @@ import { findKeptRequest, keepRequest, keptRequest } from "../entities/keyed-req
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AnsweredQuestion } from "../models/keyed-request.ts";
-import { agreement } from "../models/question.ts";
+import { agreement, type Question } from "../models/question.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
-import { type AskingCase, answerByKey, keyOf, partsOfKey } from "../runs/questions/open-questions.ts";
+import {
+  type AskingCase,
+  answerByKey,
+  keyOf,
+  openQuestions,
+  partsOfKey,
+} from "../runs/questions/open-questions.ts";
 import type { Runner } from "../runs/runner.ts";
 import type { Store } from "../store/store.ts";
+import { approvalField } from "./approval-field.ts";
 import { findQuestion, followTurn, type ThreadFeed, type TurnEvent, type TurnOf } from "./follow-turn.ts";
 import { readReply } from "./read-reply.ts";
 import {
@@ -67,8 +75,24 @@ export interface ThreadMessage {
   readonly key?: string | undefined;
   /** Whether the sender may have sent it before. */
   readonly isRepeated?: boolean;
+  /** Key of the question that the sender was shown last, "" for none, where its client knows. */
+  readonly seen?: string;
   readonly by: Caller;
   /** The kind of client, such as a protocol: a question that is shown by one is unknown to the others. */
+  readonly via: string;
+}
+
+/** An answer to a question that its key names. */
+export interface GivenAnswer {
+  readonly key: string;
+  /** Without values, the question is shown again. */
+  readonly values?: unknown;
+  /** Instead of values, for a question of yes or no. */
+  readonly approved?: boolean | undefined;
+  /** A remark; the field `comment` has it where the question has one. */
+  readonly message?: string | undefined;
+  readonly by: Caller;
+  /** The kind of client. */
   readonly via: string;
 }
 
@@ -139,26 +163,77 @@ export class Threads {
   }
 
   /**
-   * Answers a question that its key names, or, without values, shows it again; where it was answered before, gives what came
-   * of that.
+   * Answers a question that its key names, or shows it again; where it was answered before, gives what came of that.
    */
-  async answer(jobId: string, key: string, values: unknown, by: Caller): Promise<SentTurn> {
+  async answer(jobId: string, given: GivenAnswer): Promise<SentTurn> {
     const { cases, runner, feed, jobs } = this.#parts;
+    const { key, message, by } = given;
     const { caseId, questionId } = partsOfKey(key);
     const item = await cases.ofJob(jobId, caseId);
     const place = { case_id: item.id, question_id: questionId };
+    const question = await findQuestion(cases, item.id, questionId);
+    const values = question && valuesOf(question, given);
     const after = await feed.last(jobId);
+    const reader = { sender: senderOf(given), said: "" };
     const isAsked = item.question !== null && keyOf(item as AskingCase) === key;
-    if (values === undefined && isAsked) return { jobId, after, answered: { ...place, again: "" } };
-    const request = { key, values: isMap(values) ? values : {} };
-    const answered = isAsked && (await answerByKey({ cases, runner }, await jobs.get(jobId), request, by));
-    if (answered) {
-      const isShort = answered.question !== null && keyOf(answered as AskingCase) === key;
-      const more = isShort && { agreed: agreement(answered.question!) };
-      return { jobId, after, answered: { ...place, ...more } };
+    if (values === undefined && isAsked) return { jobId, after, reader, answered: { ...place, again: "" } };
+    try {
+      const request = { key, values: values ?? {}, message };
+      const answered = isAsked && (await answerByKey({ cases, runner }, await jobs.get(jobId), request, by));
+      if (answered) {
+        const isShort = answered.question !== null && keyOf(answered as AskingCase) === key;
+        const more = isShort && { agreed: agreement(answered.question!) };
+        return { jobId, after, reader, answered: { ...place, ...more } };
+      }
+    } catch (error) {
+      if (!isServiceError(error) || error.type !== "invalid_parameters") throw error;
+      return { jobId, after, reader, answered: { ...place, again: error.detail ?? error.message } };
     }
     const before = await this.#answerOf({ job_id: jobId, ...place, after: 0 });
-    return { jobId, after: 0, answered: before ? place : { ...place, before: describeAnswer(undefined) } };
+    const isSame =
+      before && values && isDeepStrictEqual(readFlat(question?.fields ?? [], values), before.answer);
+    return {
+      ...{ jobId, after: 0, reader },
+      answered: isSame ? place : { ...place, before: describeAnswer(before) },
+    };
+  }
+
+  /** The turn of a thread that is under way, from its message on; `undefined` if there is none. */
+  async current(jobId: string): Promise<SentTurn | undefined> {
+    const job = await this.find(jobId);
+    if (!job || isTerminal(job.status)) return undefined;
+    const { store } = this.#parts;
+    const name = messageEvent(jobId);
+    const { count: sent = 0 } = (await store.table("EventName").peek(name)) ?? {};
+    const log = await store.log("Run").read(jobId, { after: 0 });
+    let turn = (job.job_fields as ChatFields).message === undefined ? undefined : firstTurn(job);
+    let caseId: unknown;
+    let taken = 0;
+    for (const { seq, entry } of log) {
+      if (entry.type !== "call") continue;
+      if (entry.call === "event" && entry.name === name) {
+        const { id } = entry.result as { readonly id: string };
+        turn = { jobId, after: seq - 1, at: entry.at, messageId: id };
+        taken++;
+      } else if (entry.call === "open_case") caseId = entry.result;
+      else if (entry.call === "close" && entry.case_id === caseId) turn = undefined;
+    }
+    // A message that has not been taken yet is the next one.
+    if (!turn && sent > taken) turn = { jobId, after: log.at(-1)?.seq ?? 0 };
+    return turn && { ...turn, isWhole: true };
+  }
+
+  /** All open questions of a thread that has come to one; where that is no longer open, only that one. */
+  async questions(
+    jobId: string,
+    { caseId, question }: Extract<TurnEvent, { type: "question" }>,
+  ): Promise<AskingCase[]> {
+    const { jobs, cases } = this.#parts;
+    const job = await jobs.find(jobId);
+    const asked = { ...(await cases.ofJob(jobId, caseId)), question } as AskingCase;
+    const open = job ? await openQuestions(cases, job) : [];
+    const isOpen = open.some((item) => keyOf(item) === keyOf(asked));
+    return isOpen ? open.map((item) => (keyOf(item) === keyOf(asked) ? asked : item)) : [asked];
   }
 
   async #sendTo(slug: string, threadId: string, message: ThreadMessage): Promise<SentTurn> {
@@ -277,9 +352,10 @@ export class Threads {
   async #whyNoAnswer(
     jobId: string,
     { id: caseId, question }: AskingCase,
-    { content, history = [], key, isRepeated, ...message }: ThreadMessage,
+    { content, history = [], key, isRepeated, seen, ...message }: ThreadMessage,
   ): Promise<string | undefined> {
     if (isRepeated && key === undefined) return "";
+    if (seen !== undefined) return seen === keyOf({ id: caseId, question } as AskingCase) ? undefined : "";
     const last = history.findLast(({ role }) => role !== "system");
     if (last) return last.role === "assistant" && last.content.includes(question.question) ? undefined : "";
     const reference = referenceOf({ jobId, caseId, question }, senderOf(message));
@@ -376,6 +452,17 @@ export class Threads {
       ...(idempotencyKey !== undefined && { idempotencyKey }),
     });
   }
+}
+
+/** The values of an answer; `undefined` where it says nothing. */
+function valuesOf(
+  { fields }: Question,
+  { values, approved, message }: GivenAnswer,
+): Readonly<Record<string, unknown>> | undefined {
+  const field = approved === undefined ? undefined : approvalField(fields);
+  if (!field) return values === undefined ? undefined : isMap(values) ? values : {};
+  const comments = message !== undefined && fields.some(({ name }) => name === "comment");
+  return { [field.name]: approved, ...(comments && { comment: message }) };
 }
 
 function firstTurn({ id, created_at }: StoredJob): SentTurn {

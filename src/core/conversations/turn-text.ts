@@ -3,6 +3,9 @@ import type { EmittedChunks } from "../runs/emissions/emissions.ts";
 /** Comes before an answer that replaces text that was sent before. */
 const STARTED_OVER = "[The answer was started over]";
 
+/** What a reader needs to know of what a step has emitted. */
+type EmittedText = Omit<EmittedChunks, "type" | "name" | "key" | "skipped">;
+
 /**
  * The text of a turn for a reader that can only append: what its steps emit, and at the end whatever is missing of the
  * answer. The text of a further attempt is sent from where it differs; if it differs from what was sent, the whole answer
@@ -20,7 +23,7 @@ export class TurnText {
   #differs = false;
 
   /** What is to be sent of new chunks. */
-  add({ case_id, position, run, attempt, index, chunks }: EmittedChunks): string {
+  add({ case_id, position, run, attempt, index, chunks }: EmittedText): string {
     const key = `${case_id}/${position}`;
     const which = `${run}/${attempt}`;
     const step =

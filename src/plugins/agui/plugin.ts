@@ -1,11 +1,11 @@
-import { createHash } from "node:crypto";
 import * as v from "valibot";
 import type { AgentDefinition } from "../../core/agents/define-agent.ts";
 import { readJobFields } from "../../core/agents/read-values.ts";
 import { ServiceError } from "../../core/base/errors.ts";
+import { threadIdOf } from "../../core/conversations/thread-id.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
-import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
+import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
 import { JOB_FEED, OPTIONS, ROUTER, SEEN, STREAMS } from "../../core/service/tokens.ts";
@@ -72,7 +72,7 @@ export const agUi = definePlugin({
         handler: async ({ params, body, caller }) => {
           const { agents, jobs, cases, runner, threads } = seen(caller);
           const { slug, definition } = agents.get(params.slug);
-          const id = toJobId(slug, body.threadId);
+          const id = threadIdOf(slug, body.threadId);
           const before = await jobs.find(id);
           if (before && before.agent_name !== slug)
             throw new ServiceError("invalid_request", `Thread "${body.threadId}" belongs to another agent`);
@@ -88,7 +88,7 @@ export const agUi = definePlugin({
             );
           if (definition.chats) {
             const turn = await takeMessage(threads, { slug, id }, body, caller);
-            return stream((signal) => toChatEvents({ threads, jobs, cases }, turn, { ...body, signal }));
+            return stream((signal) => toChatEvents({ threads, jobs }, turn, { ...body, signal }));
           }
           const isLater = body.messages.filter(({ role }) => role === "user").length > 1;
           if (before && isTerminal(before.status) && isLater && body.resume.length === 0) {
@@ -112,12 +112,6 @@ export const agUi = definePlugin({
     );
   },
 }) as (options?: AgUiOptions) => Plugin;
-
-/** A thread is one job: the thread's id is the job's where it can be. */
-function toJobId(slug: string, threadId: string): string {
-  if (v.is(EntityIdSchema, threadId)) return threadId;
-  return `thread-${createHash("sha256").update(`${slug}\n${threadId}`).digest("base64url")}`;
-}
 
 /** The fields of a job: `forwardedProps.fields`, and the text of the last message of the user. */
 function readInput({ messages, forwardedProps }: Input, definition: AgentDefinition) {

@@ -22,7 +22,10 @@ export async function takeMessage(
 ): Promise<SentTurn> {
   let turn: SentTurn | undefined;
   for (const { interruptId, status, payload } of resume)
-    turn = await threads.answer(id, interruptId, status === "resolved" ? payload : undefined, by);
+    turn = await threads.answer(id, {
+      ...{ key: interruptId, by, via: "ag-ui" },
+      ...(status === "resolved" && { values: payload ?? {} }),
+    });
   if (turn) return turn;
   const at = messages.findLastIndex(({ role }) => role === "user");
   const last = messages[at];

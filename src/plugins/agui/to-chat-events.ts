@@ -1,13 +1,10 @@
 import type { SentTurn, ShownEvent, Threads } from "../../core/conversations/threads.ts";
-import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
-import { type AskingCase, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
 import { type Sent, toInterrupt, toState } from "./to-events.ts";
 
 interface Parts {
   readonly threads: Threads;
   readonly jobs: Jobs;
-  readonly cases: Cases;
 }
 
 /** A turn of a thread as the events of a run, which ends with its answer, its questions, or its failure. */
@@ -29,6 +26,7 @@ export async function* toChatEvents(
   yield { type: "RUN_STARTED", threadId, runId };
   yield* await state();
   for await (const event of parts.threads.follow(turn, signal)) {
+    if (event.type === "attempt" || event.type === "answered") continue;
     if (event.type === "text" || event.type === "notice") {
       yield* message.add(event.text);
       continue;
@@ -44,24 +42,11 @@ export async function* toChatEvents(
     else if (event.type === "answer")
       yield { type: "RUN_FINISHED", ...ids, result: event.answer, outcome: { type: "success" } };
     else {
-      const interrupts = (await questionsOf(parts, jobId, event)).map(toInterrupt);
+      const interrupts = (await parts.threads.questions(jobId, event)).map(toInterrupt);
       yield { type: "RUN_FINISHED", ...ids, outcome: { type: "interrupt", interrupts } };
     }
     return;
   }
-}
-
-/** All open questions of a thread; of a turn that was asked something in the past, that one. */
-async function questionsOf(
-  { jobs, cases }: Parts,
-  jobId: string,
-  { caseId, question }: Extract<ShownEvent, { type: "question" }>,
-): Promise<AskingCase[]> {
-  const job = await jobs.find(jobId);
-  const asked = { ...(await cases.ofJob(jobId, caseId)), question } as AskingCase;
-  const open = job ? await openQuestions(cases, job) : [];
-  const isOpen = open.some((item) => keyOf(item) === keyOf(asked));
-  return isOpen ? open.map((item) => (keyOf(item) === keyOf(asked) ? asked : item)) : [asked];
 }
 
 /** The text messages of a turn: one, or another after each call of a tool. */

@@ -189,6 +189,9 @@ async function complete(about: About, signal: AbortSignal): Promise<unknown> {
   throw failure("The service is closing");
 }
 
+/** What their chunks have no place for. */
+const HIDDEN: ReadonlySet<ShownEvent["type"]> = new Set(["tool", "attempt", "answered"]);
+
 function toStream(about: About, withUsage: boolean): StreamSource {
   let events: AsyncGenerator<ShownEvent, void> | undefined;
   let isOver = false;
@@ -207,7 +210,7 @@ function toStream(about: About, withUsage: boolean): StreamSource {
       return chunk({ role: "assistant", content: "" });
     }
     let { value: event } = await events.next();
-    while (event?.type === "tool") ({ value: event } = await events.next());
+    while (event && HIDDEN.has(event.type)) ({ value: event } = await events.next());
     if (!event) return undefined;
     if (event.type === "text" || event.type === "notice") {
       sent = true;

@@ -20,6 +20,7 @@ import { receivedEventRoutes } from "./received-events.ts";
 import { receiverRoutes } from "./receivers.ts";
 import { scheduleRoutes } from "./schedules.ts";
 import { tokenRoute } from "./tokens.ts";
+import { uiChatRoutes } from "./ui-chat.ts";
 import { utilRoutes } from "./utils.ts";
 
 /** Every route that programs use. */
@@ -36,6 +37,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     tokenRoute(parts),
     messageRoute(parts),
     ...completionRoutes(parts),
+    ...uiChatRoutes(parts),
     ...caseRoutes(parts),
     ...fileRoutes(parts),
     ...jobFileRoutes(parts),

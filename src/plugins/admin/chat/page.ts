@@ -4,11 +4,13 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import { type Case, CaseSchema, type StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import type { AnsweredQuestion } from "../../../core/models/keyed-request.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { type AskingCase, keyOf } from "../../../core/runs/questions/open-questions.ts";
 import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
-import { flashCookie } from "../flash.ts";
+import { type Flash, flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toAskView } from "../inbox/ask-view.ts";
 import type { AdminParts } from "../parts.ts";
@@ -25,7 +27,7 @@ const AgentPathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) })
 /** Turns that the page shows, the newest. */
 const SHOWN_TURNS = 50;
 
-/** A thread of a chat: its page, and messages into it. */
+/** A thread of a chat: its page, and messages into it, which answer the question that the page shows. */
 export function chatRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
@@ -45,10 +47,16 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       params: PathSchema,
       responses: { 303: { description: "Redirect to the thread" } },
-      handler: async ({ params, event }) => {
-        const { content, id } = readMessage(await readForm(event));
-        if (content !== "") await parts.threads.say(params.id, content, id);
-        return redirect(chatPath(params.id));
+      handler: async ({ params, event, caller: by }) => {
+        const form = await readForm(event);
+        const { content, id: key } = readMessage(form);
+        const path = chatPath(params.id);
+        if (content === "") return redirect(path);
+        const { agent_name } = await readThread(parts, params.id);
+        const message = { content, key, seen: form.get("seen") ?? "", by, via: "admin" };
+        const { answered } = await parts.threads.send(agent_name, params.id, message);
+        const note = answered && noteOf(answered);
+        return redirect(path, note === undefined ? [] : [flashCookie(parts, event, note.kind, note.text)]);
       },
     }),
     ...resourceRoutes(parts, {
@@ -96,9 +104,27 @@ function readMessage(form: URLSearchParams): { readonly content: string; readonl
   return { content, id: id && `form-${id}` };
 }
 
+/** What a person must know of a message that was about a question. */
+function noteOf({ again, agreed, before }: AnsweredQuestion): Pick<Flash, "kind" | "text"> | undefined {
+  if (again === "") return { kind: "bad", text: "The message was not sent: the agent asks something first." };
+  if (again !== undefined) return { kind: "bad", text: `The message was not sent: ${again}` };
+  if (agreed !== undefined) return { kind: "good", text: agreed };
+  return before === undefined ? undefined : { kind: "bad", text: before };
+}
+
 function newThread(parts: AdminParts, slug: string): Resource {
   const { name } = parts.agents.get(slug).definition;
-  const none = { live: "", api: "", jobHref: "", newHref: "", status: "", id: "", earlier: "", turns: [] };
+  const none = {
+    live: "",
+    api: "",
+    jobHref: "",
+    newHref: "",
+    status: "",
+    id: "",
+    earlier: "",
+    seen: "",
+    turns: [],
+  };
   const about = { title: name, name, agentHref: pathTo("agents", slug), action: newChatPath(slug) };
   return {
     page: "chat",
@@ -143,6 +169,7 @@ function chatResource(parts: AdminParts, job: StoredJob): Resource {
           api: `/admin/api/jobs/${encodeURIComponent(job.id)}/chat`,
           action: chatPath(job.id),
           sheet: randomUUID(),
+          seen: seenIn(items),
           isOpen: !isTerminal(job.status),
           earlier: total > SHOWN_TURNS ? countOf(total - SHOWN_TURNS, "earlier message") : "",
           turns: await Promise.all(turns),
@@ -150,6 +177,12 @@ function chatResource(parts: AdminParts, job: StoredJob): Resource {
       };
     },
   };
+}
+
+/** The question that the page shows last: the next message may answer it. */
+function seenIn(items: readonly StoredCase[]): string {
+  const asking = items.findLast(({ status, question }) => status === "awaiting" && question);
+  return asking ? keyOf(asking as AskingCase) : "";
 }
 
 async function toTurn(parts: AdminParts, job: StoredJob, item: StoredCase, entries: readonly RunEntry[]) {

@@ -1,0 +1,188 @@
+import * as v from "valibot";
+import type { ChatMessage } from "../../agents/define-chat.ts";
+import type { Caller } from "../../audit/caller.ts";
+import { ServiceError } from "../../base/errors.ts";
+import { threadIdOf } from "../../conversations/thread-id.ts";
+import type { SentTurn, Threads } from "../../conversations/threads.ts";
+import { keyRoutes } from "../key-routes.ts";
+import type { RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+import { type AnsweredPart, keyOfPart, toUiChunks, type UiTurn } from "./ui-chunks.ts";
+
+const keyRoute = keyRoutes("Chat");
+
+/** The version of the stream, by which the AI SDK's clients know it. */
+const STREAM_VERSION = "x-vercel-ai-ui-message-stream";
+
+const PartSchema = v.looseObject({
+  type: v.string(),
+  text: v.optional(v.string()),
+  mediaType: v.optional(v.string()),
+  state: v.optional(v.string()),
+  toolCallId: v.optional(v.string()),
+  output: v.optional(v.unknown()),
+  providerExecuted: v.optional(v.boolean()),
+  approval: v.optional(v.looseObject({ approved: v.optional(v.boolean()), reason: v.nullish(v.string()) })),
+});
+const MessageSchema = v.looseObject({
+  id: v.optional(v.string()),
+  role: v.picklist(["system", "user", "assistant"]),
+  parts: v.array(PartSchema),
+});
+type Message = v.InferOutput<typeof MessageSchema>;
+
+const RequestSchema = v.looseObject({
+  id: v.pipe(v.string(), v.nonEmpty(), v.description("The client's id of the chat: the thread's")),
+  messages: v.pipe(v.array(MessageSchema), v.minLength(1, "must have a message")),
+  client: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[\w.-]{1,40}$/, "must be 1 to 40 letters, digits, '.', '_', '-'"),
+      v.description("The kind of client: a text answers only a question that it was shown"),
+    ),
+    "ui",
+  ),
+});
+type Request = v.InferOutput<typeof RequestSchema>;
+
+/** Routes that the AI SDK's `useChat` speaks as it is, and `svc chat`. */
+export function uiChatRoutes({ prefix, seen, streams }: MachineParts): RouteDefinition[] {
+  const open = (threads: Threads, turn: UiTurn, caller: Caller): Response => {
+    let chunks: ReturnType<typeof toUiChunks> | undefined;
+    let isOver = false;
+    const response = streams.open(
+      async (signal) => {
+        if (isOver) return undefined;
+        chunks ??= toUiChunks(threads, turn, signal);
+        const { value, done } = await chunks.next();
+        if (!done) return `data: ${JSON.stringify(value)}\n\n`;
+        isOver = true;
+        // Without it, the client knows that the stream was cut off.
+        return signal.aborted ? undefined : "data: [DONE]\n\n";
+      },
+      { caller },
+    );
+    response.headers.set(STREAM_VERSION, "v1");
+    return response;
+  };
+  return [
+    keyRoute({
+      method: "POST",
+      path: `${prefix}/chat/{slug}`,
+      query: v.looseObject({}),
+      needs: "start",
+      narrows: true,
+      summary: "Chat with an agent, for the AI SDK's useChat",
+      description:
+        "The UI message stream of the AI SDK, version 1. The chat is a thread: the last message continues it, or starts it, once by its id. Or the last message is the assistant's, with answers to its questions: approvals, and outputs of tools. A request that is sent again gets the first response. A client that disconnects stops nothing.",
+      params: v.object({ slug: v.string() }),
+      body: RequestSchema,
+      responses: { 200: { description: "The chunks of a message", contentType: "text/event-stream" } },
+      handler: async ({ params, body, caller }) => {
+        const { threads } = seen(caller);
+        const slug = threads.agent(params.slug);
+        return open(threads, await take(threads, slug, body, caller), caller);
+      },
+    }),
+    keyRoute({
+      method: "GET",
+      path: `${prefix}/chat/{slug}/{id}/stream`,
+      query: v.looseObject({}),
+      needs: "start",
+      narrows: true,
+      summary: "Resume the stream of an answer, for the AI SDK's useChat",
+      description: "The chunks of the message under way, from its beginning, as after the page was reloaded.",
+      params: v.object({ slug: v.string(), id: v.string() }),
+      responses: {
+        200: { description: "The chunks of the message", contentType: "text/event-stream" },
+        204: { description: "No message is under way" },
+      },
+      handler: async ({ params, caller }) => {
+        const { threads } = seen(caller);
+        const slug = threads.agent(params.slug);
+        const id = threadIdOf(slug, params.id);
+        const turn = (await threads.find(id))?.agent_name === slug ? await threads.current(id) : undefined;
+        if (!turn) return new Response(null, { status: 204 });
+        return open(threads, { turn, messageId: messageIdOf(turn), answers: [] }, caller);
+      },
+    }),
+  ];
+}
+
+async function take(
+  threads: Threads,
+  slug: string,
+  { id: given, messages, client: via }: Request,
+  by: Caller,
+): Promise<UiTurn> {
+  const id = threadIdOf(slug, given);
+  const thread = await threads.find(id);
+  if (thread && thread.agent_name !== slug)
+    throw new ServiceError("invalid_transition", `Thread "${given}" is one of agent "${thread.agent_name}"`, {
+      detail: "Use another id.",
+    });
+  const last = messages.at(-1)!;
+  if (last.role !== "user") {
+    const answers = last.role === "assistant" ? answersOf(last) : [];
+    let turn: SentTurn | undefined;
+    for (const answer of answers) turn = await threads.answer(id, { ...answer, by, via });
+    if (turn) return { turn, messageId: last.id ?? messageIdOf(turn), answers };
+    throw new ServiceError("invalid_request", "The last message must be one of the user, or have an answer", {
+      detail: "Send a message, or answer the parts that ask with an approval or an output.",
+    });
+  }
+  const history = thread ? [] : messages.slice(0, -1).flatMap(toMessage);
+  const turn = await threads.send(slug, id, {
+    ...{ content: textOf(last), history, by, via },
+    ...(last.id && { key: last.id }),
+  });
+  return { turn, messageId: messageIdOf(turn), answers: [] };
+}
+
+/** The same each time the request comes. */
+function messageIdOf({ jobId, messageId, after }: SentTurn): string {
+  return `${jobId}-${messageId ?? after}`;
+}
+
+interface Answer extends AnsweredPart {
+  readonly values?: unknown;
+  readonly message?: string | undefined;
+}
+
+/** The answers in the last step of a message: those of the steps before have been sent. */
+function answersOf({ parts }: Message): Answer[] {
+  const step = parts.findLastIndex(({ type }) => type === "step-start");
+  return parts
+    .slice(step + 1)
+    .flatMap(({ toolCallId = "", state, output, approval, providerExecuted }): Answer[] => {
+      const key = providerExecuted ? undefined : keyOfPart(toolCallId);
+      if (key === undefined) return [];
+      const { approved, reason } = approval ?? {};
+      if (approved !== undefined) return [{ key, toolCallId, approved, message: reason ?? undefined }];
+      if (state === "output-error") return [{ key, toolCallId }];
+      return state === "output-available" ? [{ key, toolCallId, values: output ?? {} }] : [];
+    });
+}
+
+function toMessage(message: Message): ChatMessage[] {
+  const content = message.role === "user" ? textOf(message) : joined(message);
+  return content === "" ? [] : [{ role: message.role, content }];
+}
+
+/** The text of a message; media are refused: an answer without the picture that it is about would be wrong. */
+function textOf(message: Message): string {
+  const media = message.parts.find(({ type }) => type === "file");
+  if (!media) return joined(message);
+  throw new ServiceError(
+    "invalid_request",
+    `The agent does not accept files (${media.mediaType ?? "file"})`,
+    {
+      detail: "Send the text of the message.",
+      status: 415,
+    },
+  );
+}
+
+function joined({ parts }: Message): string {
+  return parts.flatMap(({ type, text }) => (type === "text" && text !== undefined ? [text] : [])).join("\n");
+}
