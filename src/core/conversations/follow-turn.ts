@@ -10,6 +10,8 @@ import { TurnText } from "./turn-text.ts";
 
 /** What happens in a turn of a chat, in order. The last one is a question, the answer, or a failure. */
 export type TurnEvent =
+  /** Its case is known. */
+  | { readonly type: "opened"; readonly caseId: string }
   /** What the reader must know first, such as that somebody else has answered. It is not part of the answer. */
   | { readonly type: "notice"; readonly text: string }
   /** Text that follows what came before. */
@@ -78,6 +80,8 @@ export interface TurnOf {
   /** Id of the message. */
   readonly messageId?: string;
   readonly answered?: AnsweredQuestion;
+  /** Its case, where that is known. */
+  readonly caseId?: string;
   /** Whether it continues behind questions that have been answered. @default false: the first one ends it */
   readonly isWhole?: boolean;
   readonly signal: AbortSignal;
@@ -89,7 +93,7 @@ export interface TurnOf {
  */
 export async function* followTurn(
   { feed, jobs, cases }: TurnParts,
-  { jobId, after, messageId, answered, isWhole = false, signal }: TurnOf,
+  { jobId, after, messageId, answered, caseId, isWhole = false, signal }: TurnOf,
 ): AsyncGenerator<TurnEvent, void> {
   const again = answered?.agreed ?? answered?.again;
   if (answered && again !== undefined) {
@@ -99,9 +103,10 @@ export async function* followTurn(
     yield { type: "question", caseId: answered.case_id, question: noted, after };
     return;
   }
+  let turn = answered?.case_id ?? caseId;
+  if (turn !== undefined) yield { type: "opened", caseId: turn };
   if (answered?.before !== undefined) yield { type: "notice", text: `${answered.before}\n\n` };
   const text = new TurnText();
-  let turn = answered?.case_id;
   let isNext = messageId === undefined;
   /** Whether the answer to the question is behind. */
   let isAnswered = answered === undefined || answered.before !== undefined;
@@ -131,14 +136,18 @@ export async function* followTurn(
       if (entry.call === "event") isNext ||= (entry.result as { id?: unknown } | null)?.id === messageId;
       else if (entry.call === "open_case" && isNext) turn = String(entry.result);
       if (turn === undefined) continue;
+      yield { type: "opened", caseId: turn };
       const added = early.filter(({ case_id }) => case_id === turn).map((emitted) => text.add(emitted));
       if (added.length > 0) yield { type: "text", text: added.join("") };
       continue;
     }
     if (entry.case_id !== turn) continue;
     if (!isAnswered) {
-      isAnswered = entry.type === "answer" && entry.question_id === answered?.question_id;
-      continue;
+      isAnswered =
+        entry.type === "answer"
+          ? entry.question_id === answered?.question_id
+          : isEndOf(entry, answered?.question_id);
+      if (entry.type !== "call" || entry.call !== "close") continue;
     }
     count(usage, entry);
     if (entry.type === "attempt") {
@@ -180,6 +189,12 @@ export async function findQuestion(cases: Cases, caseId: string, id: string): Pr
   if (question?.id === id) return question;
   const asked = (await cases.updates(caseId)).map(({ payload }) => payload?.question as Question | undefined);
   return asked.findLast((one) => one?.id === id);
+}
+
+/** Whether a question is over with an entry: it may also end without an answer, at its deadline. */
+function isEndOf(entry: RunEntry, questionId: string | undefined): boolean {
+  if (entry.type !== "call") return false;
+  return entry.call === "close" || (entry.call === "ask" && String(entry.position) === questionId);
 }
 
 function toolCallOf({ case_id, position, name, input, result, error }: CallEntry): ToolCall {

@@ -77,6 +77,10 @@ export interface ThreadMessage {
   readonly isRepeated?: boolean;
   /** Key of the question that the sender was shown last, "" for none, where its client knows. */
   readonly seen?: string;
+  /** Refuses it where nothing is asked. @default false: it is a message then */
+  readonly onlyAnswers?: boolean;
+  /** Of the job of a thread that it starts. */
+  readonly context?: { readonly started_by?: string; readonly mission_id?: string };
   readonly by: Caller;
   /** The kind of client, such as a protocol: a question that is shown by one is unknown to the others. */
   readonly via: string;
@@ -237,7 +241,7 @@ export class Threads {
   }
 
   async #sendTo(slug: string, threadId: string, message: ThreadMessage): Promise<SentTurn> {
-    const { content, history = [], key } = message;
+    const { content, history = [], key, context } = message;
     const thread = await this.find(threadId);
     if (thread && thread.agent_name !== slug) {
       throw new ServiceError(
@@ -250,7 +254,7 @@ export class Threads {
     const startKey = keys.find((one) => one === thread?.idempotency_key) ?? keys[0];
     if (!thread || (startKey !== undefined && startKey === thread.idempotency_key)) {
       const fields = { message: content, history: [...history], once: false };
-      const job = await this.#start(slug, fields, { id: threadId, idempotencyKey: startKey });
+      const job = await this.#start(slug, fields, { id: threadId, idempotencyKey: startKey, context });
       // Another request with the same content may have been the first.
       if (startKey === undefined || job.idempotency_key === startKey) return firstTurn(job);
     }
@@ -340,6 +344,11 @@ export class Threads {
     if (before) return before;
     for (;;) {
       const item = await this.#openQuestion(jobId);
+      if (!item && message.onlyAnswers) {
+        throw new ServiceError("invalid_transition", "The task asks nothing", {
+          detail: "Wait until it does.",
+        });
+      }
       if (!item) return this.say(jobId, content, key);
       const why = await this.#whyNoAnswer(jobId, item, message);
       if (why !== undefined) return this.#askAgain(jobId, item, message, why);
@@ -441,12 +450,13 @@ export class Threads {
   #start(
     slug: string,
     fields: ChatFields,
-    { id, startedBy, idempotencyKey }: ThreadStart,
+    { id, startedBy, idempotencyKey, context }: ThreadStart & Pick<ThreadMessage, "context">,
   ): Promise<StoredJob> {
     return this.#parts.runner.start(this.agent(slug), {
       job_context: {
         ...(id !== undefined && { job_id: id }),
         ...(startedBy !== undefined && { started_by: startedBy }),
+        ...context,
       },
       job_fields: fields,
       ...(idempotencyKey !== undefined && { idempotencyKey }),

@@ -1,6 +1,7 @@
 import type { AgentRegistry, HostedAgent } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
+import type { Threads } from "../../core/conversations/threads.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { JobFeed } from "../../core/http/job-feed.ts";
@@ -16,6 +17,7 @@ export interface A2aParts {
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly runner: Runner;
+  readonly threads: Threads;
   readonly feed: JobFeed;
   readonly store: Store;
   /** The receivers of tasks. */
@@ -31,8 +33,7 @@ export interface A2aParts {
 
 /** The same parts as a caller sees them. */
 export function partsFor(parts: A2aParts, caller: Caller): A2aParts {
-  const { agents, jobs, cases, runner } = parts.seen(caller);
-  return { ...parts, agents, jobs, cases, runner };
+  return { ...parts, ...parts.seen(caller) };
 }
 
 /** The agents that clients see. */

@@ -17,6 +17,7 @@ import {
   SERVICE_STATE,
   STORE,
   STREAMS,
+  THREADS,
 } from "../../core/service/tokens.ts";
 import { CardSigner } from "./card.ts";
 import { A2A_MESSAGE_TABLE, forgetMessages } from "./messages.ts";
@@ -86,6 +87,7 @@ export const a2a = definePlugin({
       jobs: get(JOBS),
       cases: get(CASES),
       runner: get(RUNNER),
+      threads: get(THREADS),
       feed: get(JOB_FEED),
       store: get(STORE),
       push: new PushConfigs(get(STORE)),

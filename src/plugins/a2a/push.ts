@@ -8,6 +8,7 @@ import type { StoredJob } from "../../core/models/job.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
 import type { Store, TableSpec, Transaction } from "../../core/store/store.ts";
 import { stateOf } from "./states.ts";
+import { questionsOf, toTurnJob } from "./turn-task.ts";
 import { deliveryOf, type Json, resultOf, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
 
 /** Name of the target in the outbox. */
@@ -23,6 +24,12 @@ export interface PushConfig {
   readonly url: string;
   readonly token: string;
   readonly authentication: { readonly scheme: string; readonly credentials: string } | undefined;
+}
+
+/** A task, and its job. */
+export interface TaskPlace {
+  readonly taskId: string;
+  readonly jobId: string;
 }
 
 export interface A2aPush {
@@ -55,12 +62,12 @@ export class PushConfigs {
   }
 
   /** Stores a receiver; one of the same id is replaced. */
-  async set(config: PushConfig): Promise<PushConfig> {
+  async set(config: PushConfig, jobId: string): Promise<PushConfig> {
     assertUsable(config);
-    const row = { id: idOf(config.taskId, config.id), job_id: config.taskId, config };
+    const row = { id: idOf(config.taskId, config.id), job_id: jobId, config };
     await this.#store.transaction(async (tx) => {
       const before = await tx.get("A2aPush", row.id);
-      if (!before && (await tx.ids("A2aPush", "job_id", row.job_id)).length >= MOST_CONFIGS)
+      if (!before && (await receiversOf(tx, { taskId: config.taskId, jobId })).length >= MOST_CONFIGS)
         throw new ServiceError(
           "invalid_request",
           `A task has at most ${MOST_CONFIGS} push notification configs`,
@@ -75,11 +82,11 @@ export class PushConfigs {
     return (await this.#store.table("A2aPush").get(idOf(taskId, id)))?.config;
   }
 
-  async list(taskId: string): Promise<PushConfig[]> {
+  async list({ taskId, jobId }: TaskPlace): Promise<PushConfig[]> {
     const { items } = await this.#store
       .table("A2aPush")
-      .list({ where: { job_id: taskId }, limit: MOST_CONFIGS, sort: "id" });
-    return items.map(({ config }) => config);
+      .list({ where: { job_id: jobId }, limit: Number.POSITIVE_INFINITY, sort: "id" });
+    return items.flatMap(({ config }) => (config.taskId === taskId ? [config] : []));
   }
 
   async remove(taskId: string, id: string): Promise<void> {
@@ -127,6 +134,13 @@ function assertSendable(name: string, value: string): void {
   }
 }
 
+/** The ids of the receivers of a task. A thread has those of all its turns. */
+async function receiversOf(tx: Transaction, { taskId, jobId }: TaskPlace): Promise<string[]> {
+  const ids = await tx.ids("A2aPush", "job_id", jobId);
+  const rows = await Promise.all(ids.map((id) => tx.get("A2aPush", id)));
+  return rows.flatMap((row) => (row?.config.taskId === taskId ? [row.id] : []));
+}
+
 /** Stores what is sent together with the change that it is about. */
 export function pushChanges(events: Events): Participant {
   const post = async (configs: readonly string[], stream: string, event: Json, tx: Transaction) => {
@@ -139,27 +153,38 @@ export function pushChanges(events: Events): Participant {
     }
     if (change.kind === "case:changed") {
       const { case: item, previous } = change;
-      if (previous.final_delivery !== null || item.final_delivery === null) return;
-      const configs = await tx.ids("A2aPush", "job_id", item.job_id);
-      const job = configs.length > 0 ? await tx.get("Job", item.job_id) : undefined;
+      const jobId = item.job_id;
+      const isDelivered = previous.final_delivery === null && item.final_delivery !== null;
+      const isMoved =
+        item.status !== previous.status || item.question?.asked_at !== previous.question?.asked_at;
+      if (!isDelivered && !isMoved) return;
+      if ((await tx.ids("A2aPush", "job_id", jobId)).length === 0) return;
+      const job = await tx.get("Job", jobId);
       if (!job) return;
-      for (const artifact of deliveryOf(item))
-        await post(configs, job.id, toArtifactUpdate(job, artifact), tx);
+      if (isDelivered) {
+        const configs = await receiversOf(tx, { taskId: jobId, jobId });
+        for (const artifact of deliveryOf(item))
+          await post(configs, jobId, toArtifactUpdate(job, artifact), tx);
+      }
+      const turn = toTurnJob({ job, item });
+      const configs = await receiversOf(tx, { taskId: turn.id, jobId });
+      for (const artifact of resultOf(turn)) await post(configs, jobId, toArtifactUpdate(turn, artifact), tx);
+      if (isMoved) await post(configs, jobId, toStatusUpdate(turn, questionsOf(item)), tx);
       return;
     }
     if (change.kind !== "job:changed") return;
     const { job, previous } = change;
     const isSame = stateOf(job, job.open_questions) === stateOf(previous, previous.open_questions);
     if (isSame && job.open_questions === previous.open_questions) return;
-    const configs = await tx.ids("A2aPush", "job_id", job.id);
+    const configs = await receiversOf(tx, { taskId: job.id, jobId: job.id });
     if (configs.length === 0) return;
     for (const artifact of resultOf(job)) await post(configs, job.id, toArtifactUpdate(job, artifact), tx);
-    await post(configs, job.id, toStatusUpdate(job, await questionsOf(job, tx)), tx);
+    await post(configs, job.id, toStatusUpdate(job, await openIn(job, tx)), tx);
   };
 }
 
 /** The open questions of a job inside a transaction, oldest first. */
-async function questionsOf(job: StoredJob, tx: Transaction): Promise<AskingCase[]> {
+async function openIn(job: StoredJob, tx: Transaction): Promise<AskingCase[]> {
   if (job.open_questions === 0) return [];
   const ids = await tx.ids("Case", "job_id", job.id);
   const items = await Promise.all(ids.map((id) => tx.get("Case", id)));

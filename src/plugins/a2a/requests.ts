@@ -10,12 +10,14 @@ import { settled } from "../../core/http/settled.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
+import type { ListQuery, Page } from "../../core/store/store.ts";
 import { type FollowOptions, followTask } from "./follow-task.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
-import { assertUsable, type PushConfig } from "./push.ts";
+import { assertUsable, type PushConfig, type TaskPlace } from "./push.ts";
 import { contextOf } from "./states.ts";
 import { toTask } from "./task.ts";
+import type { Json } from "./updates.ts";
 
 const MOST_LISTED = 100;
 
@@ -31,15 +33,15 @@ export interface A2aSdk {
  * answers any request.
  */
 export class AgentRequests implements Server.A2ARequestHandler {
-  readonly #sdk: A2aSdk;
-  readonly #parts: A2aParts;
-  readonly #agent: HostedAgent;
+  protected readonly sdk: A2aSdk;
+  protected readonly parts: A2aParts;
+  protected readonly agent: HostedAgent;
   readonly #card: () => Promise<Sdk.AgentCard>;
 
   constructor(sdk: A2aSdk, parts: A2aParts, agent: HostedAgent, card: () => Promise<Sdk.AgentCard>) {
-    this.#sdk = sdk;
-    this.#parts = parts;
-    this.#agent = agent;
+    this.sdk = sdk;
+    this.parts = parts;
+    this.agent = agent;
     this.#card = card;
   }
 
@@ -49,16 +51,16 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   /** The card says that there is none. */
   async getAuthenticatedExtendedAgentCard(): Promise<Sdk.AgentCard> {
-    throw new this.#sdk.errors.UnsupportedOperationError(
+    throw new this.sdk.errors.UnsupportedOperationError(
       "There is no extended card: the agent's card has everything",
     );
   }
 
   sendMessage(request: Sdk.SendMessageRequest, context: Server.ServerCallContext): Promise<Sdk.Task> {
-    return this.#guarded(async () => {
+    return this.guarded(async () => {
       const job = await this.#take(request, callerOf(context));
       if (request.configuration?.returnImmediately) return this.#toTask(job);
-      return this.#toTask(await settled(this.#parts, job, { signal: this.#patience(context) }));
+      return this.#toTask(await settled(this.parts, job, { signal: this.patience(context) }));
     });
   }
 
@@ -66,7 +68,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     request: Sdk.SendMessageRequest,
     context: Server.ServerCallContext,
   ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
-    const job = await this.#guarded(() => this.#take(request, callerOf(context)));
+    const job = await this.guarded(() => this.#take(request, callerOf(context)));
     yield* this.#follow(job, { untilAsked: true, signal: signalOf(context) });
   }
 
@@ -74,7 +76,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     { id }: Sdk.SubscribeToTaskRequest,
     context: Server.ServerCallContext,
   ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
-    const { UnsupportedOperationError } = this.#sdk.errors;
+    const { UnsupportedOperationError } = this.sdk.errors;
     const job = await this.#find(id);
     if (isTerminal(job.status)) throw new UnsupportedOperationError(`Task "${id}" has ended`);
     yield* this.#follow(job, { signal: signalOf(context) });
@@ -85,18 +87,18 @@ export class AgentRequests implements Server.A2ARequestHandler {
   }
 
   cancelTask({ id }: Sdk.CancelTaskRequest, context: Server.ServerCallContext): Promise<Sdk.Task> {
-    return this.#guarded(async () => {
-      const { TaskNotCancelableError } = this.#sdk.errors;
+    return this.guarded(async () => {
+      const { TaskNotCancelableError } = this.sdk.errors;
       const job = await this.#find(id);
       // A repeated request finds what it asked for.
       if (isTerminal(job.status) && job.status !== "cancelled")
         throw new TaskNotCancelableError(`Task "${id}" is ${job.status}`);
-      return this.#toTask(await this.#parts.runner.stop(id, callerOf(context)));
+      return this.#toTask(await this.parts.runner.stop(id, callerOf(context)));
     });
   }
 
   async listTasks(request: Sdk.ListTasksRequest): Promise<Sdk.ListTasksResponse> {
-    const { types, errors } = this.#sdk;
+    const { types, errors } = this.sdk;
     const { pageSize = 50, statusTimestampAfter, historyLength = 0, includeArtifacts } = request;
     const check = (fits: boolean, rule: string) => {
       if (!fits) throw new errors.RequestMalformedError(rule);
@@ -108,62 +110,70 @@ export class AgentRequests implements Server.A2ARequestHandler {
     check(!Number.isNaN(after), "statusTimestampAfter must be a time in ISO 8601");
     const query = {
       where: {
-        agent_name: this.#agent.slug,
-        ...(request.contextId !== "" && { mission_id: request.contextId }),
         ...(request.status && { status: statusesOf(types.taskStateToJSON(request.status)) }),
         ...(after > 0 && { updated_at: { gte: after } }),
       },
       sort: "-updated_at",
       limit: pageSize,
     };
-    const { items, total, next } = await this.#guarded(() =>
-      this.#parts.jobs.list(behindCursor(query, request.pageToken || undefined)),
+    const { items, total, next } = await this.guarded(() =>
+      this.listed(request.contextId, behindCursor(query, request.pageToken || undefined)),
     );
-    const tasks: Sdk.Task[] = [];
-    for (const job of items) {
-      const task = await this.#toTask(job);
-      tasks.push(includeArtifacts ? task : { ...task, artifacts: [] });
-    }
+    const tasks = items.map((item) => {
+      const task = types.Task.fromJSON(item);
+      return includeArtifacts ? task : { ...task, artifacts: [] };
+    });
     return { tasks, nextPageToken: next ? toCursor(query.sort, next) : "", pageSize, totalSize: total };
+  }
+
+  /** A page of tasks, in the protocol's JSON. */
+  protected async listed(contextId: string, query: ListQuery): Promise<Page<Json>> {
+    const of = { agent_name: this.agent.slug, ...(contextId !== "" && { mission_id: contextId }) };
+    const page = await this.parts.jobs.list({ ...query, where: { ...query.where, ...of } });
+    const items: Json[] = [];
+    for (const job of page.items) items.push(await toTask(this.parts, job));
+    return { ...page, items };
   }
 
   createTaskPushNotificationConfig(
     config: Sdk.TaskPushNotificationConfig,
   ): Promise<Sdk.TaskPushNotificationConfig> {
-    return this.#guarded(async () => {
-      const { id } = await this.#find(config.taskId);
-      return this.#toConfig(await this.#setPush(id, config));
+    return this.guarded(async () => {
+      const jobId = await this.jobOfTask(config.taskId);
+      return this.#toConfig(await this.setPush({ taskId: config.taskId, jobId }, config));
     });
   }
 
   async getTaskPushNotificationConfig(
     request: Sdk.GetTaskPushNotificationConfigRequest,
   ): Promise<Sdk.TaskPushNotificationConfig> {
-    const job = await this.#find(request.taskId);
-    const config = await this.#parts.push.find(job.id, request.id);
+    await this.jobOfTask(request.taskId);
+    const config = await this.parts.push.find(request.taskId, request.id);
     if (config) return this.#toConfig(config);
-    throw new this.#sdk.errors.TaskNotFoundError(`Push notification config "${request.id}" does not exist`);
+    throw new this.sdk.errors.TaskNotFoundError(`Push notification config "${request.id}" does not exist`);
   }
 
   async listTaskPushNotificationConfigs(
     request: Sdk.ListTaskPushNotificationConfigsRequest,
   ): Promise<Sdk.ListTaskPushNotificationConfigsResponse> {
-    const job = await this.#find(request.taskId);
-    const configs = await this.#parts.push.list(job.id);
+    const jobId = await this.jobOfTask(request.taskId);
+    const configs = await this.parts.push.list({ taskId: request.taskId, jobId });
     return { configs: configs.map((config) => this.#toConfig(config)), nextPageToken: "" };
   }
 
   async deleteTaskPushNotificationConfig(
     request: Sdk.DeleteTaskPushNotificationConfigRequest,
   ): Promise<void> {
-    const job = await this.#find(request.taskId);
-    await this.#parts.push.remove(job.id, request.id);
+    await this.jobOfTask(request.taskId);
+    await this.parts.push.remove(request.taskId, request.id);
   }
 
   /** Stores where changes are sent; without an id it has that of its URL, so that a repeated request adds no other. */
-  #setPush(taskId: string, config: Sdk.TaskPushNotificationConfig): Promise<PushConfig> {
-    const { url, token, authentication } = config;
-    return this.#parts.push.set({ id: config.id || url, taskId, url, token, authentication });
+  protected setPush(
+    { taskId, jobId }: TaskPlace,
+    { id, url, token, authentication }: Sdk.TaskPushNotificationConfig,
+  ): Promise<PushConfig> {
+    return this.parts.push.set({ id: id || url, taskId, url, token, authentication }, jobId);
   }
 
   /** Without its secrets, which only its receiver has to know. */
@@ -174,23 +184,33 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   /** Starts a job, or answers a question of one; both once, however often the message is sent. */
   async #take({ message, configuration }: Sdk.SendMessageRequest, by: Caller): Promise<StoredJob> {
-    const { RequestMalformedError } = this.#sdk.errors;
+    const { given, push } = this.readMessage(message, configuration);
+    // What happens from now on is sent: the answer below, too.
+    if (message!.taskId) {
+      const job = await this.#find(message!.taskId);
+      this.checkContext(job.id, message!.contextId, job);
+      if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push);
+      return this.#answer(job, { message: message!, given, by });
+    }
+    const job = await this.#start(message!, given);
+    if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push);
+    return job;
+  }
+
+  /** The parts of a message, and where what becomes of it is sent; refuses one that cannot be taken. */
+  protected readMessage(
+    message: Sdk.Message | undefined,
+    configuration: Sdk.SendMessageRequest["configuration"],
+  ): { readonly given: readonly object[]; readonly push: Sdk.TaskPushNotificationConfig | undefined } {
+    const { RequestMalformedError } = this.sdk.errors;
     if (!message?.messageId) throw new RequestMalformedError("The message has no messageId");
-    const json = this.#sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
+    const json = this.sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
     const given = json.parts ?? [];
     if (given.length === 0) throw new RequestMalformedError("The message has no parts");
     this.#refuseMedia(given);
     const push = configuration?.taskPushNotificationConfig;
     if (push?.url) assertUsable(push);
-    // What happens from now on is sent: the answer below, too.
-    if (message.taskId) {
-      const job = await this.#findOf(message);
-      if (push?.url) await this.#setPush(job.id, push);
-      return this.#answer(job, { message, given, by });
-    }
-    const job = await this.#start(message, given);
-    if (push?.url) await this.#setPush(job.id, push);
-    return job;
+    return { given, push: push?.url ? push : undefined };
   }
 
   /** An agent takes values: a job that starts without the picture that it is about would have a wrong result. */
@@ -199,41 +219,45 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const part = parts[at];
     if (!part) return;
     const what = part.mediaType || part.filename || "a file";
-    throw new this.#sdk.errors.ContentTypeNotSupportedError(
-      `Part ${at + 1} of the message is ${what}: agent "${this.#agent.slug}" accepts text and data only`,
+    throw new this.sdk.errors.ContentTypeNotSupportedError(
+      `Part ${at + 1} of the message is ${what}: agent "${this.agent.slug}" accepts text and data only`,
     );
   }
 
   #start({ messageId, contextId }: Sdk.Message, given: readonly object[]): Promise<StoredJob> {
-    const { slug, definition } = this.#agent;
-    return this.#parts.runner.start(slug, {
+    const { slug, definition } = this.agent;
+    return this.parts.runner.start(slug, {
       job_context: { started_by: "a2a", ...(contextId && { mission_id: contextId }) },
       job_fields: readJobFields(definition, given),
       idempotencyKey: `a2a-${idOfMessage(slug, messageId)}`,
     });
   }
 
-  /** The task that a message names, with the context that it names. */
-  async #findOf({ taskId, contextId }: Sdk.Message): Promise<StoredJob> {
-    const job = await this.#find(taskId);
-    if (contextId === "" || contextId === contextOf(job)) return job;
-    throw new this.#sdk.errors.RequestMalformedError(
+  /** Refuses a message that names a task and another context than that of the task. */
+  protected checkContext(taskId: string, contextId: string, task: StoredJob): void {
+    if (contextId === "" || contextId === contextOf(task)) return;
+    throw new this.sdk.errors.RequestMalformedError(
       `Task "${taskId}" is not of the context "${contextId}": omit contextId, or send that of the task`,
     );
+  }
+
+  /** The id of the job of a task of this agent. */
+  protected async jobOfTask(taskId: string): Promise<string> {
+    return (await this.#find(taskId)).id;
   }
 
   async #answer(
     job: StoredJob,
     { message, given, by }: { message: Sdk.Message; given: readonly object[]; by: Caller },
   ): Promise<StoredJob> {
-    const { cases } = this.#parts;
+    const { cases } = this.parts;
     const named = message.metadata?.question;
-    const question = await questionOf(this.#parts, job, {
+    const question = await questionOf(this.parts, job, {
       messageId: message.messageId,
       named: typeof named === "string" ? named : undefined,
       given,
       hasEnded: () =>
-        new this.#sdk.errors.UnsupportedOperationError(
+        new this.sdk.errors.UnsupportedOperationError(
           `Task "${job.id}" is ${job.status}: it accepts no further messages. Start another one in its context`,
         ),
     });
@@ -241,13 +265,13 @@ export class AgentRequests implements Server.A2ARequestHandler {
     // It was answered: by this message before, or by somebody else.
     if (!asking) return job;
     const values = readValues(given, asking.question.fields);
-    await answerByKey(this.#parts, job, { key: question, values }, by);
+    await answerByKey(this.parts, job, { key: question, values }, by);
     return this.#find(job.id);
   }
 
   /** Fires when the client is gone, or the service has waited long enough for it. */
-  #patience(context: Server.ServerCallContext): AbortSignal {
-    const { wait, closing } = this.#parts;
+  protected patience(context: Server.ServerCallContext): AbortSignal {
+    const { wait, closing } = this.parts;
     const signals = [closing, signalOf(context), wait === undefined ? undefined : AbortSignal.timeout(wait)];
     return AbortSignal.any(signals.filter((signal) => signal !== undefined));
   }
@@ -256,30 +280,30 @@ export class AgentRequests implements Server.A2ARequestHandler {
     job: StoredJob,
     options: FollowOptions,
   ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
-    const { StreamResponse } = this.#sdk.types;
-    for await (const event of followTask(this.#parts, job, options)) yield StreamResponse.fromJSON(event);
+    const { StreamResponse } = this.sdk.types;
+    for await (const event of followTask(this.parts, job, options)) yield StreamResponse.fromJSON(event);
   }
 
   async #toTask(job: StoredJob): Promise<Sdk.Task> {
-    return this.#sdk.types.Task.fromJSON(await toTask(this.#parts, job));
+    return this.sdk.types.Task.fromJSON(await toTask(this.parts, job));
   }
 
   /** A job of this agent. */
   async #find(id: string): Promise<StoredJob> {
-    const job = await this.#parts.jobs.find(id);
-    if (job?.agent_name === this.#agent.slug) return job;
-    throw new this.#sdk.errors.TaskNotFoundError(`Task "${id}" does not exist`);
+    const job = await this.parts.jobs.find(id);
+    if (job?.agent_name === this.agent.slug) return job;
+    throw new this.sdk.errors.TaskNotFoundError(`Task "${id}" does not exist`);
   }
 
-  async #guarded<T>(work: () => Promise<T>): Promise<T> {
-    const { A2AError, RequestMalformedError } = this.#sdk.errors;
+  protected async guarded<T>(work: () => Promise<T>): Promise<T> {
+    const { A2AError, RequestMalformedError } = this.sdk.errors;
     try {
       return await work();
     } catch (error) {
       if (error instanceof A2AError) throw error;
       if (error instanceof TypeError) throw new RequestMalformedError(error.message);
       if (!isServiceError(error)) {
-        this.#parts.log.error("a request of an A2A client failed", { error });
+        this.parts.log.error("a request of an A2A client failed", { error });
         throw new ServiceError("internal_error", "Something went wrong in the service");
       }
       if (error.status >= 500) throw error;
@@ -290,12 +314,13 @@ export class AgentRequests implements Server.A2ARequestHandler {
   }
 }
 
-function callerOf(context: Server.ServerCallContext): Caller {
+export function callerOf(context: Server.ServerCallContext): Caller {
   return context.state.get("caller") as Caller;
 }
 
-function signalOf(context: Server.ServerCallContext): AbortSignal | undefined {
-  return context.state.get("signal") as AbortSignal | undefined;
+/** Fires when the client is gone. */
+export function signalOf(context: Server.ServerCallContext): AbortSignal {
+  return context.state.get("signal") as AbortSignal;
 }
 
 function statusesOf(state: string): string[] {

@@ -16,6 +16,7 @@ import { type CardSigner, toCard } from "./card.ts";
 import { type A2aParts, partsFor, shownAgents } from "./parts.ts";
 import { type A2aSdk, AgentRequests } from "./requests.ts";
 import { errorInfo, REST_ERRORS } from "./rest-errors.ts";
+import { ThreadRequests } from "./thread-requests.ts";
 
 const tag = "Agent2Agent";
 const rpcRoute = keyRoutes(
@@ -99,7 +100,9 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
   const requestsOf = ({ params: { slug }, event, caller }: Input): AgentRequests => {
     const seen = partsFor(parts, caller);
     const card = () => sign(slug, event, bareCard(slug, event, caller));
-    return new AgentRequests(sdk, seen, agentOf(seen, slug), card);
+    const agent = agentOf(seen, slug);
+    const Requests = agent.definition.chats ? ThreadRequests : AgentRequests;
+    return new Requests(sdk, seen, agent, card);
   };
   const contextOf = (event: HttpEvent, caller: Caller, signal?: AbortSignal): Server.ServerCallContext => {
     const requestedVersion =

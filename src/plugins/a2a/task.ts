@@ -1,5 +1,5 @@
 import type { StoredJob } from "../../core/models/job.ts";
-import { openQuestions } from "../../core/runs/questions/open-questions.ts";
+import { type AskingCase, openQuestions } from "../../core/runs/questions/open-questions.ts";
 import type { A2aParts } from "./parts.ts";
 import { contextOf } from "./states.ts";
 import { deliveryOf, type Json, resultOf, toStatus } from "./updates.ts";
@@ -8,11 +8,11 @@ import { deliveryOf, type Json, resultOf, toStatus } from "./updates.ts";
 const MOST_CASES = 100;
 
 /** A job as a task, in the protocol's JSON. */
-export async function toTask(parts: A2aParts, job: StoredJob): Promise<Json> {
+export async function toTask(parts: A2aParts, job: StoredJob, asking?: readonly AskingCase[]): Promise<Json> {
   return {
     id: job.id,
     contextId: contextOf(job),
-    status: toStatus(job, await openQuestions(parts.cases, job)),
+    status: toStatus(job, asking ?? (await openQuestions(parts.cases, job))),
     artifacts: await toArtifacts(parts, job),
     history: [],
     metadata: { agent: job.agent_name, cost: job.total_cost },

@@ -26,7 +26,7 @@ export async function* toChatEvents(
   yield { type: "RUN_STARTED", threadId, runId };
   yield* await state();
   for await (const event of parts.threads.follow(turn, signal)) {
-    if (event.type === "attempt" || event.type === "answered") continue;
+    if (event.type === "opened" || event.type === "attempt" || event.type === "answered") continue;
     if (event.type === "text" || event.type === "notice") {
       yield* message.add(event.text);
       continue;

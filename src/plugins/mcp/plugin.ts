@@ -18,6 +18,7 @@ import {
   RUNNER,
   SEEN,
   SERVICE_STATE,
+  THREADS,
 } from "../../core/service/tokens.ts";
 import { OwnOrigins } from "./own-origins.ts";
 import type { McpParts } from "./parts.ts";
@@ -92,6 +93,7 @@ export const mcp = definePlugin({
       jobs: get(JOBS),
       cases: get(CASES),
       runner: get(RUNNER),
+      threads: get(THREADS),
       feed: get(JOB_FEED),
       retention: get(RETENTION),
       log,

@@ -6,7 +6,8 @@ import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { LegacyCalls } from "./legacy-calls.ts";
 import { type McpParts, partsFor } from "./parts.ts";
 import { toDetailedTask, toResult, toTask } from "./tasks.ts";
-import { callJobTool, findJob, listTools, readKey, startJob, waitFor } from "./tools.ts";
+import { callThread } from "./thread-calls.ts";
+import { agentOf, callJobTool, findJob, listTools, readKey, startJob, waitFor } from "./tools.ts";
 
 const TASKS = "io.modelcontextprotocol/tasks";
 /** Streams of clients that wait for changes of the list of tools, which does not change. */
@@ -138,6 +139,9 @@ function createMethods(sdk: typeof Sdk, parts: McpParts) {
         const answered = await callJobTool(parts, tool, fields, { by, signal, seen });
         if (answered) return answered;
         const key = readKey(context.mcpReq._meta);
+        const { slug, definition } = agentOf(parts, tool);
+        if (definition.chats && fields.thread !== undefined)
+          return await callThread(parts, slug, fields, { by, signal, key, seconds: parts.wait / 1000 });
         const job = await startJob(parts, tool, { fields, key });
         if (supportsTasks(context)) return { ...(await toTask(parts, job)), resultType: "task" };
         const seconds = parts.wait / 1000;

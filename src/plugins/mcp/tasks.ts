@@ -2,6 +2,7 @@ import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
+import type { Question } from "../../core/models/question.ts";
 import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
 import type { McpParts } from "./parts.ts";
 
@@ -68,6 +69,29 @@ export async function toResult(parts: McpParts, job: StoredJob): Promise<Record<
     content: [{ type: "text", text: textOfJob(job, structuredContent) }],
     structuredContent,
     isError: job.status === "failed" || job.status === "cancelled",
+  };
+}
+
+/** A turn of a thread as the result of a tool: its answer, or the question that it has come to. */
+export function toTurnResult(
+  parts: McpParts,
+  { job, item }: { readonly job: StoredJob; readonly item: StoredCase },
+  { notice, question }: { readonly notice: string; readonly question: Question | undefined },
+): Record<string, unknown> {
+  const hasEnded = isTerminal(item.status);
+  const { answer } = (item.final_delivery ?? {}) as { readonly answer?: string };
+  const status = hasEnded ? item.status : job.status;
+  const asked = question && toShownQuestion({ ...item, question });
+  const text = asked?.text ?? answer ?? item.last_error ?? parts.runner.describe(job).message;
+  return {
+    content: [{ type: "text", text: `${notice}${text}` }],
+    structuredContent: {
+      ...{ job_id: job.id, agent: job.agent_name, status: asked ? "awaiting" : status, message: text },
+      ...(hasEnded && !asked && { result: answer ?? null, error: item.last_error }),
+      ...(asked && { questions: [asked] }),
+      ...{ cost: item.total_cost, case_count: job.case_count, cases: [toShownCase(item)] },
+    },
+    isError: !asked && (status === "failed" || status === "cancelled"),
   };
 }
 

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { readJobFields } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
-import type { Actor } from "../../core/audit/caller.ts";
+import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { check } from "../../core/http/check.ts";
 import { settled } from "../../core/http/settled.ts";
@@ -11,6 +11,7 @@ import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { type McpParts, shownAgents } from "./parts.ts";
 import { toResult } from "./tasks.ts";
+import { answerThread, isThread, THREAD_PROPERTY } from "./thread-calls.ts";
 
 /** Seconds; proxies abort longer requests. */
 const LONGEST_WAIT = 60;
@@ -156,11 +157,13 @@ export function listTools(parts: McpParts): Record<string, unknown>[] {
 
 function toTool({ slug, definition }: HostedAgent): Record<string, unknown> {
   const { job_start } = definition.methods;
+  const schema = toJsonSchema(job_start.fields);
+  const properties = { ...(schema.properties as object), thread: THREAD_PROPERTY };
   return {
     name: slug,
     title: definition.name,
     description: job_start.description ?? definition.description ?? `Runs the agent ${definition.name}.`,
-    inputSchema: toJsonSchema(job_start.fields),
+    inputSchema: definition.chats ? { ...schema, properties } : schema,
   };
 }
 
@@ -169,7 +172,7 @@ export async function callJobTool(
   parts: McpParts,
   name: string,
   given: Readonly<Record<string, unknown>>,
-  { by, ...waiting }: Omit<WaitOptions, "seconds"> & { readonly by: Actor },
+  { by, ...waiting }: Omit<WaitOptions, "seconds"> & { readonly by: Caller },
 ): Promise<Record<string, unknown> | undefined> {
   switch (name) {
     case "job_start": {
@@ -187,6 +190,11 @@ export async function callJobTool(
     case "job_answer": {
       const { job_id, question, answer, message } = check(AnswerSchema, given, "body");
       const job = await findJob(parts, job_id);
+      if (isThread(parts, job)) {
+        const { signal = new AbortController().signal } = waiting;
+        const calling = { by, signal, seconds: parts.wait / 1000 };
+        return answerThread(parts, job, { key: question, values: answer, message }, calling);
+      }
       const answered = await answerByKey(parts, job, { key: question, values: answer, message }, by);
       const result = await toResult(parts, await parts.jobs.get(job_id));
       return answered ? result : { ...result, ...refused(question) };
@@ -206,16 +214,20 @@ function refused(question: string) {
   return { content: [{ type: "text", text }], isError: true };
 }
 
+/** An agent that clients see; else `agent_not_found`. */
+export function agentOf(parts: McpParts, slug: string): HostedAgent {
+  const agent = shownAgents(parts).find((one) => one.slug === slug);
+  if (agent) return agent;
+  throw new ServiceError("agent_not_found", `Unknown agent "${slug}"`);
+}
+
 /** Starts a job; it is stored when this resolves. */
 export async function startJob(
   parts: McpParts,
   slug: string,
   { fields, key }: { readonly fields: Readonly<Record<string, unknown>>; readonly key?: string | undefined },
 ): Promise<StoredJob> {
-  if (!shownAgents(parts).some((agent) => agent.slug === slug)) {
-    throw new ServiceError("agent_not_found", `Unknown agent "${slug}"`);
-  }
-  const { definition } = parts.agents.get(slug);
+  const { definition } = agentOf(parts, slug);
   const started = parts.runner.start(slug, {
     job_context: { started_by: "mcp" },
     job_fields: readJobFields(definition, [{ data: fields }]),

@@ -190,7 +190,7 @@ async function complete(about: About, signal: AbortSignal): Promise<unknown> {
 }
 
 /** What their chunks have no place for. */
-const HIDDEN: ReadonlySet<ShownEvent["type"]> = new Set(["tool", "attempt", "answered"]);
+const HIDDEN: ReadonlySet<ShownEvent["type"]> = new Set(["opened", "tool", "attempt", "answered"]);
 
 function toStream(about: About, withUsage: boolean): StreamSource {
   let events: AsyncGenerator<ShownEvent, void> | undefined;

@@ -54,6 +54,7 @@ export async function* toUiChunks(
       yield* parts.addText(event.text);
       continue;
     }
+    if (event.type === "opened") continue;
     if (event.type === "attempt") {
       const { name, attempt, error } = event;
       yield { type: "data-attempt", transient: true, data: { name, attempt, error } };

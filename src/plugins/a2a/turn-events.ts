@@ -1,0 +1,49 @@
+import type { ShownEvent } from "../../core/conversations/threads.ts";
+import type { StoredJob } from "../../core/models/job.ts";
+import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
+import { questionsOf, type Turn, toTurnJob } from "./turn-task.ts";
+import { type Json, resultOf, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
+
+/** What happens in a turn as the events of its task: the text as an artifact that grows, questions, the answer. */
+export class TurnEvents {
+  readonly #read: (caseId: string) => Promise<Turn>;
+  #task: StoredJob | undefined;
+  #caseId: string | undefined;
+  #isAsked = false;
+  #append = false;
+
+  constructor(read: (caseId: string) => Promise<Turn>) {
+    this.#read = read;
+  }
+
+  async *of(event: ShownEvent): AsyncGenerator<Json, void, undefined> {
+    if ("caseId" in event && event.caseId !== this.#caseId) {
+      this.#caseId = event.caseId;
+      this.#task = toTurnJob(await this.#read(event.caseId));
+    }
+    if (!this.#task || this.#caseId === undefined) return;
+    if (this.#isAsked && event.type !== "question") {
+      this.#isAsked = false;
+      yield toStatusUpdate({ ...this.#task, status: "in_progress" }, []);
+    }
+    if (event.type === "text") {
+      yield toArtifactUpdate(
+        this.#task,
+        { artifactId: "result", name: "Result", parts: [{ text: event.text }] },
+        { append: this.#append, lastChunk: false },
+      );
+      this.#append = true;
+    }
+    if (event.type === "question") {
+      this.#isAsked = true;
+      const { item } = await this.#read(event.caseId);
+      yield toStatusUpdate(this.#task, [{ ...item, question: event.question } as AskingCase]);
+    }
+    if (event.type !== "answer" && event.type !== "failed") return;
+    const { job, item } = await this.#read(this.#caseId);
+    this.#task = toTurnJob({ job, item });
+    // It replaces what has been sent of it.
+    for (const artifact of resultOf(this.#task)) yield toArtifactUpdate(this.#task, artifact);
+    yield toStatusUpdate(this.#task, questionsOf(item));
+  }
+}
