@@ -1,5 +1,6 @@
 /** Packages of examples that this repository does not have. */
 declare module "@ai-sdk/openai";
+declare module "@ai-sdk/react";
 declare module "@openai/agents" {
   export class Agent {
     constructor(options: object);
