@@ -46,7 +46,8 @@ export class ThreadRequests extends AgentRequests {
         if (found) over.abort();
       };
       patience.addEventListener("abort", leave, { once: true });
-      for await (const event of this.parts.threads.follow(turn, over.signal)) {
+      const signal = AbortSignal.any([over.signal, this.parts.closing, signalOf(context)]);
+      for await (const event of this.parts.threads.follow(turn, signal)) {
         if (event.type === "failed" && !found)
           throw new this.sdk.errors.UnsupportedOperationError(event.message);
         if (!("caseId" in event)) continue;
