@@ -22,6 +22,17 @@ describe("a cache of bodies", () => {
     expect(present(cache).length).toBeLessThanOrEqual(8);
   });
 
+  it("evicts in turn what it kept after everything else was evicted", () => {
+    const cache = new BodyCache(1000);
+    for (let round = 0; round < 3; round++) {
+      for (let slot = 0; slot < 10; slot++) cache.set(slot, bodyOf(100));
+      // Evicts all that fits beside it: the limit is reached again by these alone.
+      for (let slot = 10; slot < 18; slot++) cache.set(slot, bodyOf(125));
+      expect(present(cache)).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
+      for (const slot of present(cache)) cache.delete(slot);
+    }
+  });
+
   it("returns the version kept last, and counts only that", () => {
     const cache = new BodyCache(1000);
     const newest = bodyOf(90);

@@ -48,7 +48,7 @@ export class RunJob implements JobHandle {
   readonly #facts: JobFacts;
   readonly #scope: CallScope;
   /** Handles by the id that the agent gave. */
-  readonly #cases = new Map<string, Promise<CaseHandle>>();
+  #cases: Map<string, Promise<CaseHandle>> | undefined;
 
   constructor(run: Run, facts: JobFacts) {
     this.id = run.jobId;
@@ -82,9 +82,10 @@ export class RunJob implements JobHandle {
   }
 
   openCase(input: { readonly id: string; readonly name: string; readonly description?: string }) {
-    const known = this.#cases.get(input.id);
+    const known = this.#cases?.get(input.id);
     if (known) return known;
     const made = mayBeLeft(this.#openCase(input));
+    this.#cases ??= new Map();
     this.#cases.set(input.id, made);
     return made;
   }

@@ -32,11 +32,10 @@ export class Run {
   suspension: Suspension | undefined = undefined;
   /** Cases that have not ended. */
   openCases!: Set<string>;
-  /** Stored events that calls of the job were given. */
-  taken!: Map<string, Call | undefined>;
   /** Steps that were in progress when the run was asked to end. */
   cutShort: StepUnderWay[] = [];
   #questions: Questions | undefined = undefined;
+  #taken: Map<string, Call | undefined> | undefined = undefined;
   #rehearsal: Rehearsal | undefined = undefined;
   /** What its stop does besides: it is waited for, as long as the handler is. */
   #cleanUp: Promise<unknown> | undefined = undefined;
@@ -53,6 +52,12 @@ export class Run {
   get questions(): Questions {
     this.#questions ??= new Questions(this);
     return this.#questions;
+  }
+
+  /** Stored events that calls of the job were given. */
+  get taken(): Map<string, Call | undefined> {
+    this.#taken ??= new Map([...this.record.events].map((event) => [event, undefined]));
+    return this.#taken;
   }
 
   get signal(): AbortSignal {
@@ -264,7 +269,6 @@ export class Run {
     const { isStrict, isIsolated, mayRead, suspension } = this.parts;
     this.record = record;
     this.openCases = new Set(record.openCases());
-    this.taken = new Map([...record.events].map((event) => [event, undefined]));
     this.limits = new Limits(this);
     this.clock = new RunClock(this);
     this.ledger = new RunLedger(this);

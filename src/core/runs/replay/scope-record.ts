@@ -7,9 +7,10 @@ export const UNKNOWN = -1;
 export class ScopeRecord {
   readonly caseId: string | undefined;
   readonly #byName = new Map<CallKind, Map<string, SameCalls>>();
-  readonly #byKey = new Map<CallKind, Map<string, SameCalls>>();
+  /** Of most jobs, no call has a key. */
+  #byKey: Map<CallKind, Map<string, SameCalls>> | undefined;
   /** Calls that were looked for by their position. */
-  readonly #byPosition = new Map<number, Call>();
+  #byPosition: Map<number, Call> | undefined;
   /** Recorded questions, in their order. */
   readonly #asked: Call[] = [];
   /** Recorded reads, by their numbers once one was searched for; those before `#nextRead` are past. */
@@ -32,7 +33,8 @@ export class ScopeRecord {
 
   /** The calls of a kind and name, or of a kind and key. */
   same(kind: CallKind, name: string, key: string | undefined): SameCalls {
-    const all = key === undefined ? this.#byName : this.#byKey;
+    if (key !== undefined) this.#byKey ??= new Map();
+    const all = key === undefined ? this.#byName : this.#byKey!;
     let ofKind = all.get(kind);
     if (!ofKind) {
       ofKind = new Map();
@@ -187,11 +189,12 @@ export class ScopeRecord {
 
   /** Lets a call be found by its position. */
   place(call: Call): void {
+    this.#byPosition ??= new Map();
     this.#byPosition.set(placeOf(call.position, call.kind), call);
   }
 
   at(position: number, kind: CallKind): Call | undefined {
-    return this.#byPosition.get(placeOf(position, kind));
+    return this.#byPosition?.get(placeOf(position, kind));
   }
 }
 

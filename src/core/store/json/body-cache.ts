@@ -13,6 +13,8 @@ interface Kept {
 export class BodyCache {
   readonly #limit: number;
   readonly #bodies = new Map<number, Kept>();
+  /** From the oldest on: a new one would pass the places of all that were evicted, each time. */
+  #oldest = this.#bodies.entries();
   #length = 0;
 
   constructor(limit: number) {
@@ -47,14 +49,19 @@ export class BodyCache {
   }
 
   #makeRoom(): void {
-    for (const [slot, kept] of this.#bodies) {
-      this.delete(slot);
-      if (kept.isUsed) {
-        kept.isUsed = false;
-        this.#bodies.set(slot, kept);
-        this.#length += kept.body.length;
+    while (this.#length > this.#limit) {
+      const next = this.#oldest.next();
+      if (next.done) {
+        // What was kept since it ended.
+        this.#oldest = this.#bodies.entries();
+        continue;
       }
-      if (this.#length <= this.#limit) return;
+      const [slot, kept] = next.value;
+      this.delete(slot);
+      if (!kept.isUsed) continue;
+      kept.isUsed = false;
+      this.#bodies.set(slot, kept);
+      this.#length += kept.body.length;
     }
   }
 }
