@@ -1,11 +1,12 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
-import { chown, mkdir, readdir } from "node:fs/promises";
+import { chown, mkdir, readdir, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { Client } from "pg";
 import type { CliContext } from "../../../../src/cli/context.ts";
 import { CliError } from "../../../../src/cli/errors.ts";
 
@@ -21,20 +22,31 @@ interface Account {
   readonly gid?: number;
 }
 
-/** A Postgres server of its own, in a folder of its own, that can be stopped at any moment. */
+/** A server that runs. */
+interface Server {
+  readonly data: string;
+  readonly port: number;
+  /** Ends it immediately, as `pg_ctl stop -m immediate` does: it recovers at its next start. */
+  stop(): Promise<void>;
+}
+
+/** A Postgres server of its own, in a folder of its own, that can be stopped and replaced by a standby at any moment. */
 export class Cluster {
   readonly #programs: string;
   readonly #folder: string;
   readonly #account: Account;
-  readonly port: number;
-  #server: ChildProcess | undefined;
-  #gone: Promise<void> = Promise.resolve();
+  /** Where the present primary is, or is about to be. */
+  port: number;
+  #data: string;
+  #standbys = 0;
+  #server: Server | undefined;
 
   private constructor(parts: { programs: string; folder: string; account: Account; port: number }) {
     this.#programs = parts.programs;
     this.#folder = parts.folder;
     this.#account = parts.account;
     this.port = parts.port;
+    this.#data = join(parts.folder, "data");
   }
 
   /** Makes a server with its data in a new folder, and starts it. */
@@ -56,9 +68,40 @@ export class Cluster {
   }
 
   async start(): Promise<void> {
-    const data = join(this.#folder, "data");
+    this.#server = await this.#run(this.#data, this.port);
+  }
+
+  async stop(): Promise<void> {
+    await this.#server?.stop();
+    this.#server = undefined;
+  }
+
+  /**
+   * Ends the server as a crash does, and has a standby take its place, which has all that was acknowledged. New connections
+   * reach the standby for `blind` milliseconds before it accepts writes.
+   */
+  async failOver(blind: number): Promise<void> {
+    const former = this.#server!;
+    const data = join(this.#folder, `data-${++this.#standbys}`);
+    const args = ["-h", "127.0.0.1", "-p", String(former.port), "-U", "postgres", "-D", data];
+    await run(join(this.#programs, "pg_basebackup"), [...args, "--checkpoint=fast", "-R"], {
+      ...this.#account,
+      cwd: this.#folder,
+    });
+    const standby = await this.#run(data, await freePort());
+    await query(former.port, "alter system set synchronous_standby_names = '*'", "select pg_reload_conf()");
+    const isSynchronous = "select 1 from pg_stat_replication where sync_state = 'sync'";
+    while ((await query(former.port, isSynchronous)) === 0) await delay(50);
+    await former.stop();
+    [this.#server, this.#data, this.port] = [standby, data, standby.port];
+    await delay(blind);
+    await query(standby.port, "select pg_promote()");
+    await rm(former.data, { recursive: true });
+  }
+
+  async #run(data: string, port: number): Promise<Server> {
     const settings = [
-      ...["listen_addresses=127.0.0.1", `port=${this.port}`, "max_connections=200"],
+      ...["listen_addresses=127.0.0.1", `port=${port}`, "max_connections=200"],
       "unix_socket_directories=",
     ];
     const server = [join(this.#programs, "postgres"), "-D", data, ...settings.flatMap((one) => ["-c", one])];
@@ -69,27 +112,36 @@ export class Cluster {
       cwd: this.#folder,
       stdio: ["pipe", "ignore", "pipe"],
     });
-    this.#server = shell;
-    this.#gone = new Promise((resolve) => void shell.once("exit", () => resolve()));
+    const gone = new Promise<void>((resolve) => void shell.once("exit", () => resolve()));
     // On failure it is kept.
     shell.stderr.pipe(createWriteStream(join(this.#folder, "log"), { flags: "a" }));
     let output = "";
     const isReady = new Promise<boolean>((resolve) => {
       shell.stderr.setEncoding("utf8").on("data", (text: string) => {
         output = (output + text).slice(-5000);
-        if (output.includes("ready to accept connections")) resolve(true);
+        if (/ready to accept (read-only )?connections/.test(output)) resolve(true);
       });
-      void this.#gone.then(() => resolve(false));
+      void gone.then(() => resolve(false));
     });
-    if (await Promise.race([isReady, delay(LONGEST_START, false)])) return;
+    const stop = async () => {
+      shell.stdin.end();
+      await gone;
+    };
+    if (await Promise.race([isReady, delay(LONGEST_START, false)])) return { data, port, stop };
     throw new CliError("Postgres does not start for the test", { detail: `Its last output:\n${output}` });
   }
+}
 
-  /** Ends the server immediately, as `pg_ctl stop -m immediate` does: it recovers at its next start. */
-  async stop(): Promise<void> {
-    this.#server?.stdin?.end();
-    await this.#gone;
-    this.#server = undefined;
+/** Runs statements; returns the number of rows of the last one. */
+async function query(port: number, ...statements: string[]): Promise<number> {
+  const client = new Client({ connectionString: `postgres://postgres@127.0.0.1:${port}/postgres` });
+  await client.connect();
+  try {
+    let rows = 0;
+    for (const statement of statements) rows = (await client.query(statement)).rows.length;
+    return rows;
+  } finally {
+    await client.end();
   }
 }
 

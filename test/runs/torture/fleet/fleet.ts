@@ -37,7 +37,9 @@ interface Instance {
 }
 
 /** What is done to one instance, to the database, and to all instances in turn. */
-const STRIKES = ["kill", "freeze", "cut", "silence", "hand-over", "database", "deploy"] as const;
+const OF_INSTANCE = ["kill", "freeze", "cut", "silence", "blip", "hand-over"] as const;
+const OF_DATABASE = ["database", "failover"] as const;
+const STRIKES = [...OF_INSTANCE, ...OF_DATABASE, "deploy"] as const;
 type Strike = (typeof STRIKES)[number];
 
 /** Several instances of a service on one Postgres, behind a proxy: they are killed, frozen and cut off at random. */
@@ -84,7 +86,12 @@ export class Fleet implements Subject {
     });
     const instances: Instance[] = [];
     for (let n = 1; n <= count; n++) {
-      const relay = await Relay.listen({ host: "127.0.0.1", port: cluster.port });
+      const relay = await Relay.listen({
+        host: "127.0.0.1",
+        get port() {
+          return cluster.port;
+        },
+      });
       const name = `instance-${n}`;
       const dataDir = join(folder, name);
       await mkdir(dataDir);
@@ -112,7 +119,8 @@ export class Fleet implements Subject {
     const free = this.#instances.filter(({ busy }) => busy === undefined);
     const instance = free[Math.floor(random() * free.length)];
     const strike = STRIKES[Math.floor(random() * STRIKES.length)]!;
-    const needsOthers = strike !== "database" && strike !== "deploy";
+    const isOfDatabase = OF_DATABASE.some((kind) => kind === strike);
+    const needsOthers = !isOfDatabase && strike !== "deploy";
     // One is always left, so that the service as a whole continues.
     if (!instance || (needsOthers && free.length < 2) || (strike === "deploy" && this.#deploying)) {
       await Promise.race([delay(this.#lease / 5), ...this.#instances.flatMap(({ busy }) => busy ?? [])]);
@@ -126,7 +134,7 @@ export class Fleet implements Subject {
       });
     } else {
       const work = this.#carryOut(strike, instance, random);
-      if (strike === "database") await work;
+      if (isOfDatabase) await work;
       // The next rounds come meanwhile.
       else
         instance.busy = this.#inBackground(work).finally(() => {
@@ -182,6 +190,16 @@ export class Fleet implements Subject {
         relay.cut(strike === "cut" ? "closed" : "silent");
         await this.#pause(this.#lease * (0.5 + random()));
         relay.restore();
+        return;
+      case "blip":
+        relay.cut("closed");
+        await this.#pause(1000 + 3000 * random());
+        relay.restore();
+        return;
+      case "failover":
+        this.#databaseUpAt = Number.POSITIVE_INFINITY;
+        await this.#cluster.failOver(1000 * random());
+        this.#databaseUpAt = performance.now();
         return;
       case "database":
         this.#databaseUpAt = Number.POSITIVE_INFINITY;
