@@ -117,6 +117,17 @@ it("a service on a folder may change its RSA key as long as its API key is the s
   await expect(start({ dataDir, ...OWN, apiKey: OTHER.apiKey })).rejects.toThrow("SERVICE_ADOPT_STORE=");
 });
 
+it("another service that meets a bucket is refused before the one that has it loses it", async () => {
+  const on = await onBucket();
+  const first = await start({ ...(await on()), ...OWN });
+
+  const refused = start({ ...(await on()), ...OTHER });
+
+  await expect(refused).rejects.toThrow(/^The store is that of another service \(agent Worker\)/);
+  const { id } = await startJob(first);
+  expect((await until(first, id)).status).toBe("completed");
+});
+
 requirement("postgres").describe("several instances on a database", () => {
   it("an instance that has another RSA key than the others does not start beside them", async () => {
     const on = await onDatabase();

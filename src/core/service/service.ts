@@ -53,7 +53,7 @@ import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin } from "./plugin.ts";
 import type { ServiceOptions } from "./service-options.ts";
 import { type PluginReport, setUpPlugins } from "./set-up-plugins.ts";
-import { claimStore, noteKey } from "./store-owner.ts";
+import { claimStore, noteKey, refuseOther, showOwner } from "./store-owner.ts";
 import {
   ACCESS,
   AGENT_SETTINGS,
@@ -148,7 +148,10 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     // Before another instance loses the store.
     if (standby) requireLastingKeys(options);
     const began = performance.now();
-    const store = await openStore({ tables, dataDir: options.dataDir, log });
+    const store = await openStore({
+      ...{ tables, dataDir: options.dataDir, log },
+      admit: (marks) => refuseOther(options, marks),
+    });
     noteTime("store", began);
     scope.onClose(() => store.close());
     scope.value(STORE, store);
@@ -520,6 +523,7 @@ async function noteKeyChanges(scope: Container): Promise<void> {
   const log = scope.get(LOGGER);
   await noteKey(scope, "api-key");
   const isOther = await noteKey(scope, "rsa-key");
+  await showOwner(scope);
   if (isOther) {
     log.warn(
       "the RSA key is another one than at the last start: parameters that are stored for agents cannot be read with it, and tokens of browsers, sign-ins and signatures of cards from before are not valid. Start with the former key, or store the parameters again",

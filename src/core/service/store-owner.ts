@@ -1,9 +1,12 @@
+import { createPublicKey } from "node:crypto";
 import { isKeyOf, type MarkedKey, markFirstKeys, nameOfMark, noteKeyChange } from "../audit/key-mark.ts";
 import { OptionsError } from "../base/check-options.ts";
 import type { Container } from "../base/container.ts";
+import type { KeyMark } from "../models/own-rows.ts";
 import { isStorageError } from "../runs/queue/when-writable.ts";
 import { LEDGER } from "./inner-tokens.ts";
-import { AGENTS, AUDIT, KEYS, LOGGER, OPTIONS, PARAMETERS, STORE } from "./tokens.ts";
+import type { ResolvedOptions } from "./options.ts";
+import { AGENTS, AUDIT, KEYS, LOGGER, OPTIONS, STORE } from "./tokens.ts";
 
 /** Agents that a service is named by. */
 const NAMED = 3;
@@ -26,25 +29,73 @@ export async function claimStore(scope: Container): Promise<void> {
       scope.get(LOGGER).warn("whose the store is could not be stored", { error });
     }
   }
-  const mark = await marks.get("rsa-key");
-  if (mark === undefined || (await isKeyOf(mark, keyOf(scope, "rsa-key")))) return;
-  const api = await marks.get("api-key");
-  const { apiKey, previousApiKey } = scope.get(KEYS);
-  const isOwn = async (key: string | undefined) =>
-    api !== undefined && key !== undefined && (await isKeyOf(api, key));
-  const hasApiKey = (await isOwn(apiKey)) || (await isOwn(previousApiKey));
-  if (!store.isShared && hasApiKey) return;
-  const name = nameOfMark(mark);
-  if (scope.get(OPTIONS).adoptStore === name) {
-    scope.get(LOGGER).warn("the store of another service is adopted", { mark: name, service: mark.service });
+  const [rsa, api] = [await marks.get("rsa-key"), await marks.get("api-key")];
+  const own = { ...scope.get(KEYS), isShared: store.isShared === true };
+  const other = rsa && (await otherOf({ rsa, api }, own));
+  if (rsa && other !== undefined) {
+    const name = nameOfMark(rsa);
+    if (scope.get(OPTIONS).adoptStore !== name) throw refusalOf(rsa, other);
+    scope.get(LOGGER).warn("the store of another service is adopted", { mark: name, service: rsa.service });
     // From now on the other one is refused.
     await noteKey(scope, "api-key");
     await noteKey(scope, "rsa-key");
-    return;
   }
-  const whose = hasApiKey ? "this service with another RSA key" : "another service";
+  await showOwner(scope);
+}
+
+/**
+ * Refuses a store by the marks that it shows without being opened, as that ends the instance which has it. Where a person
+ * has decided whose it is, that is compared once it is open.
+ */
+export async function refuseOther(options: ResolvedOptions, marks: readonly KeyMark[]): Promise<void> {
+  const [rsa, api] = (["rsa-key", "api-key"] as const).map((id) => marks.find((mark) => mark.id === id));
+  const { apiKey, previousApiKey, rsaPrivateKey, adoptStore } = options;
+  if (!rsa || adoptStore !== undefined || rsaPrivateKey === undefined) return;
+  const other = await otherOf({ rsa, api }, { apiKey, previousApiKey, rsaPrivateKey, isShared: false });
+  if (other !== undefined) throw refusalOf(rsa, other);
+}
+
+/** Has the store show the marks of its keys to those who have not opened it. */
+export async function showOwner(scope: Container): Promise<void> {
+  const store = scope.get(STORE);
+  if (!store.showMarks) return;
+  try {
+    const { items } = await store.table("KeyMark").list({ limit: Number.POSITIVE_INFINITY });
+    await store.showMarks(items);
+  } catch (error) {
+    scope.get(LOGGER).warn("whose the store is could not be shown to others", { error });
+  }
+}
+
+interface Marks {
+  readonly rsa: KeyMark;
+  readonly api: KeyMark | undefined;
+}
+
+interface OwnKeys {
+  readonly apiKey: string | undefined;
+  readonly previousApiKey?: string | undefined;
+  readonly rsaPrivateKey: string;
+  readonly isShared: boolean;
+}
+
+/** Whose a store with these marks is; nothing where it is that of the service with these keys. */
+async function otherOf(
+  { rsa, api }: Marks,
+  { apiKey, previousApiKey, rsaPrivateKey, isShared }: OwnKeys,
+): Promise<string | undefined> {
+  if (await isKeyOf(rsa, publicKeyOf(rsaPrivateKey))) return undefined;
+  const isOwn = async (key: string | undefined) =>
+    api !== undefined && key !== undefined && (await isKeyOf(api, key));
+  const hasApiKey = (await isOwn(apiKey)) || (await isOwn(previousApiKey));
+  if (!isShared && hasApiKey) return undefined;
+  return hasApiKey ? "this service with another RSA key" : "another service";
+}
+
+function refusalOf(mark: KeyMark, whose: string): OptionsError {
+  const name = nameOfMark(mark);
   const known = mark.service === undefined ? "" : ` (${mark.service})`;
-  throw new OptionsError(
+  return new OptionsError(
     `The store is that of ${whose}${known}, with the mark ${name}: it is not used. If this instance has a wrong key, start it with SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY of the others. If the URL, bucket or folder is that of another service, use one of its own; in one database, SERVICE_DATABASE_SCHEMA. To change the RSA key, or to use the copy of a store here, stop all services that use this store and set SERVICE_ADOPT_STORE=${name}: jobs whose parameters this key cannot read are held`,
   );
 }
@@ -56,8 +107,13 @@ export function noteKey(scope: Container, id: MarkedKey): Promise<boolean> {
 }
 
 function keyOf(scope: Container, id: MarkedKey): string {
-  // The public key is the same however the private one is written.
-  return id === "api-key" ? scope.get(KEYS).apiKey : scope.get(PARAMETERS).publicKeyPem();
+  const { apiKey, rsaPrivateKey } = scope.get(KEYS);
+  return id === "api-key" ? apiKey : publicKeyOf(rsaPrivateKey);
+}
+
+/** The public key is the same however the private one is written. */
+function publicKeyOf(rsaPrivateKey: string): string {
+  return createPublicKey(rsaPrivateKey).export({ type: "spki", format: "pem" }).toString();
 }
 
 function describeService(scope: Container): string {

@@ -359,6 +359,8 @@ export interface Store {
    * fence holds at the commit.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>;
+  /** Shows whose it is to those who have not opened it; of a store that only one has, and that others can take over. */
+  showMarks?(marks: readonly KeyMark[]): Promise<void>;
   health(): StoreHealth;
   stats(): Promise<StoreStats>;
   /**
@@ -375,6 +377,8 @@ export type StoreFactory = (context: {
   readonly tables: readonly TableSpec[];
   readonly dataDir: string;
   readonly log: StoreLogger;
+  /** Throws where a store that shows these marks must not be opened; called before another instance loses it. */
+  readonly admit?: ((marks: readonly KeyMark[]) => Promise<void>) | undefined;
 }) => Promise<Store>;
 
 /** The part of a logger that a store needs. */

@@ -2,7 +2,7 @@ import type { StoreIo } from "../../storage/file-io.ts";
 import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import type { Durability } from "../durability.ts";
 import type { Timers } from "../json/timers.ts";
-import type { StoreLogger, TableSpec } from "../store.ts";
+import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
 import type { Objects } from "./sealed.ts";
 
 export interface BucketStoreOptions {
@@ -24,6 +24,8 @@ export interface BucketStoreOptions {
    * disk, which is dead. @default immediately
    */
   readonly mayTake?: ((last: string | undefined) => Promise<void>) | undefined;
+  /** Throws where a store that shows these marks must not be taken over. */
+  readonly admit?: Parameters<StoreFactory>[0]["admit"];
   /** When a write is acknowledged. @default "bucket" */
   readonly durability?: Durability | undefined;
   /** With the durability "disk": the file system; milliseconds that groups wait for others, and their bytes in memory. */

@@ -21,6 +21,7 @@ import { refuseClosed } from "./mark.ts";
 import { openObjects } from "./objects.ts";
 import { restoreFolder } from "./restore.ts";
 import { refuseUnshipped } from "./shipped-folder.ts";
+import { readMarks, showMarks } from "./shown-marks.ts";
 import type { Standby } from "./standby.ts";
 import { liveAsOwner, readOwner, takeOver } from "./take-over.ts";
 
@@ -52,7 +53,10 @@ export async function openBucketStore(options: BucketStoreOptions): Promise<Tran
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const lock = await lockFolder(dataDir, log);
   const last = readCacheOwner(dataDir);
-  const mayTake = async () => options.mayTake?.(last);
+  const mayTake = async () => {
+    await options.admit?.(await readMarks(options.objects));
+    await options.mayTake?.(last);
+  };
   const note = (token: string) => writeFileSync(join(dataDir, CACHE_OWNER), token, { mode: 0o600 });
   if (options.durability === "disk") {
     try {
@@ -122,7 +126,11 @@ async function openInFolder(
     await release();
   };
   const { contents } = options;
-  return new EndedStore({ backend, tables, contents, closing: () => journal.closing(), closed });
+  return new EndedStore({
+    ...{ backend, tables, contents, closed },
+    showMarks: (marks) => showMarks(objects, marks),
+    closing: () => journal.closing(),
+  });
 }
 
 function readCacheOwner(dataDir: string): string | undefined {

@@ -20,6 +20,7 @@ import type { Objects } from "./sealed.ts";
 import { ShippedFolder } from "./shipped-folder.ts";
 import { Shipper } from "./shipper.ts";
 import { isOwn, type Shipping, ShippingRecord } from "./shipping-record.ts";
+import { showMarks } from "./shown-marks.ts";
 import { liveAsOwner, type OwnerMark, readOwner, takeOver } from "./take-over.ts";
 
 export interface DiskStoreOptions extends Omit<BucketStoreOptions, "mayTake"> {
@@ -114,6 +115,7 @@ export async function openDiskStore(
   const life = liveAsOwner({ objects, chain, timers, journal: shipper });
   return new EndedStore({
     ...{ backend, tables, contents: options.contents },
+    showMarks: (marks) => showMarks(objects, marks),
     closed: async () => {
       await writer.close();
       await life.end(shipper.isDone);

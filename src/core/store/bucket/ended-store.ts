@@ -1,20 +1,24 @@
 import { TransactionalStore } from "../engine/transactional-store.ts";
+import type { Store } from "../store.ts";
 
 type Options = ConstructorParameters<typeof TransactionalStore>[0];
 
 interface Ends {
+  readonly showMarks: NonNullable<Store["showMarks"]>;
   readonly closing?: () => void;
   readonly closed: () => Promise<void>;
 }
 
-/** A store that does something before and after it is closed, once. */
+/** A store that others can take over: it shows whose it is, and does something before and after it is closed, once. */
 export class EndedStore extends TransactionalStore {
+  readonly showMarks: NonNullable<Store["showMarks"]>;
   readonly #closing: (() => void) | undefined;
   readonly #closed: () => Promise<void>;
   #done: Promise<void> | undefined;
 
-  constructor({ closing, closed, ...options }: Options & Ends) {
+  constructor({ showMarks, closing, closed, ...options }: Options & Ends) {
     super(options);
+    this.showMarks = showMarks;
     this.#closing = closing;
     this.#closed = closed;
   }
