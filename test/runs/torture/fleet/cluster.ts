@@ -16,6 +16,7 @@ const run = promisify(execFile);
 const LONGEST_START = 120_000;
 /** Where Debian has the programs of the server, beside the folders of PATH. */
 const DEBIAN = "/usr/lib/postgresql";
+const PROGRAMS = ["initdb", "postgres", "pg_basebackup"];
 
 interface Account {
   readonly uid?: number;
@@ -152,7 +153,7 @@ async function findPrograms(path = ""): Promise<string> {
     .map((version) => join(DEBIAN, version, "bin"));
   for (const folder of [...path.split(delimiter), ...debian]) {
     const names = await readdir(folder).catch(() => [] as string[]);
-    if (names.includes("initdb") && names.includes("postgres")) return folder;
+    if (PROGRAMS.every((name) => names.includes(name))) return folder;
   }
   throw new CliError("--instances needs a Postgres server of its own, which it can stop", {
     detail: "Install it, for example with: apt-get install postgresql.",
