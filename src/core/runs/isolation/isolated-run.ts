@@ -11,7 +11,8 @@ import type { Run } from "../replay/run.ts";
 import type { StepUnderWay } from "../replay/step-under-way.ts";
 import { type AgentProcess, ProcessEndedError } from "./agent-process.ts";
 import type { AgentProcesses } from "./agent-processes.ts";
-import type { Effect, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
+import type { CallTarget, Effect, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
+import { fromSent, PASSED } from "./passed-calls.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
 export interface IsolatedRunParts {
@@ -43,11 +44,14 @@ interface Waiter {
 
 /** Where the handler makes a call. */
 interface CallPlace {
-  readonly caseId: string | undefined;
+  readonly on: CallTarget;
   readonly isInStep: boolean;
   /** Whether the function of a step has started there. */
   readonly isBegun: boolean | undefined;
 }
+
+/** A handle, by the names of its calls. */
+type Callable = Readonly<Record<string, (...args: unknown[]) => Promise<unknown>>>;
 
 /** Milliseconds that a process is kept whose job only waits. */
 const PATIENCE = 10_000;
@@ -62,8 +66,8 @@ type Told<T extends FromAgent["type"]> = Extract<FromAgent, { type: T }>;
  */
 export class IsolatedRun {
   readonly #parts: IsolatedRunParts;
-  readonly #cases = new Map<string, CaseHandle>();
-  readonly #children = new Map<string, ChildHandle>();
+  /** Handles that the handler was given, by kind and id. */
+  readonly #handles = { case: new Map<string, RunCase>(), child: new Map<string, ChildHandle>() };
   /** Steps whose functions run there, and the steps by the number of their call. */
   readonly #running = new Map<number, Waiter>();
   readonly #steps = new Map<number, StepUnderWay>();
@@ -282,13 +286,13 @@ export class IsolatedRun {
     return this.#isBehindRecord;
   }
 
-  #call({ id, caseId, inside, isBegun, call }: Extract<Effect, { type: "call" }>): void {
+  #call({ id, on, inside, isBegun, call }: Extract<Effect, { type: "call" }>): void {
     const { run } = this.#parts;
     if (isBegun && call.op === "step") this.#ahead.set(id, mayBeLeft(this.#runsThere(id, call.name)));
     const outer = inside === undefined ? undefined : this.#steps.get(inside);
     const make = (): Promise<unknown> => {
       try {
-        return this.#make(id, call, { caseId, isInStep: inside !== undefined, isBegun });
+        return this.#make(id, call, { on, isInStep: inside !== undefined, isBegun });
       } catch (error) {
         return Promise.reject(error);
       }
@@ -300,56 +304,37 @@ export class IsolatedRun {
     );
   }
 
-  #make(id: number, call: RemoteCall, { caseId, isInStep, isBegun }: CallPlace): Promise<unknown> {
+  #make(id: number, call: RemoteCall, { on, isInStep, isBegun }: CallPlace): Promise<unknown> {
     const { handle } = this.#parts;
-    const item = caseId === undefined ? undefined : (this.#cases.get(caseId) as RunCase | undefined);
+    const { kind } = on;
+    const scope = kind === "case" ? this.#handles.case.get(on.id)! : handle;
     switch (call.op) {
       case "step": {
         const fn = (info: StepInfo) => this.#runStep(id, call, info);
         const options = { ...call.options } as StepOptions;
         // What the process has answered when the step failed there.
         if (call.options.retryIf) Object.assign(options, { retryIf: () => this.#mayRetry.get(id) ?? true });
-        return (item ?? handle).stepOf({ name: call.name, fn, options, isBegun });
+        return scope.stepOf({ name: call.name, fn, options, isBegun });
       }
-      case "openCase":
-        return handle.openCase(call.input).then((opened) => {
-          this.#cases.set(opened.id, opened);
-          return opened.id;
-        });
-      case "tag":
-        return handle.tag(...call.tags);
-      case "sleep":
-        return handle.sleep(call.duration as never, call.options);
-      case "start":
-        return handle.start(call.agent, call.fields, call.options).then((child) => {
-          this.#children.set(child.id, child);
-          return child.id;
-        });
-      case "child":
-        return this.#children.get(call.child)!.result();
-      case "stopChild":
-        return this.#children.get(call.child)!.stop();
-      case "waitFor": {
-        const { until, since, ...options } = call.options;
-        return handle.waitFor(call.name, {
-          ...options,
-          ...(until !== undefined && { deadline: new Date(until) }),
-          ...(since !== undefined && { since: new Date(since) }),
-        });
-      }
-      case "readJob":
-        return handle.readIn(isInStep);
-      case "readCase":
-        return item!.readIn(isInStep);
-      case "update":
-        return item!.update(call.update, call.options);
       case "ask":
-        return this.#ask(item!, id, call);
-      case "close":
-        return item!.close(call.delivery, call.options);
-      case "fail":
-        return item!.fail(typeof call.error === "string" ? call.error : fromWire(call.error), call.delivery);
+        return this.#ask(scope as RunCase, id, call);
+      case "pass": {
+        const passed = Object.hasOwn(PASSED[kind], call.name) ? PASSED[kind][call.name] : undefined;
+        if (passed === undefined) throw new TypeError(`A ${kind} has no call "${call.name}"`);
+        if (call.name === "read") return scope.readIn(isInStep);
+        const target = (kind === "child" ? this.#handles.child.get(on.id)! : scope) as unknown as Callable;
+        const made = target[call.name]!(...call.args.map(fromSent));
+        const { gives } = passed;
+        return gives === undefined ? made : made.then((given) => this.#keep(gives, given));
+      }
     }
+  }
+
+  /** The handler's calls on a handle that it is given come here. */
+  #keep(kind: "case" | "child", handle: unknown): { readonly id: string; readonly ref?: string } {
+    const { id, ref } = handle as { id: string; ref?: string };
+    (this.#handles[kind] as Map<string, unknown>).set(id, handle);
+    return { id, ...(ref !== undefined && { ref }) };
   }
 
   #ask(
@@ -379,7 +364,7 @@ export class IsolatedRun {
       return;
     }
     const { gate } = this.#parts.run;
-    this.#last = `after ${call.op}${call.op === "step" ? ` "${call.name}"` : ""}`;
+    this.#last = `after ${call.op === "step" ? `step "${call.name}"` : call.op === "pass" ? call.name : call.op}`;
     this.#steps.delete(id);
     this.#mayRetry.delete(id);
     const { isInTurn, number, line } = gate.turns;

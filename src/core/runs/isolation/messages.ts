@@ -1,36 +1,16 @@
-import type { CallOptions, StartOptions, WaitOptions } from "../../agents/run-context.ts";
 import type { StepReport } from "../../agents/step-report.ts";
-import type { Duration } from "../../base/duration.ts";
-import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
+import type { SentArgument } from "./passed-calls.ts";
 import type { WireError } from "./wire-error.ts";
 
-/** Which part of a job's or case's handle is called, and with what; functions and schemas stay in the process. */
+/** The handle on which a call is made. */
+export interface CallTarget {
+  readonly kind: "job" | "case" | "child";
+  readonly id: string;
+}
+
+/** A call of a handle; functions and schemas stay in the process. */
 export type RemoteCall =
   | { readonly op: "step"; readonly name: string; readonly options: Readonly<Record<string, unknown>> }
-  | { readonly op: "openCase"; readonly input: { id: string; name: string; description?: string } }
-  | { readonly op: "tag"; readonly tags: readonly string[] }
-  | { readonly op: "sleep"; readonly duration: string | number; readonly options: CallOptions }
-  | {
-      readonly op: "start";
-      readonly agent: string;
-      readonly fields: Readonly<Record<string, unknown>>;
-      readonly options: StartOptions;
-    }
-  /** Waits for the end of a child. */
-  | { readonly op: "child"; readonly child: string }
-  | { readonly op: "stopChild"; readonly child: string }
-  | {
-      readonly op: "waitFor";
-      readonly name: string;
-      readonly options: Omit<WaitOptions, "deadline" | "since"> & {
-        readonly deadline?: Duration;
-        readonly until?: string;
-        readonly since?: string;
-      };
-    }
-  | { readonly op: "readJob" }
-  | { readonly op: "readCase" }
-  | { readonly op: "update"; readonly update: CaseNodeUpdateInput; readonly options: CallOptions }
   | {
       readonly op: "ask";
       readonly name?: string;
@@ -39,19 +19,15 @@ export type RemoteCall =
       /** A name in its fields that no field knows. */
       readonly unknown?: string;
     }
-  | {
-      readonly op: "close";
-      readonly delivery?: Record<string, unknown>;
-      readonly options?: Record<string, unknown>;
-    }
-  | { readonly op: "fail"; readonly error: WireError | string; readonly delivery?: Record<string, unknown> };
+  /** Any other: one of `PASSED`. */
+  | { readonly op: "pass"; readonly name: string; readonly args: readonly SentArgument[] };
 
 /** What a handler did, in order. */
 export type Effect =
   | {
       readonly type: "call";
       readonly id: number;
-      readonly caseId?: string | undefined;
+      readonly on: CallTarget;
       /** The step in whose function the call is made. */
       readonly inside?: number | undefined;
       /** The step's function is called without a `run` message. */

@@ -1,37 +1,20 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { callModel } from "../../agents/call-model.ts";
 import type { AgentDefinition } from "../../agents/define-agent.ts";
 import { describeProblems, type Fields, fieldsOf, readFields, unknownInFields } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
-import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
 import { assertStepOptions } from "../../agents/known-options.ts";
 import { toRecordedInput } from "../../agents/recorded-input.ts";
-import type {
-  AskOptions,
-  CallOptions,
-  CaseHandle,
-  ChildHandle,
-  JobHandle,
-  ModelCall,
-  ModelOptions,
-  ReceivedEvent,
-  StartableAgent,
-  StartOptions,
-  StepFunction,
-  StepInfo,
-  StepOptions,
-  WaitOptions,
-} from "../../agents/run-context.ts";
+import type { AskOptions, JobHandle, StepFunction, StepInfo, StepOptions } from "../../agents/run-context.ts";
 import { addReport, type StepReport } from "../../agents/step-report.ts";
 import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import { mayBeLeft } from "../replay/call.ts";
 import { causes } from "../replay/causes.ts";
-import { readStartFields } from "../replay/child-handle.ts";
-import { readWait } from "../replay/event-wait.ts";
-import { assertChangeName } from "../replay/job-handle.ts";
-import type { Effect, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
+import type { GivenStep } from "../replay/step.ts";
+import type { CallTarget, Effect, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
+import { type HandlePort, refuseFiles, remoteJob } from "./remote-handles.ts";
+import { toPlain } from "./to-plain.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
 type Message<T extends ToAgent["type"]> = Extract<ToAgent, { type: T }>;
@@ -46,8 +29,8 @@ interface Pending {
 }
 
 interface CallParts {
-  readonly caseId?: string;
-  readonly convert?: (value: unknown) => unknown;
+  readonly on: CallTarget;
+  readonly convert?: ((value: unknown) => unknown) | undefined;
   /** Whether it is a step that may begin without asking, where the service has let such steps begin. */
   readonly mayBegin?: boolean;
 }
@@ -76,7 +59,7 @@ const SETTLED = Promise.resolve();
  * which records it and sends its result; what the handler does after that, without waiting for anything else,
  * is reported as one turn.
  */
-export class RemoteHandler {
+export class RemoteHandler implements HandlePort {
   readonly #agent: AgentDefinition;
   readonly #send: (message: Reported) => void;
   readonly #controller = new AbortController();
@@ -134,7 +117,7 @@ export class RemoteHandler {
   /** Makes a call; it resolves when the service has sent its result. */
   call<T>(
     call: RemoteCall,
-    { caseId, convert, mayBegin = false }: CallParts = {},
+    { on, convert, mayBegin = false }: CallParts,
     prepare?: (id: number) => void,
   ): Promise<T> {
     const id = ++this.#calls;
@@ -147,11 +130,11 @@ export class RemoteHandler {
     const inside = INSIDE.getStore();
     const isBegun = mayBegin && this.#mayBegin && inside === undefined && this.#outsideOpen === 0;
     if (isBegun) this.#ahead.push(id);
-    this.#did({ type: "call", id, caseId, inside, ...(isBegun && { isBegun }), call });
+    this.#did({ type: "call", id, on, inside, ...(isBegun && { isBegun }), call });
     return mayBeLeft(ended as Promise<T>);
   }
 
-  step<T>(name: string, fn: StepFunction<T>, options: StepOptions, caseId?: string): Promise<T> {
+  step<T>({ name, fn, options }: GivenStep<T>, on: CallTarget): Promise<T> {
     try {
       // A step that may begin here runs before the service sees its options.
       assertStepOptions(name, options);
@@ -166,14 +149,14 @@ export class RemoteHandler {
     };
     return this.call<T>(
       { op: "step", name, options: told },
-      { ...(caseId !== undefined && { caseId }), mayBegin: needsNothing(name, fn, options) },
+      { on, mayBegin: needsNothing(name, fn, options) },
       (id) => {
         this.#steps.set(id, { name, fn, retryIf, inContext: AsyncLocalStorage.snapshot() });
       },
     );
   }
 
-  ask(name: string | undefined, options: AskOptions<FieldsInput>, caseId: string): Promise<never> {
+  ask(name: string | undefined, options: AskOptions<FieldsInput>, on: CallTarget): Promise<never> {
     const fields = readFields(options.fields);
     const unknown = unknownInFields(options.fields);
     const { deadline, ...rest } = options;
@@ -195,7 +178,7 @@ export class RemoteHandler {
         // Only the service knows whether the question is a new one.
         ...(unknown !== undefined && { unknown }),
       },
-      { caseId, convert },
+      { on, convert },
       (id) => this.#questions.set(id, fields),
     );
   }
@@ -315,7 +298,7 @@ export class RemoteHandler {
         throw new Error(`The job's fields no longer match the agent: ${describeProblems(checked.problems)}`);
       }
       return method.run({
-        job: new RemoteJob(this, job.id, job.context as JobHandle["context"]),
+        job: remoteJob(this, job as Pick<JobHandle, "id" | "context">),
         fields: checked.values,
         parameters,
         log: this.log,
@@ -434,209 +417,4 @@ function partsOf(handler: RemoteHandler) {
       );
     },
   };
-}
-
-/** What JSON makes of a value; nothing where it can make nothing of it. */
-export function toPlain(value: unknown): unknown {
-  try {
-    return JSON.parse(
-      JSON.stringify(value, (_, one: unknown) =>
-        one instanceof Error ? toWire(one) : typeof one === "bigint" ? String(one) : one,
-      ) ?? "null",
-    );
-  } catch {
-    return null;
-  }
-}
-
-class RemoteJob implements JobHandle {
-  readonly id: string;
-  readonly context: JobHandle["context"];
-  readonly #handler: RemoteHandler;
-  readonly #cases = new Map<string, Promise<CaseHandle>>();
-
-  constructor(handler: RemoteHandler, id: string, context: JobHandle["context"]) {
-    this.#handler = handler;
-    this.id = id;
-    this.context = context;
-  }
-
-  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
-    return this.#handler.step(name, fn, options);
-  }
-
-  model<Request, Answer>(
-    name: string,
-    request: Request,
-    call: ModelCall<Request, Answer>,
-    options?: ModelOptions<Answer>,
-  ): Promise<Answer> {
-    return callModel(this.step.bind(this), name, request, call, options);
-  }
-
-  openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
-    const known = this.#cases.get(input.id);
-    if (known) return known;
-    const opened = this.#handler.call<CaseHandle>(
-      { op: "openCase", input },
-      { convert: (id) => new RemoteCase(this.#handler, id as string, input.id) },
-    );
-    this.#cases.set(input.id, opened);
-    // One that could not be opened may be tried again.
-    opened.catch(() => this.#cases.delete(input.id));
-    return opened;
-  }
-
-  changed(name: string): boolean {
-    assertChangeName(name);
-    return this.#handler.changed(name);
-  }
-
-  tag(...tags: readonly string[]): Promise<void> {
-    return this.#handler.call({ op: "tag", tags: tags.map(String) });
-  }
-
-  sleep(duration: string | number, options: CallOptions = {}): Promise<void> {
-    return this.#handler.call({ op: "sleep", duration, options });
-  }
-
-  start(
-    given: string | StartableAgent,
-    fields: Readonly<Record<string, unknown>> = {},
-    options: StartOptions = {},
-  ): Promise<ChildHandle<never>> {
-    const agent = typeof given === "string" ? given : toSlug(given.name);
-    try {
-      readStartFields(agent, fields);
-    } catch (error) {
-      return mayBeLeft(Promise.reject(error));
-    }
-    return this.#handler.call(
-      { op: "start", agent, fields, options: toPlain(options) as StartOptions },
-      { convert: (id) => new RemoteChild(this.#handler, id as string) },
-    );
-  }
-
-  waitFor(name: string, options: WaitOptions = {}): Promise<ReceivedEvent<never>> {
-    try {
-      readWait({ name, options });
-    } catch (error) {
-      return mayBeLeft(Promise.reject(error));
-    }
-    const { deadline, since, ...rest } = options;
-    const isTime = deadline instanceof Date;
-    return this.#handler.call({
-      op: "waitFor",
-      name,
-      options: {
-        ...rest,
-        ...(isTime ? { until: deadline.toISOString() } : deadline !== undefined && { deadline }),
-        ...(since && { since: since.toISOString() }),
-      },
-    });
-  }
-
-  file(): Promise<never> {
-    return mayBeLeft(Promise.resolve().then(refuseFiles));
-  }
-
-  open(): never {
-    refuseFiles();
-  }
-
-  read(): ReturnType<JobHandle["read"]> {
-    return this.#handler.call({ op: "readJob" });
-  }
-}
-
-/** Contents are read and written in the service's process. */
-function refuseFiles(): never {
-  throw new Error(
-    "An isolated agent cannot read or make files: have an agent without isolate do that, as a child (job.start)",
-  );
-}
-
-class RemoteChild implements ChildHandle<never> {
-  readonly id: string;
-  readonly #handler: RemoteHandler;
-  #result: Promise<never> | undefined;
-  #stopped: Promise<void> | undefined;
-
-  constructor(handler: RemoteHandler, id: string) {
-    this.#handler = handler;
-    this.id = id;
-  }
-
-  result(): Promise<never> {
-    this.#result ??= this.#handler.call({ op: "child", child: this.id });
-    return this.#result;
-  }
-
-  stop(): Promise<void> {
-    this.#stopped ??= this.#handler.call({ op: "stopChild", child: this.id });
-    return this.#stopped;
-  }
-}
-
-class RemoteCase implements CaseHandle {
-  readonly id: string;
-  readonly ref: string;
-  readonly #handler: RemoteHandler;
-
-  constructor(handler: RemoteHandler, id: string, ref: string) {
-    this.#handler = handler;
-    this.id = id;
-    this.ref = ref;
-  }
-
-  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
-    return this.#handler.step(name, fn, options, this.id);
-  }
-
-  model<Request, Answer>(
-    name: string,
-    request: Request,
-    call: ModelCall<Request, Answer>,
-    options?: ModelOptions<Answer>,
-  ): Promise<Answer> {
-    return callModel(this.step.bind(this), name, request, call, options);
-  }
-
-  update(update: Parameters<CaseHandle["update"]>[0], options: CallOptions = {}): Promise<void> {
-    return this.#call({ op: "update", update, options }, () =>
-      toJsonValue(update, `The update "${update.name ?? "update"}"`),
-    );
-  }
-
-  ask(given: string | AskOptions<FieldsInput>, options?: AskOptions<FieldsInput>): Promise<never> {
-    if (typeof given === "string") return this.#handler.ask(given, options!, this.id);
-    return this.#handler.ask(undefined, given, this.id);
-  }
-
-  close(delivery?: Record<string, unknown>, options?: { cost?: number; name?: string }): Promise<void> {
-    return this.#call({ op: "close", ...(delivery && { delivery }), ...(options && { options }) }, () =>
-      toJsonValue(delivery, `The delivery of case "${this.id}"`),
-    );
-  }
-
-  fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
-    const told = typeof error === "string" ? error : toWire(error);
-    return this.#call({ op: "fail", error: told, ...(delivery && { delivery }) }, () =>
-      toJsonValue(delivery, `The delivery of case "${this.id}"`),
-    );
-  }
-
-  read(): ReturnType<CaseHandle["read"]> {
-    return this.#handler.call({ op: "readCase" }, { caseId: this.id });
-  }
-
-  /** What JSON would change on its way is refused as in the service's own process. */
-  #call(call: RemoteCall, check: () => unknown): Promise<void> {
-    try {
-      check();
-    } catch (error) {
-      return mayBeLeft(Promise.reject(error));
-    }
-    return this.#handler.call(call, { caseId: this.id });
-  }
 }
