@@ -162,6 +162,23 @@ describe("a named key", () => {
     expect(job.status).toBe("awaiting");
   });
 
+  it("ends its streams at its time, also where the clock is set forward meanwhile", async () => {
+    let ahead = 0;
+    await using server = await start({ clock: () => new Date(Date.now() + ahead) });
+    const { key } = await add(server, { expires_in: "1h" });
+    const stream = await server.request("/admin/api/live", { key });
+    let isOver = false;
+    const reading = stream.text().then(() => {
+      isOver = true;
+    });
+
+    ahead = 3_600_000;
+
+    await expect.poll(() => isOver, { timeout: 10_000 }).toBe(true);
+    await reading;
+    expect(stream.status).toBe(200);
+  });
+
   it("is replaced, and the former one works for a day", async () => {
     let ahead = 0;
     await using server = await start({ clock: () => new Date(Date.now() + ahead) });

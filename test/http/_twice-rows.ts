@@ -36,6 +36,22 @@ export interface Row {
   after?(desk: TwiceDesk): Promise<unknown>;
 }
 
+/** The request of a row. */
+export function requestOf(row: Row, id: string, made: Made): Sent {
+  const [method, path] = row.of.split(" ") as [string, string];
+  return { method, path: path.replace("{id}", id), ...row.send(id, made) };
+}
+
+/** What a row counts. */
+export async function countsOf(
+  desk: TwiceDesk,
+  row: Row,
+  { id, made }: { readonly id: string; readonly made: Made },
+): Promise<Record<string, number>> {
+  const all = Object.entries(row.counts).map(async ([name, count]) => [name, await count(desk, id, made)]);
+  return Object.fromEntries(await Promise.all(all));
+}
+
 const keyed = (id: string) => ({ "idempotency-key": `key-${id}` });
 const idOf = ({ id }: Json) => id;
 /** An upload of five bytes, of which none has arrived. */

@@ -267,6 +267,19 @@ describe("live streams", () => {
     }
   });
 
+  it("end when their caller may no longer be here, also where the clock is set forward meanwhile", async () => {
+    let ahead = 0;
+    const clock = () => new Date(Date.now() + ahead);
+    const streams = new LiveStreams({ clock });
+    const until = new Date(Date.now() + 3_600_000);
+    const wait = () => new Promise<undefined>(() => {});
+    streams.open(wait, { caller: { kind: "token", job: "job-1", until } });
+
+    ahead = 3_600_000;
+
+    await expect.poll(() => streams.size, { timeout: 10_000 }).toBe(0);
+  });
+
   it("of one person, or of one named key, are at most half, from however many sessions", () => {
     const wait = () => new Promise<undefined>(() => {});
     const streams = new LiveStreams({ most: 100 });

@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
 import { limitOf, shareOf } from "../_share.ts";
 import { PROCESS_TIME } from "../cli/_svc.ts";
 import { type Got, type Json, read, type Sent, TwiceDesk } from "./_twice-desk.ts";
-import { HELD, type Made, ROWS, type Row } from "./_twice-rows.ts";
+import { countsOf, HELD, type Made, ROWS, type Row, requestOf } from "./_twice-rows.ts";
 
 /** When the service is killed: while it works on the request, once it has answered, or once that was read. */
 const KILLS = ["at any moment", "before its response is read", "after its response"] as const;
@@ -86,18 +86,22 @@ async function tryGroup(
   const made = await Promise.all(
     trials.map(async ({ row, id }) => ((await row.before?.(desk, id)) ?? {}) as Made),
   );
-  const requests = trials.map((trial, at) => requestOf(trial, made[at]!));
-  const before = await Promise.all(trials.map((trial, at) => countsOf(desk, trial, made[at]!)));
+  const requests = trials.map((trial, at) => requestOf(trial.row, trial.id, made[at]!));
+  const before = await Promise.all(
+    trials.map((trial, at) => countsOf(desk, trial.row, { id: trial.id, made: made[at]! })),
+  );
   const first = await sendAndKill(desk, trials[0]!.kill, requests, random);
   await desk.restart();
   const second = await Promise.all(requests.map((request) => desk.send(request)));
 
   const checks = trials.map((trial, at) => async (): Promise<void> => {
     const wrong = async () =>
-      Object.entries(await countsOf(desk, trial, made[at]!)).flatMap(([name, count]) => {
-        const grown = count - before[at]![name]!;
-        return timesOf(trial.row, name).includes(grown) ? [] : [`${name}: ${grown} times`];
-      });
+      Object.entries(await countsOf(desk, trial.row, { id: trial.id, made: made[at]! })).flatMap(
+        ([name, count]) => {
+          const grown = count - before[at]![name]!;
+          return timesOf(trial.row, name).includes(grown) ? [] : [`${name}: ${grown} times`];
+        },
+      );
     // An effect may take a moment; that there is no second one is seen in the end.
     await expect
       .poll(wrong)
@@ -161,16 +165,6 @@ function problemsOf({ row }: Trial, first: Got | undefined, second: Got): string
     JSON.stringify(row.same?.(first.body)) === JSON.stringify(row.same?.(second.body));
   if (!isSame) problems.push(`the responses differ: ${show(first)} and ${show(second)}`);
   return problems;
-}
-
-function requestOf({ row, id }: Trial, made: Made): Sent {
-  const [method, path] = row.of.split(" ") as [string, string];
-  return { method, path: path.replace("{id}", id), ...row.send(id, made) };
-}
-
-async function countsOf(desk: TwiceDesk, { row, id }: Trial, made: Made): Promise<Record<string, number>> {
-  const all = Object.entries(row.counts).map(async ([name, count]) => [name, await count(desk, id, made)]);
-  return Object.fromEntries(await Promise.all(all));
 }
 
 /** Trials with the same kill; one of an operation at a time, as some share what they count. */

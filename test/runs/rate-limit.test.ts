@@ -170,6 +170,10 @@ test("a clock that is set back delays a start by no more than a period", () => {
   now = 0;
 
   expect(rates.nextAt("a")).toBe(1000);
+  now = 999;
+  expect(rates.nextAt("a")).toBe(1000);
+  now = 1000;
+  expect(rates.nextAt("a")).toBeUndefined();
 });
 
 test("no window of a period has more starts than the limit, and none waits without need", () => {

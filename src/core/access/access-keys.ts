@@ -3,6 +3,8 @@ import type { AuditLog } from "../audit/audit-log.ts";
 import { type Caller, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import type { StartTimer } from "../base/timer.ts";
+import { WallTimers } from "../base/wall-timers.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { Access, NewAccess, StoredAccess } from "../models/access.ts";
 import type { Store } from "../store/store.ts";
@@ -57,10 +59,12 @@ export class AccessKeys {
   #holders = new Map<string, Holder>();
   readonly #declared: readonly Holder[];
   readonly #mirror: Mirror<"Access">;
-  #expiring: NodeJS.Timeout | undefined;
+  readonly #startTimer: StartTimer;
+  #stopExpiring = (): void => {};
 
   constructor(parts: AccessParts) {
     this.#parts = parts;
+    this.#startTimer = new WallTimers(parts.clock).start;
     this.#declared = parts.declared.map((one) => ({
       id: `declared:${one.name}`,
       caller: toCaller(`declared:${one.name}`, one),
@@ -84,7 +88,7 @@ export class AccessKeys {
 
   close(): void {
     this.#mirror.close();
-    clearTimeout(this.#expiring);
+    this.#stopExpiring();
   }
 
   /** The holder of a key: nobody, or why it no longer works. */
@@ -223,7 +227,7 @@ export class AccessKeys {
 
   /** Ends what belongs to keys that have expired, and comes back when the next one does. */
   #endExpired(): void {
-    clearTimeout(this.#expiring);
+    this.#stopExpiring();
     const now = this.#parts.clock().getTime();
     let next = Number.POSITIVE_INFINITY;
     for (const { expires, over } of this.#holders.values()) {
@@ -231,7 +235,7 @@ export class AccessKeys {
       else next = Math.min(next, expires);
     }
     if (next === Number.POSITIVE_INFINITY) return;
-    this.#expiring = setTimeout(() => this.#endExpired(), Math.min(next - now, DAY)).unref();
+    this.#stopExpiring = this.#startTimer(next - now, () => this.#endExpired());
   }
 
   /** Once an hour for each key: who no longer needs one is seen by that. */

@@ -23,7 +23,9 @@ export class Attempts {
 
   find(address: string): Attempt | undefined {
     const attempt = this.#byAddress.get(address);
-    return attempt && attempt.until > this.#clock().getTime() ? attempt : undefined;
+    const left = attempt ? attempt.until - this.#clock().getTime() : 0;
+    // One that ends later than a window from now is of before the clock was set back.
+    return left > 0 && left <= this.#window ? attempt : undefined;
   }
 
   /** Counts one more. */

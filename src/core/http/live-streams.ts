@@ -1,5 +1,7 @@
 import { FastResponse } from "srvx";
 import type { Caller } from "../audit/caller.ts";
+import type { StartTimer } from "../base/timer.ts";
+import { WallTimers } from "../base/wall-timers.ts";
 import { StreamShares } from "./stream-shares.ts";
 
 /** Returns the next text to send, once the reader has received the last one; `undefined` ends the stream. */
@@ -42,6 +44,7 @@ export class LiveStreams {
   readonly #patience: number;
   readonly #shares: StreamShares;
   readonly #clock: () => Date;
+  readonly #startTimer: StartTimer;
   readonly #open = new Set<LiveStream>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -51,6 +54,8 @@ export class LiveStreams {
     this.#patience = limits.patience ?? 3;
     this.#shares = new StreamShares(limits.most ?? 1000);
     this.#clock = limits.clock ?? (() => new Date());
+    // What a caller may see ends at its time, also where the machine slept or its clock was set.
+    this.#startTimer = new WallTimers(this.#clock).start;
   }
 
   /** Number of open streams. */
@@ -68,10 +73,10 @@ export class LiveStreams {
     if (signals.some(({ aborted }) => aborted)) return new FastResponse("", { headers: HEADERS });
     const leave = this.#shares.enter(caller);
     const end = (): void => stream.end();
-    const timer =
-      caller?.until && setTimeout(end, Math.max(caller.until.getTime() - this.#clock().getTime(), 0)).unref();
+    const stopTimer =
+      caller?.until && this.#startTimer(Math.max(caller.until.getTime() - this.#clock().getTime(), 0), end);
     const stream = new LiveStream(source, heartbeat ?? ": still here\n\n", () => {
-      clearTimeout(timer);
+      stopTimer?.();
       for (const signal of signals) signal.removeEventListener("abort", end);
       if (this.#open.delete(stream)) leave();
       if (this.#open.size > 0) return;

@@ -19,6 +19,8 @@ export class Breaker {
   #failures = 0;
   #pauses = 0;
   #pausedUntil: number | undefined;
+  /** When the pause is over by a clock that nobody sets, where the time of day is set back meanwhile. */
+  #pauseEnds = 0;
   #probing = false;
 
   constructor(options: BreakerOptions) {
@@ -33,10 +35,16 @@ export class Breaker {
     return this.#pausedUntil;
   }
 
+  /** Milliseconds that are left of the pause. */
+  left(now: number): number {
+    if (this.#pausedUntil === undefined) return 0;
+    return Math.max(0, Math.min(this.#pausedUntil - now, this.#pauseEnds - performance.now()));
+  }
+
   /** Whether a delivery may start now; if so, report its outcome. */
   enter(now: number): boolean {
     if (this.#pausedUntil === undefined) return true;
-    if (now < this.#pausedUntil || this.#probing) return false;
+    if (this.left(now) > 0 || this.#probing) return false;
     this.#probing = true;
     return true;
   }
@@ -56,12 +64,17 @@ export class Breaker {
     const probed = this.#probing;
     this.#probing = false;
     if (retryAfter !== undefined) {
-      this.#pausedUntil = Math.max(this.#pausedUntil ?? 0, now + retryAfter);
+      this.#pause(now, Math.max(this.left(now), retryAfter));
       return;
     }
     if (this.#pausedUntil !== undefined && !probed) return;
     if (!probed && this.#failures < this.#options.threshold) return;
-    this.#pausedUntil = now + backoff(this.#options)(this.#pauses++, this.#options.random);
+    this.#pause(now, backoff(this.#options)(this.#pauses++, this.#options.random));
+  }
+
+  #pause(now: number, milliseconds: number): void {
+    this.#pausedUntil = now + milliseconds;
+    this.#pauseEnds = performance.now() + milliseconds;
   }
 }
 

@@ -1,5 +1,7 @@
 import type { Logger } from "../../core/base/log.ts";
 import type { Redactor } from "../../core/base/redactor.ts";
+import type { StartTimer } from "../../core/base/timer.ts";
+import { WallTimers } from "../../core/base/wall-timers.ts";
 import { DeliveryError, type DeliveryTarget } from "../../core/delivery/events.ts";
 import { backoff } from "./breaker.ts";
 import type { LaneClaims } from "./lane-claims.ts";
@@ -51,11 +53,13 @@ export class Dispatcher {
   readonly #senders = new Map<string, Sender<Lane>>();
   readonly #lanes = new Map<string, Lane>();
   readonly #working = new Set<Promise<void>>();
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #timers = new Set<() => void>();
+  readonly #startTimer: StartTimer;
   readonly #stop = new AbortController();
 
   constructor(parts: DispatcherParts & { readonly poll?: number }) {
     this.#parts = parts;
+    this.#startTimer = new WallTimers(parts.clock).start;
     if (parts.claims) this.#every(parts.poll ?? POLL, () => this.#load());
   }
 
@@ -88,8 +92,8 @@ export class Dispatcher {
   /** Lets deliveries in progress finish, for `grace` milliseconds. */
   async close(grace: number): Promise<void> {
     this.#stop.abort();
-    for (const timer of this.#timers) clearTimeout(timer);
-    for (const { receiver } of this.#lanes.values()) clearTimeout(receiver.timer);
+    for (const stop of this.#timers) stop();
+    for (const { receiver } of this.#lanes.values()) receiver.stopTimer?.();
     const late = new Promise<void>((resolve) => setTimeout(resolve, grace).unref());
     await Promise.race([Promise.all(this.#working), late]);
     const { outbox, claims, log } = this.#parts;
@@ -321,13 +325,11 @@ export class Dispatcher {
   }
 
   #resumeAfterPause(receiver: Receiver): void {
-    if (receiver.parked.size === 0 || receiver.timer || this.#stop.signal.aborted) return;
-    const wait = Math.max((receiver.breaker.pausedUntil ?? 0) - this.#now, 10);
-    receiver.timer = setTimeout(() => {
-      receiver.timer = undefined;
+    if (receiver.parked.size === 0 || receiver.stopTimer || this.#stop.signal.aborted) return;
+    receiver.stopTimer = this.#startTimer(Math.max(receiver.breaker.left(this.#now), 10), () => {
+      receiver.stopTimer = undefined;
       this.#probe(receiver);
-    }, wait);
-    receiver.timer.unref();
+    });
   }
 
   /** Tries one lane; the others stay parked until it succeeds. */
@@ -343,18 +345,17 @@ export class Dispatcher {
     if (receiver.parked.size === 0) return;
     const parked = [...receiver.parked];
     receiver.parked.clear();
-    clearTimeout(receiver.timer);
-    receiver.timer = undefined;
+    receiver.stopTimer?.();
+    receiver.stopTimer = undefined;
     for (const key of parked) this.wake(key);
   }
 
   #later(wait: number, run: () => void): void {
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+    const stop = this.#startTimer(wait, () => {
+      this.#timers.delete(stop);
       if (!this.#stop.signal.aborted) run();
-    }, wait);
-    timer.unref();
-    this.#timers.add(timer);
+    });
+    this.#timers.add(stop);
   }
 
   #every(pause: number, run: () => Promise<void>): void {

@@ -6,7 +6,8 @@ export class Receiver {
   readonly breaker: Breaker;
   /** Lanes that wait for the pause to end. */
   readonly parked = new Set<string>();
-  timer: NodeJS.Timeout | undefined;
+  /** Stops the timer of the pause. */
+  stopTimer: (() => void) | undefined;
 
   constructor(options: BreakerOptions) {
     this.breaker = new Breaker(options);

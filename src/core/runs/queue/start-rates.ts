@@ -61,7 +61,13 @@ export class StartRates {
     if (!rate || starts.length < rate.limit) return undefined;
     const now = this.#clock().getTime();
     // A clock that was set back must not hold jobs up for longer than a period.
-    const next = Math.min(starts.at(-rate.limit)! + rate.period, now + rate.period);
+    if (starts.at(-1)! > now) {
+      this.set(
+        name,
+        starts.map((at) => Math.min(at, now)),
+      );
+    }
+    const next = Math.min(starts.at(-rate.limit)!, now) + rate.period;
     return next <= now ? undefined : next;
   }
 
