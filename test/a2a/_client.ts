@@ -15,7 +15,11 @@ export interface Address {
 export type Binding = "JSONRPC" | "HTTP+JSON";
 
 /** The official client of an agent, over one of the bindings. */
-export function connect({ url, key }: Address, binding: Binding = "JSONRPC"): Promise<Client> {
+export function connect(
+  { url, key }: Address,
+  binding: Binding = "JSONRPC",
+  agent = "refunds",
+): Promise<Client> {
   const fetchImpl: typeof fetch = (input, init) => {
     const headers = new Headers(init?.headers);
     headers.set("x-api-key", key);
@@ -29,7 +33,7 @@ export function connect({ url, key }: Address, binding: Binding = "JSONRPC"): Pr
     ],
     cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
   });
-  return factory.createFromUrl(`${url}/a2a/refunds/`);
+  return factory.createFromUrl(`${url}/a2a/${agent}/`);
 }
 
 type Part = { readonly text: string } | { readonly data: object };

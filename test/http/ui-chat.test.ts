@@ -146,6 +146,20 @@ it("a question is answered in words, as the window has shown it", async () => {
   expect(refunds).toEqual([7]);
 });
 
+it("a question that was shown several times is answered where it was shown last", async () => {
+  const window = open();
+  await window.say("refund 7");
+  await window.say("perhaps");
+  await window.say("perhaps");
+  const shown = window.tools().filter(({ state }) => state === "approval-requested");
+
+  await window.chat.addToolApprovalResponse({ id: shown.at(-1)!.approval!.id, approved: true });
+
+  await expect.poll(() => window.lastText()).toBe("refund: sent");
+  expect(new Set(window.chat.messages.map(({ id }) => id)).size).toBe(6);
+  expect(new Set(shown.map(({ toolCallId }) => toolCallId)).size).toBe(3);
+});
+
 it("a request that is sent again gets the first response, also after a crash", async () => {
   const first = await open().say("hello", "m1");
   await open().say("later", "m2");

@@ -136,12 +136,12 @@ async function take(
     ...{ content: textOf(last), history, by, via },
     ...(last.id && { key: last.id }),
   });
-  return { turn, messageId: messageIdOf(turn), answers: [] };
+  return { turn, messageId: messageIdOf(turn, last.id), answers: [] };
 }
 
-/** The same each time the request comes. */
-function messageIdOf({ jobId, messageId, after }: SentTurn): string {
-  return `${jobId}-${messageId ?? after}`;
+/** The same each time the request comes, and another one for each request. */
+function messageIdOf({ jobId, messageId, after, answered }: SentTurn, given?: string): string {
+  return `${jobId}-${(answered && given) ?? messageId ?? after}`;
 }
 
 interface Answer extends AnsweredPart {

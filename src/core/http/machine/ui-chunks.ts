@@ -25,12 +25,12 @@ export interface UiTurn {
   readonly answers: readonly AnsweredPart[];
 }
 
-/** Separates the key of a question from what tells apart how often it was shown. */
+/** Separates the key of a question, which has none, from the message that shows it: clients find a part by its id alone. */
 const SHOWN = "~";
 
 /** The key of the question that a part with this id asks; `undefined` for the call of a tool. */
 export function keyOfPart(toolCallId: string): string | undefined {
-  const at = toolCallId.lastIndexOf(SHOWN);
+  const at = toolCallId.indexOf(SHOWN);
   return at === -1 ? undefined : toolCallId.slice(0, at);
 }
 
@@ -43,7 +43,7 @@ export async function* toUiChunks(
   { turn, messageId, answers }: UiTurn,
   signal: AbortSignal,
 ): AsyncGenerator<UiChunk, void> {
-  const parts = new MessageParts(turn);
+  const parts = new MessageParts(messageId);
   const isAskedAgain = turn.answered?.again !== undefined || turn.answered?.agreed !== undefined;
   yield { type: "start", messageId, messageMetadata: { thread_id: turn.jobId } };
   // They belong to the step that has asked. Where the same is asked again, that step remains open.
@@ -136,12 +136,12 @@ function* toToolCall({
 }
 
 class MessageParts {
-  readonly #turn: SentTurn;
+  readonly #messageId: string;
   #texts = 0;
   #isOpen = false;
 
-  constructor(turn: SentTurn) {
-    this.#turn = turn;
+  constructor(messageId: string) {
+    this.#messageId = messageId;
   }
 
   *addText(delta: string): Generator<UiChunk> {
@@ -155,9 +155,8 @@ class MessageParts {
     this.#isOpen = false;
   }
 
-  /** A question that was shown before is another part. */
   idOf(item: AskingCase): string {
-    return `${keyOf(item)}${SHOWN}${this.#turn.after}`;
+    return `${keyOf(item)}${SHOWN}${this.#messageId}`;
   }
 
   *toAnswered({
