@@ -21,6 +21,9 @@ const extension: Plugin = {
 const STREAMS = ["/admin/api/live", "/admin/api/console/stream"];
 const QUERIES: Readonly<Record<string, string>> = {
   "/admin/api/jobs/export": "?format=json",
+  "/admin/api/cases/export": "?format=json",
+  "/admin/api/models/export": "?format=json",
+  "/admin/api/audit/export": "?format=json",
   "/admin/api/jobs/rows": "?ids=job-1",
   "/admin/api/cases/rows": "?ids=case-1",
 };

@@ -122,6 +122,20 @@ it("jobs are filtered by time, cost, duration and runs", async () => {
   expect(form.match(/name="min_cost"/g)).toHaveLength(1);
 });
 
+it("each reason says when its jobs failed, and whether it is new; the navigation counts the failures of a day", async () => {
+  const answer = await server.request("/admin/api/failures?days=1");
+  const { items } = (await answer.json()) as { items: { count: number; trend: number[]; state: string }[] };
+  const html = await page("failures?days=1");
+
+  expect(items.length).toBeGreaterThan(1);
+  for (const { count, trend, state } of items) {
+    expect([trend.length, trend.reduce((sum, one) => sum + one, 0), state]).toEqual([14, count, "new"]);
+  }
+  const total = items.reduce((sum, { count }) => sum + count, 0);
+  expect(html.match(/<svg class="spark"/g)).toHaveLength(items.length);
+  expect(html).toMatch(new RegExp(`Failures</span><span class="count alert">${total}<`));
+});
+
 it("a download has exactly the jobs that match, in their order, and no formula", async () => {
   const csv = await server.request("/admin/api/jobs/export?status=failed&sort=name&format=csv");
   const json = await server.request("/admin/api/jobs/export?status=failed&sort=-name&format=json");

@@ -77,6 +77,9 @@ for (const [place, make, needs] of [
       await first.close();
 
       const refused = await start({ ...(await on()), ...OTHER }).catch((error: unknown) => error);
+      // One thing to do on each line, so that a terminal shows it as it is.
+      const lines = (refused as Error).message.split("\n");
+      expect([lines.length > 3, lines.every((line) => line.length < 130)]).toEqual([true, true]);
       expect((refused as Error).message).toMatch(/^The store is that of another service \(agent Worker\)/);
       const mark = markIn(refused);
       await expect(start({ ...(await on()), ...OTHER, adoptStore: "0123456789ab" })).rejects.toThrow(mark);

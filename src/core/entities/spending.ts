@@ -31,6 +31,33 @@ export async function readSpending(
   return { day: sum(sums.filter(([one]) => one === day)), month: sum(sums) };
 }
 
+/** What an agent has spent on a day, `YYYY-MM-DD`, UTC. */
+export interface DaySpending {
+  readonly agent: string;
+  readonly day: string;
+  readonly cost: number;
+}
+
+/** What agents have spent since a day, `YYYY-MM-DD`: all that was recorded, also of jobs that were deleted since. */
+export async function readSpendingSince(store: Store, since: string): Promise<DaySpending[]> {
+  const where = { month: { gte: since.slice(0, 7) } };
+  const { items } = await store.table("Spending").list({ where, limit: Number.POSITIVE_INFINITY });
+  const sums = new Map<string, DaySpending>();
+  for (const { agent, days } of items) {
+    for (const [day, cost] of Object.entries(days)) {
+      if (day < since) continue;
+      const key = `${day}/${agent}`;
+      sums.set(key, { agent, day, cost: exact((sums.get(key)?.cost ?? 0) + cost) });
+    }
+  }
+  return [...sums.values()].sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : b.cost - a.cost));
+}
+
+/** The sum of these. */
+export function sumSpending(days: readonly DaySpending[]): number {
+  return exact(days.reduce((sum, { cost }) => sum + cost, 0));
+}
+
 /** Without the noise of adding decimal fractions. */
 function exact(amount: number): number {
   return Number(amount.toPrecision(14));

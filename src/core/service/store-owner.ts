@@ -96,7 +96,13 @@ function refusalOf(mark: KeyMark, whose: string): OptionsError {
   const name = nameOfMark(mark);
   const known = mark.service === undefined ? "" : ` (${mark.service})`;
   return new OptionsError(
-    `The store is that of ${whose}${known}, with the mark ${name}: it is not used. If this instance has a wrong key, start it with SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY of the others. If the URL, bucket or folder is that of another service, use one of its own; in one database, SERVICE_DATABASE_SCHEMA. To change the RSA key, or to use the copy of a store here, stop all services that use this store and set SERVICE_ADOPT_STORE=${name}: jobs whose parameters this key cannot read are held`,
+    [
+      `The store is that of ${whose}${known}, with the mark ${name}: it is not used.`,
+      "- If this instance has a wrong key, start it with SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY of the others.",
+      "- If the URL, bucket or folder is that of another service, use one of its own; in one database, SERVICE_DATABASE_SCHEMA.",
+      "- To change the RSA key, or to use the copy of a store here, stop all services that use this store, and",
+      `  set SERVICE_ADOPT_STORE=${name}. Jobs whose parameters this key cannot read are held.`,
+    ].join("\n"),
   );
 }
 

@@ -1,24 +1,18 @@
 import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
-import { type EntityStatus, FAILED, isTerminal, RUNNING } from "../../core/models/entity-status.ts";
+import { type EntityStatus, FAILED, RUNNING } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 
 const HOUR = 3_600_000;
 const HOURS = 24;
 /** Milliseconds after which figures are computed again, where other instances change them too. */
 const STALE = 5000;
-/** Jobs read at first use to sum up today's cost. */
-const MOST_READ = 5000;
 
 export type Outcome = "completed" | "failed" | "running";
 
 export interface ActivityView {
   /** Jobs by the hour in which they were created, oldest hour first. */
   readonly hours: readonly { readonly from: number; readonly counts: Readonly<Record<Outcome, number>> }[];
-  /** Cost of jobs since midnight, UTC. */
-  readonly costToday: number;
-  /** Whether more jobs ran today than were summed up. */
-  readonly costIsPartial: boolean;
 }
 
 /**
@@ -30,11 +24,6 @@ export class Activity {
   readonly #clock: () => Date;
   readonly #stop: (() => void)[];
   readonly #hours = new Map<number, Record<Outcome, number>>();
-  #day = 0;
-  #cost = 0;
-  /** How much of the cost of each open job is in that of today. */
-  readonly #spent = new Map<string, number>();
-  #partial = false;
   #counting: Promise<void> | undefined;
   #counted = false;
   /** When the current count began, milliseconds since the epoch. */
@@ -55,7 +44,6 @@ export class Activity {
           this.#count(previous, -1);
           this.#count(job, 1);
         }
-        this.#spend(job, previous);
       }),
     ];
   }
@@ -64,21 +52,16 @@ export class Activity {
     const begun = this.#clock().getTime();
     if (this.#isShared && this.#counted && begun - this.#countedAt > STALE) {
       this.#counting = undefined;
-      this.#cost = 0;
-      this.#spent.clear();
     }
     if (!this.#counting) this.#countedAt = begun;
     this.#counting ??= this.#countAll();
     await this.#counting;
     const now = this.#clock().getTime();
     const last = hourOf(now);
-    this.#rollOver(now);
     const hours = Array.from({ length: HOURS }, (_, back) => last - (HOURS - 1 - back) * HOUR);
     for (const from of this.#hours.keys()) if (from < hours[0]!) this.#hours.delete(from);
     return {
       hours: hours.map((from) => ({ from, counts: this.#hours.get(from) ?? none() })),
-      costToday: this.#cost + this.#notStored(),
-      costIsPartial: this.#partial,
     };
   }
 
@@ -98,34 +81,8 @@ export class Activity {
     this.#hours.set(from, counts);
   }
 
-  #spend(job: StoredJob, previous: StoredJob): void {
-    if (!this.#counting || this.#isShared) return;
-    this.#rollOver(this.#clock().getTime());
-    this.#cost += job.total_cost - (this.#spent.get(job.id) ?? previous.total_cost);
-    if (isTerminal(job.status)) this.#spent.delete(job.id);
-    else this.#spent.set(job.id, job.total_cost);
-  }
-
-  /** What jobs that run have cost since they were last stored. */
-  #notStored(): number {
-    let sum = 0;
-    for (const [id, cost] of this.#jobs.costsNow()) sum += cost - (this.#spent.get(id) ?? cost);
-    return sum;
-  }
-
-  #rollOver(now: number): void {
-    const day = dayOf(now);
-    if (day === this.#day) return;
-    if (this.#day !== 0) {
-      this.#cost = 0;
-      this.#partial = false;
-    }
-    this.#day = day;
-  }
-
   async #countAll(): Promise<void> {
     const now = this.#clock().getTime();
-    this.#rollOver(now);
     const last = hourOf(now);
     for (let back = 0; back < HOURS; back++) {
       const from = last - back * HOUR;
@@ -139,20 +96,6 @@ export class Activity {
       this.#hours.set(from, { ...none(), ...Object.fromEntries(totals) });
     }
     this.#counted = true;
-    await this.#addUpCost(now);
-  }
-
-  async #addUpCost(now: number): Promise<void> {
-    const where = { updated_at: { gte: dayOf(now), lt: now }, total_cost: { gte: Number.MIN_VALUE } };
-    for (let skip = 0; skip < MOST_READ; skip += 500) {
-      const { items, total } = await this.#jobs.list({ where, sort: "id", limit: 500, skip });
-      for (const job of items) {
-        this.#cost += job.total_cost;
-        if (!isTerminal(job.status)) this.#spent.set(job.id, job.total_cost);
-      }
-      this.#partial = total > MOST_READ;
-      if (items.length < 500) return;
-    }
   }
 }
 
@@ -173,8 +116,4 @@ function none(): Record<Outcome, number> {
 
 function hourOf(time: number): number {
   return Math.floor(time / HOUR) * HOUR;
-}
-
-function dayOf(time: number): number {
-  return Math.floor(time / (24 * HOUR)) * 24 * HOUR;
 }

@@ -45,6 +45,7 @@ import { BulkOperations } from "./bulk/operations.ts";
 import { ConsoleBuffer } from "./console/buffer.ts";
 import { guardAdmin } from "./errors.ts";
 import { ADMIN, Extensions } from "./extension.ts";
+import { countRecentFailures } from "./failures/count-recent.ts";
 import { forgetLog, JobLog } from "./job-log/job-log.ts";
 import { JOB_LOG_TABLE } from "./job-log/job-log-table.ts";
 import { LiveHub } from "./live/hub.ts";
@@ -154,11 +155,12 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     hooks,
     newest: (ids) => newestChange(context.get(STORE), jobLog, ids),
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
+    countFailures: () => countRecentFailures({ jobs, clock }),
     onError: (error) => log.error("open pages could not be notified of a change", { error }),
   });
   const activity = new Activity(jobs, hooks, clock, context.get(STORE));
   const console = new ConsoleBuffer(hooks, options.consoleLines);
-  const wellness = new Wellness(jobs, hub, clock);
+  const wellness = new Wellness({ jobs, store: context.get(STORE) }, hub, clock);
   const bulk = new BulkOperations({
     ...{ runner, clock, log },
     store: context.get(STORE),

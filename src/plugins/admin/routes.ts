@@ -24,7 +24,7 @@ import { helpRoutes } from "./help.ts";
 import { inboxRoutes } from "./inbox/routes.ts";
 import { jobRoutes } from "./job/page.ts";
 import { casesListRoutes } from "./lists/cases-list.ts";
-import { exportRoute } from "./lists/export.ts";
+import { exportRoutes } from "./lists/export.ts";
 import { jobsListRoutes } from "./lists/jobs-list.ts";
 import { liveRoute } from "./live/route.ts";
 import { modelRoutes } from "./models/page.ts";
@@ -44,7 +44,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...dashboardRoutes(parts),
     ...jobsListRoutes(parts),
     ...savedViewRoutes(parts),
-    exportRoute(parts),
+    ...exportRoutes(parts),
     ...failureRoutes(parts),
     ...casesListRoutes(parts),
     ...jobRoutes(parts),

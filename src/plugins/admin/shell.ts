@@ -3,6 +3,7 @@ import type { HttpEvent } from "../../core/http/route.ts";
 import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
+import { countRecentFailures } from "./failures/count-recent.ts";
 import type { Flash } from "./flash.ts";
 import type { AdminParts } from "./parts.ts";
 import { SESSION_COOKIE } from "./sessions.ts";
@@ -50,6 +51,7 @@ export const PAGES = [
   ["/admin/jobs", "Jobs", "jobs"],
   ["/admin/cases", "Cases", "cases"],
   ["/admin/inbox", "Inbox", "inbox"],
+  ["/admin/failures", "Failures", "failures"],
   ["/admin/agents", "Agents", "agents"],
   ["/admin/models", "Models", "models"],
   ["/admin/schedules", "Schedules", "schedules"],
@@ -69,7 +71,14 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
   const theme = readTheme(event, parts);
   const times = readTimes(event, parts);
   const session = readCookie(event, parts, SESSION_COOKIE);
-  const waiting = (await parts.cases.countBy("status")).awaiting ?? 0;
+  const [{ awaiting = 0 }, failures] = await Promise.all([
+    parts.cases.countBy("status"),
+    countRecentFailures(parts),
+  ]);
+  const badges: Readonly<Record<string, number>> = {
+    "/admin/inbox": awaiting,
+    "/admin/failures": failures,
+  };
   return {
     title: parts.options.title,
     environment: parts.service.environment,
@@ -89,9 +98,7 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
     tick: parts.hub.tick,
     assets: parts.assets.urls,
     nav: [
-      ...PAGES.map(([href, label, icon]) =>
-        item(path, { href, label, icon, badge: href === "/admin/inbox" ? waiting : 0 }),
-      ),
+      ...PAGES.map(([href, label, icon]) => item(path, { href, label, icon, badge: badges[href] ?? 0 })),
       ...(parts.extensions.pages.size > 0 ? [RULE] : []),
       ...[...parts.extensions.pages].map(([at, { title }]) =>
         item(path, { href: `/admin/x/${at}`, label: title, icon: "page", badge: 0 }),

@@ -129,6 +129,10 @@ export const FailuresSchema = v.object({
       first_at: v.nullable(v.string()),
       last_at: v.nullable(v.string()),
       agents: v.array(v.object({ agent: v.string(), version: v.nullable(v.string()) })),
+      /** Jobs that failed in each part of the time, the oldest first. */
+      trend: v.optional(v.array(v.number())),
+      /** Whether it is new in the last 24 hours, or grows. */
+      state: v.optional(v.nullable(v.picklist(["new", "grows"]))),
     }),
   ),
   /** Failed jobs, of all reasons. */
@@ -233,8 +237,11 @@ export const StatsSchema = v.object({
 export const DashboardSchema = v.object({
   ...StatsSchema.entries,
   recent_activity: v.array(RecentSchema),
-  /** Cost of jobs since midnight, UTC. */
+  /** What all agents have spent since midnight, and since the first of the month, UTC. */
   cost_today: v.number(),
+  cost_month: v.number(),
+  /** What the month will have cost, if it continues as in the last seven days; null in the first day. */
+  cost_forecast: v.nullable(v.number()),
   /** Jobs by the hour in which they were created, oldest hour first. */
   hours: v.array(
     v.object({
@@ -271,7 +278,5 @@ export const DashboardSchema = v.object({
     ),
     failures: FailuresSchema.entries.items,
     costs: v.array(v.object({ agent: v.string(), cost: v.number(), jobs: v.number() })),
-    /** Whether more jobs had a cost than were summed up. */
-    costsArePartial: v.boolean(),
   }),
 });

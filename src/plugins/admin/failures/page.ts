@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
+import { readTrends } from "../../../core/runs/attention/failure-trends.ts";
 import { FailuresSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
@@ -7,6 +8,7 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, formatCount, toLabel } from "../views/format.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
+import { readOverTime, renderSpark } from "./over-time.ts";
 import { type FailureGroup, isLimit, readFailures } from "./read-failures.ts";
 
 const DAY = 86_400_000;
@@ -34,7 +36,7 @@ export function failureRoutes(parts: AdminParts): RouteDefinition[] {
     api: [
       "/admin/api/failures",
       "Failed jobs by reason",
-      "Jobs have one reason if their `stop_reason` and the first line of their error are the same, whatever the numbers and ids in it. `days`: only jobs created since then.",
+      "`trend` counts the jobs that failed in each fourteenth of the time (30 days where `days` is omitted), `state` is `new` for a reason of the last 24 hours that never was before, and `grows` for one with far more jobs than in the week before. Jobs have one reason if their `stop_reason` and the first line of their error are the same, whatever the numbers and ids in it. `days`: only jobs created since then.",
     ],
     query: QuerySchema,
     answer: "Reasons, the most frequent first",
@@ -46,7 +48,22 @@ export function failureRoutes(parts: AdminParts): RouteDefinition[] {
 function failuresResource(parts: AdminParts, days: string | undefined): Resource {
   const now = parts.clock();
   const since = days === undefined ? undefined : now.getTime() - Number(days) * DAY;
-  const read = () => readFailures(parts, { since });
+  const from = since ?? now.getTime() - 30 * DAY;
+  const read = async () => {
+    const [failures, trendOf, trends] = await Promise.all([
+      readFailures(parts, { since }),
+      readOverTime(parts.jobs, { since: from, now: now.getTime() }),
+      readTrends(parts.jobs, now.getTime()),
+    ]);
+    const states = new Map(trends.map(({ failure, isNew }) => [failure, isNew ? "new" : "grows"] as const));
+    const items = failures.items.map((group) => ({
+      ...group,
+      trend: trendOf(group.failure),
+      state: states.get(group.failure) ?? null,
+    }));
+    return { ...failures, items };
+  };
+  const time = since === undefined ? "30 days" : PERIODS.find(([value]) => value === days)![1];
   return {
     page: "failures",
     fragment: "failures",
@@ -62,12 +79,18 @@ function failuresResource(parts: AdminParts, days: string | undefined): Resource
           href: withQuery("/admin/failures", { days: value }),
           current: value === (days ?? ""),
         })),
-        groups: items.map((group) => toGroupView(group, now, since)),
+        groups: items.map((group) => ({
+          ...toGroupView(group, now, since),
+          spark: renderSpark(group.trend, time),
+          state: group.state === null ? "" : STATES[group.state],
+        })),
         note: rest > 0 ? `${countOf(rest, "rarer reason")} not shown.` : "",
       };
     },
   };
 }
+
+const STATES = { new: "New", grows: "Grows" } as const;
 
 function toGroupView(group: FailureGroup, now: Date, since: number | undefined) {
   const { failure, error, stop_reason, limit, count, first_at, last_at, agents } = group;

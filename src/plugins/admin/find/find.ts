@@ -21,7 +21,6 @@ const MOST = 6;
 const SEARCHED = 100;
 
 const OTHER_PAGES = [
-  ["/admin/failures", "Failures by reason"],
   ["/admin/deleted", "Deleted jobs"],
   ["/admin/deleted-cases", "Deleted cases"],
   ["/admin/sessions", "Sessions"],

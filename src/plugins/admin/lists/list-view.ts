@@ -125,13 +125,10 @@ export function toListView(source: PageSource) {
     }),
     needsZone: source.inputs.length > 0 && filters.zone === undefined,
     narrowed: source.inputs.some(({ name }) => filters[name] !== undefined),
-    exports:
-      kind === "jobs"
-        ? ["csv", "json"].map((format) => ({
-            label: format.toUpperCase(),
-            href: withQuery("/admin/api/jobs/export", { ...filters, status, sort, format }),
-          }))
-        : [],
+    exports: ["csv", "json"].map((format) => ({
+      label: format.toUpperCase(),
+      href: withQuery(`/admin/api/${kind}/export`, { ...filters, status, sort, format }),
+    })),
     chips: [
       ...(status === undefined
         ? []

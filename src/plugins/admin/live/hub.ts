@@ -12,6 +12,8 @@ export interface LiveChange {
   readonly added: { readonly jobs: number; readonly cases: number };
   /** Open questions, where cases changed. */
   readonly inbox?: number;
+  /** Jobs that failed in the last 24 hours, where jobs changed. */
+  readonly failures?: number;
   /** Text for screen readers. */
   readonly spoken: string;
 }
@@ -29,6 +31,8 @@ export interface LiveHubParts {
   readonly newest: (jobIds: readonly string[]) => Promise<string>;
   /** Number of open questions; read when cases changed and a page listens. */
   readonly countQuestions: () => Promise<number>;
+  /** Number of jobs that failed in the last 24 hours; read when jobs changed and a page listens. */
+  readonly countFailures: () => Promise<number>;
   readonly onError: (error: unknown) => void;
   /** Minimum milliseconds between two messages. @default 1000 */
   readonly interval?: number;
@@ -151,8 +155,12 @@ export class LiveHub {
     this.#timer = undefined;
     this.#toldAt = performance.now();
     const { tick } = this;
-    const inbox = pending.topics.has("cases") ? await this.#parts.countQuestions() : undefined;
-    const data = JSON.stringify(pending.toChange(tick, inbox));
+    const { countQuestions, countFailures } = this.#parts;
+    const [inbox, failures] = await Promise.all([
+      pending.topics.has("cases") ? countQuestions() : undefined,
+      pending.topics.has("jobs") ? countFailures() : undefined,
+    ]);
+    const data = JSON.stringify(pending.toChange(tick, { inbox, failures }));
     for (const { jobId, send } of this.#subscribers) {
       if (jobId === undefined || pending.jobIds.has(jobId)) send("change", data, tick);
     }
@@ -182,7 +190,7 @@ class Pending {
     if (happening) this.#happenings.set(happening, this.#count(happening) + 1);
   }
 
-  toChange(tick: number, inbox: number | undefined): LiveChange {
+  toChange(tick: number, counts: { inbox: number | undefined; failures: number | undefined }): LiveChange {
     const { jobs, cases } = this.#ids;
     const more = this.#isAll || jobs.size > MOST_IDS || cases.size > MOST_IDS;
     return {
@@ -192,7 +200,7 @@ class Pending {
       cases: more ? [] : [...cases],
       more,
       added: { jobs: this.#count("created"), cases: this.#count("opened") },
-      inbox,
+      ...counts,
       spoken: this.#spoken(),
     };
   }

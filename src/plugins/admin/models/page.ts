@@ -2,7 +2,10 @@ import * as v from "valibot";
 import { addUp, readModelUses } from "../../../core/entities/model-uses.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { ModelUse } from "../../../core/models/model-use.ts";
+import { adminRoute } from "../admin-route.ts";
+import { downloadOf } from "../lists/download.ts";
 import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { formatCost, formatCount } from "../views/format.ts";
@@ -30,6 +33,40 @@ const QuerySchema = v.object({
 
 /** Tokens and cost by model, agent and day. */
 export function modelRoutes(parts: AdminParts): RouteDefinition[] {
+  return [...pageRoutes(parts), exportRoute(parts)];
+}
+
+const COLUMNS = [
+  ...(["day", "agent", "model", "calls", "failed", "input_tokens", "output_tokens"] as const),
+  ...(["cached_tokens", "reasoning_tokens", "cost", "currency"] as const),
+] as const;
+
+/** Downloads the sums: a bill by day, agent and model. */
+function exportRoute(parts: AdminParts): RouteDefinition {
+  return adminRoute({
+    method: "GET",
+    path: "/admin/api/models/export",
+    needs: "view",
+    summary: "Download tokens and cost",
+    description: "A line for each day, agent and model, as CSV or as a JSON array.",
+    query: v.object({ ...QuerySchema.entries, format: v.optional(v.picklist(["csv", "json"]), "csv") }),
+    responses: { 200: { description: "The sums", contentType: "text/csv" } },
+    handler: async ({ query: { days = DAYS, format } }) => {
+      const uses = await readModelUses(parts.store, firstDay(parts, days));
+      const { currency } = parts.options;
+      async function* rows() {
+        for (const use of uses) yield { ...use, currency };
+      }
+      return downloadOf("models", format, { columns: COLUMNS, rows: rows() });
+    },
+  });
+}
+
+function firstDay({ clock }: AdminParts, days: number): string {
+  return new Date(clock().getTime() - (days - 1) * 86_400_000).toISOString().slice(0, 10);
+}
+
+function pageRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
     needs: "view",
     page: ["/admin/models", "Models page"],
@@ -44,7 +81,7 @@ export function modelRoutes(parts: AdminParts): RouteDefinition[] {
 type Use = Omit<ModelUse, "id">;
 
 function modelsResource(parts: AdminParts, days: number): Resource {
-  const since = new Date(parts.clock().getTime() - (days - 1) * 86_400_000).toISOString().slice(0, 10);
+  const since = firstDay(parts, days);
   const read = () => readModelUses(parts.store, since);
   return {
     page: "models",
@@ -64,7 +101,11 @@ function modelsResource(parts: AdminParts, days: number): Resource {
         rows: sumsBy(uses, field).map(([name, sum]) => toRow(name, sum, currency)),
       }));
       const total = uses.length > 0 ? toRow("All", uses.reduce(addUp), currency) : undefined;
-      return { tables, total, since, days: formatCount(days) };
+      const exports = ["csv", "json"].map((format) => ({
+        label: format.toUpperCase(),
+        href: withQuery("/admin/api/models/export", { days, format }),
+      }));
+      return { tables, total, since, exports, days: formatCount(days) };
     },
   };
 }

@@ -6,7 +6,6 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import { HELD_JOBS, QUEUED_JOBS, RUNNING_JOBS } from "../../../core/models/job-state.ts";
 import type { BudgetUse } from "../../../core/models/spending.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
-import type { ActivityView } from "../activity.ts";
 import { DashboardSchema, RecentSchema, StatsSchema } from "../answers/entities.ts";
 import type { FailureGroup } from "../failures/read-failures.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
@@ -28,6 +27,7 @@ import {
 import { duePiece, jobPiece, meterBar, pathTo, timePiece } from "../views/pieces.ts";
 import { toAttentionView } from "./attention.ts";
 import { readCards } from "./cards.ts";
+import { type MonthView, readMonth } from "./month.ts";
 import { readRecent, recentLines } from "./recent.ts";
 import { readStats } from "./stats.ts";
 import { RANGES, type RangeName, type Wellbeing } from "./well.ts";
@@ -60,8 +60,8 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
         fragment: "stats",
         json: () => readStats(parts),
         state: async () => {
-          const [well, activity] = await Promise.all([parts.wellness.read("24h"), parts.activity.read()]);
-          return { figures: toTiles(well, activity, parts.options.currency, parts.clock()) };
+          const [well, month] = await Promise.all([parts.wellness.read("24h"), readMonth(parts)]);
+          return { figures: toTiles(well, month, parts.options.currency, parts.clock()) };
         },
       }),
     }),
@@ -85,18 +85,21 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
     page: "dashboard",
     fragment: "dashboard",
     json: async () => {
-      const [stats, recent, activity, well, budgets, attention] = await Promise.all([
+      const [stats, recent, activity, well, budgets, attention, month] = await Promise.all([
         readStats(parts),
         readRecent(parts),
         parts.activity.read(),
         parts.wellness.read(range),
         parts.budgets.list(),
         parts.attention.read(),
+        readMonth(parts),
       ]);
       return {
         ...stats,
         recent_activity: recent.items,
-        cost_today: activity.costToday,
+        cost_today: month.today,
+        cost_month: month.month,
+        cost_forecast: month.forecast,
         hours: activity.hours,
         well,
         budgets,
@@ -111,8 +114,8 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
   const { jobs, options } = parts;
   const now = parts.clock();
   const items = await parts.attention.read();
-  const [activity, well, running, waiting, failed, cards, budgets] = await Promise.all([
-    parts.activity.read(),
+  const [month, well, running, waiting, failed, cards, budgets] = await Promise.all([
+    readMonth(parts),
     parts.wellness.read(range),
     jobs.list({ where: RUNNING_JOBS, sort: "-updated_at", limit: SHOWN }),
     readInbox(parts, { limit: SHOWN, skip: 0 }),
@@ -125,7 +128,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
     startable: startable(parts.agents),
     attention: items.map(toAttentionView),
     sentence: await readSentence(parts, { well, items }, now),
-    figures: toTiles(well, activity, options.currency, now),
+    figures: toTiles(well, month, options.currency, now),
     chart: renderChart(
       well.columns.map(({ from, counts }) => ({
         label: stamp(from, "minute"),
@@ -151,7 +154,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
     })),
     reasons: well.failures.map((group) => toReason(group, now, RANGES[range].length)),
     costs: toCosts(well, options.currency),
-    costsArePartial: well.costsArePartial,
+    costsOf: RANGES[range].costs,
     budgets: budgets.map((use) => toBudget(use, options.currency)),
     running: { total: formatCount(running.total), items: running.items.map((job) => toRunning(job, now)) },
     waiting: {
@@ -173,7 +176,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
 /** Three figures: what ended well, how long that took, and what it costs. */
 function toTiles(
   { completed, failed, p50, p95, range }: Wellbeing,
-  { costToday, costIsPartial }: ActivityView,
+  { today, month, forecast }: MonthView,
   currency: string,
   now: Date,
 ) {
@@ -198,8 +201,13 @@ function toTiles(
     },
     {
       label: "Cost today",
-      value: formatCost(costToday, currency),
-      note: costIsPartial ? "at least, since 00:00 UTC" : "since 00:00 UTC",
+      value: formatCost(today, currency),
+      note: [
+        `${formatCost(month, currency)} this month`,
+        forecast === null ? "" : `about ${formatCost(forecast, currency)} by its end`,
+      ]
+        .filter(Boolean)
+        .join(", "),
       tone: "",
       href: "/admin/models",
     },
@@ -223,7 +231,7 @@ function toCosts({ costs }: Wellbeing, currency: string) {
     agent,
     href: pathTo("agents", agent),
     cost: formatCost(cost, currency),
-    each: `${formatCost(cost / jobs, currency)} a job`,
+    each: countOf(jobs, "job"),
     bar: meterBar(cost / costs[0]!.cost).toString(),
   }));
 }

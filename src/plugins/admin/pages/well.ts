@@ -1,5 +1,7 @@
 import type { Jobs } from "../../../core/entities/jobs.ts";
+import { readSpendingSince, sumSpending } from "../../../core/entities/spending.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import type { Store } from "../../../core/store/store.ts";
 import { type FailureGroup, readFailures } from "../failures/read-failures.ts";
 import type { LiveHub } from "../live/hub.ts";
 
@@ -8,19 +10,17 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * Times that the dashboard can show: their length, that of a column of its chart, and how long figures are kept, as a
+ * Times that the dashboard can show: the days whose cost it shows with them, UTC, their length, that of a column of its chart, and how long figures are kept, as a
  * dashboard that is open while jobs run asks each second; milliseconds.
  */
 export const RANGES = {
-  "1h": { label: "1 hour", length: HOUR, step: 5 * MINUTE, stale: 10_000 },
-  "24h": { label: "24 hours", length: DAY, step: HOUR, stale: 10_000 },
-  "7d": { label: "7 days", length: 7 * DAY, step: 6 * HOUR, stale: MINUTE },
-  "30d": { label: "30 days", length: 30 * DAY, step: DAY, stale: MINUTE },
+  "1h": { label: "1 hour", days: 1, costs: "today", length: HOUR, step: 5 * MINUTE, stale: 10_000 },
+  "24h": { label: "24 hours", days: 1, costs: "today", length: DAY, step: HOUR, stale: 10_000 },
+  "7d": { label: "7 days", days: 7, costs: "7 days", length: 7 * DAY, step: 6 * HOUR, stale: MINUTE },
+  "30d": { label: "30 days", days: 30, costs: "30 days", length: 30 * DAY, step: DAY, stale: MINUTE },
 } as const;
 export type RangeName = keyof typeof RANGES;
 
-/** Jobs read to sum up cost by agent: the dearest ones. */
-const SUMMED = 1000;
 /** Reasons of failures that are shown. */
 const REASONS = 6;
 
@@ -40,22 +40,26 @@ export interface Wellbeing {
   }[];
   /** Why jobs that were created in it failed, the most frequent reasons first. */
   readonly failures: readonly FailureGroup[];
-  /** Cost of jobs that were created in it, the dearest agent first. */
+  /** What agents have spent on the days of it, UTC, the dearest first; with the number of jobs of these days. */
   readonly costs: readonly { readonly agent: string; readonly cost: number; readonly jobs: number }[];
-  /** Whether more jobs had a cost than were summed up. */
-  readonly costsArePartial: boolean;
 }
 
 /** Reads it at most once within `stale` for each time, however many pages are open. */
 export class Wellness {
   readonly #jobs: Jobs;
+  readonly #store: Store;
   readonly #hub: Pick<LiveHub, "tick" | "refresh">;
   readonly #clock: () => Date;
   readonly #known = new Map<RangeName, { at: number; tick: number; reading: Promise<Wellbeing> }>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(jobs: Jobs, hub: Pick<LiveHub, "tick" | "refresh">, clock: () => Date) {
+  constructor(
+    { jobs, store }: { readonly jobs: Jobs; readonly store: Store },
+    hub: Pick<LiveHub, "tick" | "refresh">,
+    clock: () => Date,
+  ) {
     this.#jobs = jobs;
+    this.#store = store;
     this.#hub = hub;
     this.#clock = clock;
   }
@@ -68,7 +72,7 @@ export class Wellness {
       if (known.tick !== this.#hub.tick) this.#readAgain(known.at + stale - now);
       return known.reading;
     }
-    const reading = readWellbeing(this.#jobs, range, now);
+    const reading = readWellbeing({ jobs: this.#jobs, store: this.#store }, range, now);
     this.#known.set(range, { at: now, tick: this.#hub.tick, reading });
     reading.catch(() => this.#known.delete(range));
     return reading;
@@ -89,8 +93,12 @@ export class Wellness {
   }
 }
 
-async function readWellbeing(jobs: Jobs, range: RangeName, now: number): Promise<Wellbeing> {
-  const { length, step } = RANGES[range];
+async function readWellbeing(
+  { jobs, store }: { readonly jobs: Jobs; readonly store: Store },
+  range: RangeName,
+  now: number,
+): Promise<Wellbeing> {
+  const { length, step, days } = RANGES[range];
   const since = now - length;
   const ended = { finished_at: { gte: since } };
   const completed = { ...ended, status: "completed" };
@@ -98,7 +106,7 @@ async function readWellbeing(jobs: Jobs, range: RangeName, now: number): Promise
   const [counts, failures, costs, columns] = await Promise.all([
     count({ where: ended }),
     readFailures({ jobs }, { since, limit: REASONS }),
-    readCosts(jobs, since),
+    readCosts({ jobs, store }, now, days),
     readColumns(jobs, { from: Math.floor(since / step) * step + step, to: now, step }),
   ]);
   const total = counts.completed ?? 0;
@@ -109,7 +117,7 @@ async function readWellbeing(jobs: Jobs, range: RangeName, now: number): Promise
     range,
     ...{ completed: total, failed: counts.failed ?? 0, p50: p50!, p95: p95!, columns },
     failures: failures.items,
-    ...costs,
+    costs,
   };
 }
 
@@ -141,13 +149,21 @@ async function readColumns(
   );
 }
 
-async function readCosts(jobs: Jobs, since: number): Promise<Pick<Wellbeing, "costs" | "costsArePartial">> {
-  const where = { created_at: { gte: since }, total_cost: { gte: Number.MIN_VALUE } };
-  const { items, total } = await jobs.list({ where, sort: "-total_cost", limit: SUMMED });
-  const sums = new Map<string, { agent: string; cost: number; jobs: number }>();
-  for (const { agent_name: agent, total_cost } of items) {
-    const sum = sums.get(agent) ?? { agent, cost: 0, jobs: 0 };
-    sums.set(agent, { agent, cost: sum.cost + total_cost, jobs: sum.jobs + 1 });
-  }
-  return { costs: [...sums.values()].sort((a, b) => b.cost - a.cost), costsArePartial: total > items.length };
+async function readCosts(
+  { jobs, store }: { readonly jobs: Jobs; readonly store: Store },
+  now: number,
+  days: number,
+): Promise<Wellbeing["costs"]> {
+  const first = Math.floor(now / DAY) * DAY - (days - 1) * DAY;
+  const [spent, counts] = await Promise.all([
+    readSpendingSince(store, new Date(first).toISOString().slice(0, 10)),
+    jobs.countBy("agent_name", { where: { created_at: { gte: first } } }),
+  ]);
+  return [...new Set(spent.map(({ agent }) => agent))]
+    .map((agent) => ({
+      agent,
+      cost: sumSpending(spent.filter((one) => one.agent === agent)),
+      jobs: counts[agent] ?? 0,
+    }))
+    .sort((a, b) => b.cost - a.cost || (a.agent < b.agent ? -1 : 1));
 }

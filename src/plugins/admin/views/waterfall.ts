@@ -300,7 +300,11 @@ function bars(spans: readonly Span[], row: TimelineRow, scale: Scale): string {
       const place = `${kind} ${Math.round((x / 100) * MARKS)} ${Math.round((width / 100) * MARKS)}`;
       if (isCase && place === last) return "";
       last = place;
-      return bar(kind, { x: Math.min(100 - width, x), width, title: isCase ? "" : titleOf(span, kind) });
+      return bar(kind, {
+        x: Math.max(0, Math.min(100 - width, x)),
+        width,
+        title: isCase ? "" : titleOf(span, kind),
+      });
     })
     .join("");
 }

@@ -187,7 +187,8 @@
     }
     for (const list of $$("[data-rows]")) updateRows(list, change);
     document.dispatchEvent(new CustomEvent("svc:change", { detail: change }));
-    if (change.inbox !== undefined) badge(change.inbox);
+    if (change.inbox !== undefined) badge("inbox", change.inbox);
+    if (change.failures !== undefined) badge("failures", change.failures);
     if (change.spoken) speak(change.spoken);
   }
 
@@ -294,8 +295,8 @@
     }
   }
 
-  function badge(count) {
-    const link = $('.nav a[href="/admin/inbox"]');
+  function badge(page, count) {
+    const link = $(`.nav a[href="/admin/${page}"]`);
     if (!link) return;
     let mark = $(".count", link);
     if (!mark) {

@@ -1,0 +1,34 @@
+import { readSpendingSince, sumSpending } from "../../../core/entities/spending.ts";
+import type { AdminParts } from "../parts.ts";
+
+const DAY = 86_400_000;
+
+/** What all agents have spent. */
+export interface MonthView {
+  /** Since midnight, UTC. */
+  readonly today: number;
+  /** Since the first day of the month, UTC. */
+  readonly month: number;
+  /** By the end of the month, if it continues as in the last seven days; null in the first day of a service. */
+  readonly forecast: number | null;
+}
+
+/** Reads what this month has cost, exact at any size: the sums are kept when costs are recorded. */
+export async function readMonth({ store, clock }: Pick<AdminParts, "store" | "clock">): Promise<MonthView> {
+  const now = clock();
+  const today = now.toISOString().slice(0, 10);
+  const first = `${today.slice(0, 7)}-01`;
+  const week = new Date(now.getTime() - 7 * DAY).toISOString().slice(0, 10);
+  const days = await readSpendingSince(store, first < week ? first : week);
+  const month = sumSpending(days.filter(({ day }) => day >= first));
+  // Of whole days: today has only begun.
+  const whole = days.filter(({ day }) => day >= week && day < today);
+  const since = whole[0]?.day;
+  const end = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
+  const spentToday = sumSpending(days.filter(({ day }) => day === today));
+  if (since === undefined) return { today: spentToday, month, forecast: null };
+  const each = sumSpending(whole) / Math.round((Date.parse(today) - Date.parse(since)) / DAY);
+  const left = (end - Date.parse(today)) / DAY - 1;
+  const forecast = month - spentToday + Math.max(spentToday, each) + left * each;
+  return { today: spentToday, month, forecast };
+}
