@@ -30,7 +30,7 @@ const desk = defineAgent({
         const ask = async (at: number) => {
           const item = await job.openCase({ id: `${job.id}-${at}`, name: `Order ${at}` });
           await item.ask("refund", {
-            question: `Refund order ${at}?`,
+            question: "Refund this order?",
             fields: [{ name: "approved", field_type: "BooleanField", required: true }],
           });
         };
