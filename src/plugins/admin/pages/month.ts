@@ -21,7 +21,7 @@ export async function readMonth({ store, clock }: Pick<AdminParts, "store" | "cl
   const week = new Date(now.getTime() - 7 * DAY).toISOString().slice(0, 10);
   const days = await readSpendingSince(store, first < week ? first : week);
   const month = sumSpending(days.filter(({ day }) => day >= first));
-  // Of whole days: today has only begun.
+  // Of whole days only: today is not over.
   const whole = days.filter(({ day }) => day >= week && day < today);
   const since = whole[0]?.day;
   const end = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
