@@ -51,7 +51,7 @@ export const PAGES = [
   ["/admin/jobs", "Jobs", "jobs"],
   ["/admin/cases", "Cases", "cases"],
   ["/admin/inbox", "Inbox", "inbox"],
-  ["/admin/failures", "Failures", "failures"],
+  ["/admin/failures", "Failures", "close"],
   ["/admin/agents", "Agents", "agents"],
   ["/admin/models", "Models", "models"],
   ["/admin/schedules", "Schedules", "schedules"],
