@@ -7,7 +7,9 @@ export function firstCommand(
   { fields, chats }: { readonly fields: readonly AgentMethodField[]; readonly chats: boolean },
 ): string {
   if (chats) return `npx svc chat ${slug}`;
-  const required = fields.filter((field) => field.required).map(({ name }) => ` --field ${name}=…`);
+  const required = fields
+    .filter((field) => field.required)
+    .map(({ name, field_type }) => ` --field ${name}=${field_type === "FileField" ? "@" : ""}…`);
   return `npx svc job start ${slug}${required.join("")} --wait`;
 }
 

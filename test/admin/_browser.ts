@@ -42,7 +42,9 @@ export async function visit(browser: Browser, url: string, view: View, options: 
   const complaints: string[] = [];
   await context.route("**/*", (route) => {
     const target = new URL(route.request().url());
-    if (target.origin === url || target.protocol === "data:") return route.continue();
+    // The viewer of PDF is an extension that the browser has.
+    const isOwn = /^(?:data|chrome|chrome-extension):$/.test(target.protocol);
+    if (target.origin === url || isOwn) return route.continue();
     complaints.push(`request to ${target.href}`);
     return route.abort();
   });

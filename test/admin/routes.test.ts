@@ -1,8 +1,10 @@
-import { defineChat } from "agent-control-service";
+import { createHash } from "node:crypto";
+import { defineAgent, defineChat } from "agent-control-service";
 import { ADMIN, html, type Plugin, ROUTER, THREADS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { greeter } from "../_setup.ts";
+import { until } from "../runs/_jobs.ts";
 import { seedCase, seedJob } from "./_seed.ts";
 import { signIn } from "./_sign-in.ts";
 
@@ -29,16 +31,26 @@ const QUERIES: Readonly<Record<string, string>> = {
 };
 
 const talker = defineChat({ name: "Talker", version: "1.0.0", reply: () => "hello" });
+const filer = defineAgent({
+  name: "Filer",
+  version: "1.0.0",
+  methods: { job_start: { run: ({ job }) => job.file("note.txt", "noted") } },
+});
+const NOTED = createHash("sha256").update("noted").digest("hex");
+/** The content of a file: it is no page. */
+const CONTENT = "/admin/jobs/{id}/files/{sha256}";
 const schedules = [{ id: "nightly", cron: "0 3 1 1 *", agent: greeter, fields: { name: "Ada" } }];
 
 async function start() {
-  const server = await testServer({ agents: [greeter, talker], plugins: [extension], schedules });
+  const server = await testServer({ agents: [greeter, talker, filer], plugins: [extension], schedules });
   await seedJob(server.service, { id: "job-1", status: "in_progress" });
   await seedCase(server.service, { job: "job-1", ref: "case-1", question: "Pay it?" });
   await server.service.get(THREADS).start("talker", { message: "hello" }, { id: "thread-1" });
   const preview = await server.request("/admin/api/bulk", {
     json: { kind: "jobs", action: "stop", ids: ["job-1"] },
   });
+  await server.request("/agents/filer/jobs", { json: { job_context: { job_id: "filed" }, job_fields: {} } });
+  await until(server.service, "filed", ["completed"]);
   const { id: bulk } = (await preview.json()) as { id: string };
   const routes = server.service
     .get(ROUTER)
@@ -47,6 +59,8 @@ async function start() {
       const id = route.path.includes("/bulk/") ? bulk : route.path.includes("/cases/") ? "case-1" : "job-1";
       if (route.path.endsWith("/chat"))
         return { route, path: route.path.replace("{id}", "thread-1").replace("{slug}", "talker") };
+      if (route.path.includes("/files/"))
+        return { route, path: route.path.replace("{id}", "filed").replace("{sha256}", NOTED) };
       const named = route.path.includes("/schedules/") ? "nightly" : id;
       const path = route.path.replace("{id}", named).replace("{slug}", "greeter").replace("{path}", "extra");
       return { route, path: path + (QUERIES[route.path] ?? "") };
@@ -77,6 +91,7 @@ it("every admin route that reads returns JSON, with the key and with a session",
     "/admin/api/cases/rows",
     "/admin/api/cases/tabs",
     "/admin/api/console/download",
+    CONTENT,
   ];
 
   for (const { route, path } of world.pages) {
@@ -106,7 +121,8 @@ it("every admin route that reads returns a fragment to the page's script, and a 
   const cookie = await signIn(world.server);
 
   for (const { route, path } of world.pages) {
-    if (route.path === "/admin/api/console/download" || route.path.endsWith("/timeline")) continue;
+    if (["/admin/api/console/download", CONTENT].includes(route.path)) continue;
+    if (route.path.endsWith("/timeline")) continue;
     const fragment = await world.server.request(path, {
       key: null,
       headers: { cookie, "hx-request": "true" },

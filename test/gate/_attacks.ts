@@ -63,7 +63,8 @@ const badBody: Attack = async (target, route) => {
     ]),
   );
   // The content of a file: of any type and length up to a limit of its own. A part of one is refused for what it lacks.
-  if (route.streamsBody) return eachTry(target, codings, wants(route.method === "PATCH" ? 400 : 415));
+  if (route.streamsBody === true)
+    return eachTry(target, codings, wants(route.method === "PATCH" ? 400 : 415));
   return [
     ...(await eachTry(
       target,

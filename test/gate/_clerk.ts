@@ -23,12 +23,13 @@ export const clerk = defineAgent({
         log.info(`knows ${all}`, parameters);
         telemetry({ type: "custom", details: { parameters, all } });
         if (fields.mode === "spend") await job.step("buy", () => all, { cost: 2 });
-        if (fields.mode === "tell") await job.file(NOTE.name, NOTE.text);
+        const isNoted = fields.mode === "tell" || fields.mode === "ask";
+        const files = isNoted ? [await job.file(NOTE.name, NOTE.text)] : [];
         const item = await job.openCase({ id: "told", name: all, description: all });
         await item.update({ name: all, payload: { ...parameters, [all]: all } });
         await item.step("step", () => parameters);
         if (fields.mode === "ask")
-          await item.ask({ question: `Is it ${all}?`, fields: v.object({ approved: v.boolean() }) });
+          await item.ask({ question: `Is it ${all}?`, fields: v.object({ approved: v.boolean() }), files });
         await item.close({ parameters });
         if (fields.mode === "fail") throw new Error(`It was ${all}`, { cause: new Error(all) });
         return { message: all, parameters };

@@ -217,10 +217,10 @@ const uploading = async ({ server }: World): Promise<Example> => {
   const { upload } = (await begun.json()) as { upload: string };
   return { params: { upload }, content: "note", headers: { "upload-offset": "0" } };
 };
-const withFile = async (world: World): Promise<Example> => {
-  const sha256 = createHash("sha256").update(NOTE.text).digest("hex");
-  return { params: { id: await world.job("tell"), sha256 } };
-};
+const NOTE_HASH = createHash("sha256").update(NOTE.text).digest("hex");
+const withFile = async (world: World): Promise<Example> => ({
+  params: { id: await world.job("tell"), sha256: NOTE_HASH },
+});
 const person = async ({ server }: World): Promise<Example> => {
   const id = `person-${++keys}`;
   const at = new Date().toISOString();
@@ -244,6 +244,8 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "PATCH /files/{upload}": uploading,
   "DELETE /files/{upload}": async (world) => ({ params: (await uploading(world)).params! }),
   "GET /jobs/{id}/files/{sha256}": withFile,
+  "GET /admin/jobs/{id}/files/{sha256}": withFile,
+  "GET /admin/jobs/{id}/files/{sha256}/view": withFile,
   "POST /agents/{slug}/jobs": (world) => ({
     json: {
       job_context: jobContext("started-by-route"),
@@ -382,6 +384,10 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
     return { params: { id } };
   },
   "GET /answer": async (world) => ({ query: { token: (await linked(world)).token } }),
+  "GET /answer/files/{sha256}": async (world) => ({
+    params: { sha256: NOTE_HASH },
+    query: { token: (await linked(world)).token },
+  }),
   "POST /answer": async (world) => ({
     form: { token: (await linked(world)).token, "f.approved": "true" },
   }),

@@ -21,7 +21,7 @@ const STEP: NamesOf<StepOptions> = {
 const ASK: NamesOf<AskOptions<FieldsInput>> = {
   ...CALL,
   ...{ question: true, fields: true, deadline: true, onTimeout: true, default: true, assignTo: true },
-  ...{ remind: true, escalate: true, approvers: true },
+  ...{ files: true, remind: true, escalate: true, approvers: true },
 };
 const BACKOFF: NamesOf<NonNullable<StepOptions["backoff"]>> = { initial: true, max: true, factor: true };
 const START: NamesOf<StartOptions> = {

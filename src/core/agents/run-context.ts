@@ -123,6 +123,13 @@ export interface AskOptions<F extends FieldsInput> extends CallOptions {
    */
   readonly question: string;
   readonly fields: F;
+  /**
+   * Files of the job that are shown beside the question, a PDF at its `page`. @default those of the case
+   *
+   * @example
+   * await item.ask("clause", { question, fields, files: [{ ...fields.contract, page: 4 }] });
+   */
+  readonly files?: readonly (FileValue & { readonly page?: number })[];
   /** How long to wait for a person, or when to stop waiting. @default indefinitely */
   readonly deadline?: Duration | Date;
   /** @default "fail" */

@@ -9,13 +9,30 @@ const SHOWN = new Set([
 ]);
 const TEXT = /^(?:text\/(?:plain|csv|markdown)|application\/json)$/;
 
+/** Types with scripts and forms: shown in a frame of our pages only, where nothing of them runs. */
+const MARKUP = /^(?:text\/html|application\/xhtml\+xml|image\/svg\+xml)$/;
+
 /** Nothing in a file may do anything in the service's origin, whatever a browser takes it for. */
 const POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'";
+/** In a frame of our pages, a file has the looks that it brings along, and reaches nothing. */
+const FRAMED_MARKUP =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox; frame-ancestors 'self'";
+/** Browsers show no PDF in a sandbox; what they run of one is in their own viewer, and not in this origin. */
+const FRAMED_PDF = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'self'";
+
+/** Whether a response is the content of a file, whose policy is for that file alone. */
+export function isFileAnswer({ headers }: Response): boolean {
+  return POLICIES.has(headers.get("content-security-policy") ?? "");
+}
+
+const POLICIES: ReadonlySet<string> = new Set([POLICY, FRAMED_MARKUP, FRAMED_PDF]);
 
 interface Sent {
   readonly content: FileContent;
   readonly named: Pick<FileName, "name" | "type">;
   readonly isInline: boolean;
+  /** Whether our pages show it in a frame. */
+  readonly isFramed?: boolean;
 }
 
 interface Range {
@@ -26,20 +43,26 @@ interface Range {
 /** A file as a response: a download, unless a browser can show it safely; whole, or the range that was asked for. */
 export function fileResponse(
   request: Request,
-  { content: { id, size }, named, isInline }: Sent,
+  { content: { id, size }, named, isInline, isFramed = false }: Sent,
   read: (range?: Range) => AsyncGenerator<Uint8Array, void>,
 ): Response {
   const etag = `"${id}"`;
   const isText = TEXT.test(named.type);
-  const isShown = isInline && (isText || SHOWN.has(named.type));
+  // Opened in a window of its own, markup is a download.
+  const isMarkup =
+    isFramed && isInline && MARKUP.test(named.type) && request.headers.get("sec-fetch-dest") === "iframe";
+  const isFramedPdf = isFramed && isInline && named.type === "application/pdf";
+  const isShown = isInline && (isText || isMarkup || SHOWN.has(named.type));
   const headers = new Headers({
     "content-type": isShown
       ? isText
         ? "text/plain; charset=utf-8"
-        : named.type
+        : isMarkup
+          ? "text/html; charset=utf-8"
+          : named.type
       : "application/octet-stream",
     "content-disposition": disposition(isShown ? "inline" : "attachment", named.name),
-    "content-security-policy": POLICY,
+    "content-security-policy": isMarkup ? FRAMED_MARKUP : isFramedPdf ? FRAMED_PDF : POLICY,
     "x-content-type-options": "nosniff",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "private, no-cache",

@@ -7,6 +7,7 @@ import { createAnswerer, withSecurityHeaders } from "./answer.ts";
 import { check, invalid } from "./check.ts";
 import type { Gate } from "./gate.ts";
 import { readJson } from "./json-body.ts";
+import { isMultipart } from "./multipart.ts";
 import { readQuery } from "./query.ts";
 import { receiveBody } from "./request-body.ts";
 import { assertMayCall } from "./rights.ts";
@@ -61,7 +62,8 @@ export function createHandler(
 
   const proceed = (event: H3Event, caller: Caller): Response | Promise<Response> => {
     if (caller.role !== "admin" || caller.sight !== undefined) assertMayCall(caller, route);
-    if (route.streamsBody) return run(event, caller, undefined);
+    const streams = route.streamsBody === "multipart" ? isMultipart(event) : route.streamsBody;
+    if (streams) return run(event, caller, undefined);
     const received = receiveBody(event, limit);
     return received ? received.then((bytes) => run(event, caller, bytes)) : run(event, caller, undefined);
   };

@@ -93,9 +93,9 @@ export interface RouteDefinition<
   readonly rawBody?: boolean;
   /**
    * The handler reads the body from the request while it arrives: nothing of it is held, and no limit applies but the
-   * handler's. @default false
+   * handler's. With `multipart`, only forms with files. @default false
    */
-  readonly streamsBody?: boolean;
+  readonly streamsBody?: boolean | "multipart";
   /** Largest body in bytes; never more than the service's. @default the service's `bodyLimit`; 100,000 with auth `none` */
   readonly bodyLimit?: number;
   /** How its clients read errors. @default an ErrorResponse */

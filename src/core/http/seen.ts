@@ -150,8 +150,10 @@ class SeenRunner implements Runner {
   }
 
   async checkFields(...args: Args<"checkFields">): Result<"checkFields"> {
-    this.#parts.agents.get(args[0]);
-    return this.#runner.checkFields(...args);
+    const [slug, method, fields] = args;
+    const { agents, caller } = this.#parts;
+    agents.get(slug);
+    return this.#runner.checkFields(slug, method, fields, uploaderOf(caller));
   }
 
   describe(...args: Args<"describe">): Result<"describe"> {

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { AgentMethodFieldSchema } from "./agent-method-field.ts";
+import { FileValueSchema } from "./file.ts";
 import { JsonMapSchema, optional, TimestampSchema } from "./scalars.ts";
 
 /** What happens when nobody answers before the deadline. */
@@ -30,6 +31,8 @@ export const QuestionSchema = v.object({
   /** For the person who answers: why the question is asked again. */
   note: v.optional(v.string()),
   fields: v.array(AgentMethodFieldSchema),
+  /** Files of the job that are shown beside it, and the page of each. */
+  files: v.optional(v.array(v.object({ ...FileValueSchema.entries, page: v.optional(v.number()) }))),
   asked_at: TimestampSchema,
   deadline: optional(TimestampSchema),
   on_timeout: v.optional(OnTimeoutSchema, "fail"),

@@ -21,6 +21,7 @@ import { overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./
 import { answerQuestion } from "./questions/answer.ts";
 import { assignQuestion } from "./questions/assign.ts";
 import { receiveMessage } from "./questions/receive-message.ts";
+import { checkClaimed } from "./queue/claim-files.ts";
 import { toQueuedJob } from "./queue/scheduler.ts";
 import { Starts } from "./queue/start.ts";
 import { RunRecord } from "./replay/run-record.ts";
@@ -109,8 +110,9 @@ export function createRunner(given: RunnerParts): Runner {
       return callBeside(parts, agents.get(slug), call);
     },
     describe: (job) => describeJob(job, whyItWaits(parts, job)),
-    async checkFields(slug, method, fields) {
-      const checked = await fieldsOf(findMethod(agents.get(slug), method)).check(fields);
+    async checkFields(slug, method, fields, owner) {
+      const asked = fieldsOf(findMethod(agents.get(slug), method));
+      const checked = await checkClaimed(parts.files, asked, fields, { owner });
       return checked.ok ? {} : checked.problems;
     },
     position: (jobId) => cluster.position(jobId),

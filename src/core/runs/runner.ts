@@ -212,11 +212,12 @@ export interface Runner {
   call(slug: string, call: MethodCall): Promise<unknown>;
   /** The newest JobResponse of a job. */
   describe(job: StoredJob): JobResponse;
-  /** Checks field values against a method: empty when they are valid. */
+  /** Checks field values against a method: empty when they are valid. `uploader` is as in a start. */
   checkFields(
     slug: string,
     method: string,
     fields: Readonly<Record<string, unknown>>,
+    uploader?: string | null,
   ): Promise<Record<string, string>>;
   /** The job's place in the queue, where it waits; where several instances share the store, in that of all of them. */
   position(jobId: string): MaybePromise<QueuePosition | undefined>;

@@ -13,6 +13,8 @@ const FILES = {
   js: { file: "admin.js", type: SCRIPT, after: ["htmx.min.js", "idiomorph-ext.min.js"] },
   console: { file: "console.js", type: SCRIPT },
   answer: { file: "answer.css", type: CSS },
+  files: { file: "files.css", type: CSS },
+  uploads: { file: "uploads.js", type: SCRIPT },
   find: { file: "find.js", type: SCRIPT },
   inbox: { file: "inbox.js", type: SCRIPT },
   icons: { file: "icons.svg", type: "image/svg+xml" },

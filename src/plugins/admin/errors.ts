@@ -1,6 +1,7 @@
 import type { H3, HTTPError } from "h3";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { toServiceError } from "../../core/http/failure.ts";
+import { isFileAnswer } from "../../core/http/file-response.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import { SECURITY_HEADERS } from "./answer.ts";
 import { negotiate, type Wanted } from "./negotiate.ts";
@@ -30,6 +31,8 @@ function wantedOf(event: HttpEvent): Wanted {
 }
 
 function secured(answer: Response): Response {
+  // Under the policy of our pages, the scripts of a file that is shown in a frame would be allowed.
+  if (isFileAnswer(answer)) return answer;
   for (const [name, value] of Object.entries(SECURITY_HEADERS)) answer.headers.set(name, value);
   return answer;
 }

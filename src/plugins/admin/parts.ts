@@ -9,6 +9,7 @@ import type { Seal } from "../../core/base/seal.ts";
 import type { Threads } from "../../core/conversations/threads.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
+import type { Files } from "../../core/entities/files.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { Gate } from "../../core/http/gate.ts";
@@ -43,6 +44,7 @@ export interface AdminParts {
   readonly service: ResolvedOptions;
   readonly state: ServiceState;
   readonly jobs: Jobs;
+  readonly files: Files;
   readonly cases: Cases;
   readonly agents: AgentRegistry;
   readonly audit: AuditLog;

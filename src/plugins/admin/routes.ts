@@ -19,6 +19,7 @@ import { deletedRoutes } from "./deleted/routes.ts";
 import { deliveryRoutes } from "./deliveries/routes.ts";
 import { eventRoutes } from "./events/routes.ts";
 import { failureRoutes } from "./failures/page.ts";
+import { fileRoutes } from "./files/file-routes.ts";
 import { findRoutes } from "./find/page.ts";
 import { helpRoutes } from "./help.ts";
 import { inboxRoutes } from "./inbox/routes.ts";
@@ -48,6 +49,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...failureRoutes(parts),
     ...casesListRoutes(parts),
     ...jobRoutes(parts),
+    ...fileRoutes(parts),
     ...compareRoutes(parts),
     ...caseRoutes(parts),
     ...inboxRoutes(parts),

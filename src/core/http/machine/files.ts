@@ -1,11 +1,12 @@
 import * as v from "valibot";
 import { ServiceError } from "../../base/errors.ts";
-import { uploadNotFound } from "../../entities/files.ts";
+import { type Files, uploadNotFound } from "../../entities/files.ts";
 import type { FileUpload } from "../../models/file.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { UPLOAD_KEEP } from "../../retention/file-sweep.ts";
 import { Answer } from "../answer.ts";
 import { keyRoutes } from "../key-routes.ts";
+import { isMultipart, readMultipart } from "../multipart.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
 import { incoming, uploaderOf } from "../uploads.ts";
 import type { MachineParts } from "./parts.ts";
@@ -46,7 +47,7 @@ export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
       needs: "answer",
       narrows: true,
       summary: "Upload a file",
-      description: `The body is the content, \`Content-Type\` its type, \`name\` its name. The response has the \`upload\` that a field of a start request or of an answer takes: \`{"upload": "…"}\`. An upload that no job uses is removed after a day. A content that is not of its type is refused. With \`Tus-Resumable: ${TUS}\` and \`Upload-Length\`, it only makes room, and the content is sent with \`PATCH\` in parts.`,
+      description: `The body is the content, \`Content-Type\` its type, \`name\` its name. The response has the \`upload\` that a field of a start request or of an answer takes: \`{"upload": "…"}\`. An upload that no job uses is removed after a day. A content that is not of its type is refused. A form with one file, \`multipart/form-data\`, is accepted too. With \`Tus-Resumable: ${TUS}\` and \`Upload-Length\`, it only makes room, and the content is sent with \`PATCH\` in parts.`,
       query: v.object({ name: v.optional(v.pipe(v.string(), v.maxLength(500)), "") }),
       streamsBody: true,
       rawBody: true,
@@ -68,12 +69,15 @@ export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
             ...tusHeaders(upload),
           ]);
         }
-        const length = headers.get("content-length");
-        const type = headers.get("content-type") ?? undefined;
-        const upload = await files.add(
-          { access, name: query.name, type, length: length === null ? null : Number(length) },
-          incoming(event),
-        );
+        const upload = isMultipart(event)
+          ? await addFromForm(files, event, { access, name: query.name })
+          : await files.add(
+              {
+                ...{ access, name: query.name, type: headers.get("content-type") ?? undefined },
+                length: headers.has("content-length") ? Number(headers.get("content-length")) : null,
+              },
+              incoming(event),
+            );
         return new Answer(toUpload(upload), 201, [["location", `${path}/${upload.id}`]]);
       },
     }),
@@ -127,6 +131,28 @@ export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
       },
     }),
   ];
+}
+
+/** The only file of a form. */
+async function addFromForm(
+  files: Files,
+  event: HttpEvent,
+  { access, name }: { readonly access: string | null; readonly name: string },
+): Promise<FileUpload> {
+  let upload: FileUpload | undefined;
+  const refuse = async (why: string) => {
+    if (upload) await files.discard(upload.id);
+    return new ServiceError("invalid_request", `The form has ${why}`, {
+      status: 400,
+      detail: "Send one file in each request.",
+    });
+  };
+  await readMultipart(event, async (file, content) => {
+    if (upload) throw await refuse("several files");
+    upload = await files.add({ access, name: name || file.name, type: file.type }, content);
+    return upload.id;
+  });
+  return upload ?? Promise.reject(await refuse("no file"));
 }
 
 function toUpload({ id, name, type, received, length, sha256, touched_at }: FileUpload) {

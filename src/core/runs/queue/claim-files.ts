@@ -1,4 +1,5 @@
-import { ServiceError } from "../../base/errors.ts";
+import type { CheckedFields, Fields } from "../../agents/fields.ts";
+import { isServiceError, ServiceError } from "../../base/errors.ts";
 import { type Files, fileOf, uploadNotFound } from "../../entities/files.ts";
 import { linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -47,6 +48,29 @@ export async function claimFiles(
     if (next[name] === null) delete next[name];
   }
   return { fields: next, files: found };
+}
+
+/** Checks values of fields before they are sent: with its files in place of uploads, as they are checked then. */
+export async function checkClaimed(
+  files: Files | undefined,
+  fields: Fields,
+  given: Readonly<Record<string, unknown>>,
+  claimant: Claimant = {},
+): Promise<CheckedFields> {
+  let values = given;
+  const problems: Record<string, string> = {};
+  for (const field of fields.list) {
+    if (field.field_type !== "FileField") continue;
+    try {
+      values = (await claimFiles(files, [field], values, claimant)).fields;
+    } catch (error) {
+      if (!isServiceError(error) || error.status >= 500) throw error;
+      problems[field.name] = [error.message, error.detail].filter(Boolean).join(". ");
+    }
+  }
+  const checked = await fields.check(values);
+  if (Object.keys(problems).length === 0) return checked;
+  return { ok: false, problems: { ...(!checked.ok && checked.problems), ...problems } };
 }
 
 /** Whether a list of fields has one for files. */

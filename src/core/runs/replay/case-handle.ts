@@ -28,6 +28,7 @@ import { CallScope } from "./call-scope.ts";
 import type { ChildrenOfJob } from "./child-handle.ts";
 import type { EventsOfJob } from "./event-wait.ts";
 import { readCost } from "./limits.ts";
+import { assertOwn, checkFiles } from "./made-files.ts";
 import { checkPeople, peopleOf, toPeople } from "./people.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
@@ -165,6 +166,7 @@ export class RunCase implements CaseHandle {
     if (run.gate.isLive) assertAskOptions(name ?? options.question, options);
     const fields = readFields(options.fields);
     checkPeople(options);
+    checkFiles(options);
     const fallback = readDefault(fields, options);
     // It is of no use where the answer is recorded.
     if (fallback instanceof Promise) fallback.catch(() => {});
@@ -277,6 +279,7 @@ export class RunCase implements CaseHandle {
     const { readAnswers } = run.parts;
     if (!known && call.begun && readAnswers) await run.ledger.read(readAnswers);
     if (call.answer) return question;
+    await assertOwn(run, question.files);
     await run.ledger.write(async (unit) => {
       if (call.answer) return;
       if (!known) question = toQuestion(call, parts, { asked_at: unit.now });
@@ -381,6 +384,7 @@ function toQuestion(
     deadline: known && deadline && isKept(options.deadline, known, deadline) ? known : deadline,
     on_timeout: options.onTimeout ?? "fail",
     default: fallback,
+    ...(options.files && options.files.length > 0 && { files: [...options.files] }),
     ...toPeople(options, asked_at),
   };
 }
@@ -396,7 +400,7 @@ function isSame(known: Question, wanted: Question, redact: (text: string) => str
     redact(
       JSON.stringify([
         ...[question, fields, deadline, on_timeout, fallback],
-        ...[others.remind_at, others.escalate, others.approvers],
+        ...[others.remind_at, others.escalate, others.approvers, others.files],
       ]),
     );
   return text(known) === text(wanted);

@@ -1,3 +1,4 @@
+import type { FieldsInput } from "../../agents/fields-input.ts";
 import {
   type FileData,
   type NewFileOptions,
@@ -5,6 +6,7 @@ import {
   openFile,
   toParts,
 } from "../../agents/file-content.ts";
+import type { AskOptions } from "../../agents/run-context.ts";
 import { type Files, fileOf } from "../../entities/files.ts";
 import { linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -78,6 +80,23 @@ async function* read(run: Run, { sha256 }: FileValue): AsyncGenerator<Uint8Array
   const made = run.activity.steps.some((step) => step.files?.some((one) => one.sha256 === sha256));
   const content = made ? await files.content(sha256) : (await files.ofJob(run.jobId, sha256)).content;
   if (content) yield* files.read(content);
+}
+
+/** Throws where the files of a question are none. */
+export function checkFiles({ question, files }: Pick<AskOptions<FieldsInput>, "question" | "files">): void {
+  for (const { page, ...file } of files ?? []) {
+    if (!isFileValue(file))
+      throw new TypeError(
+        `The files of "${question}" must be files: pass one of the job's fields, or what file() gave`,
+      );
+    if (page !== undefined && (!Number.isInteger(page) || page < 1))
+      throw new TypeError(`The page of "${file.name}" in "${question}" must be a whole number from 1 on`);
+  }
+}
+
+/** Rejects where a file is not of the run's job. */
+export async function assertOwn(run: Run, files: readonly FileValue[] = []): Promise<void> {
+  for (const { sha256 } of files) await filesOf(run).ofJob(run.jobId, sha256);
 }
 
 function filesOf({ parts: { files } }: Run): Files {

@@ -2,8 +2,10 @@ import { randomUUID } from "node:crypto";
 import * as v from "valibot";
 import { describeProblems, fieldsOf as readAgentFields } from "../../../core/agents/fields.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
+import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, type ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
+import { uploaderOf } from "../../../core/http/uploads.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
@@ -11,8 +13,8 @@ import { invalidFields } from "../../../core/runs/queue/start-request.ts";
 import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
-import { readFields, renderFields, toTyped } from "../forms/fields.ts";
-import { readForm } from "../forms/read-form.ts";
+import { encodingOf, readFields, renderFields, toTyped } from "../forms/fields.ts";
+import { readFormWithFiles } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
@@ -60,9 +62,10 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Start a job from its form",
       hidden: true,
       params: PathSchema,
+      streamsBody: "multipart",
       responses: { 303: { description: "Redirect to the job's page" } },
-      handler: ({ params, event, actor }) =>
-        start(parts, event, { agent: parts.agents.get(params.slug), actor }),
+      handler: ({ params, event, caller, actor }) =>
+        start(parts, event, { agent: parts.agents.get(params.slug), caller, actor }),
     }),
   ];
 }
@@ -70,9 +73,9 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
 async function start(
   parts: AdminParts,
   event: HttpEvent,
-  { agent, actor }: { agent: HostedAgent; actor: string },
+  { agent, caller, actor }: { agent: HostedAgent; caller: Caller; actor: string },
 ): Promise<Response> {
-  const typed = await readForm(event);
+  const typed = await readFormWithFiles(event, { files: parts.files, owner: () => uploaderOf(caller) });
   const values = readFields(typed, fieldsOf(agent));
   const instructions = readInstructions(typed);
   const problems = {
@@ -126,6 +129,7 @@ async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Pr
     form: {
       action: pathTo("agents", agent.slug, "start"),
       agent: agent.definition.name,
+      encoding: encodingOf(fields),
       title: from ? "Run again" : "Start a job",
       from: from?.name ?? "",
       fromHref: from ? pathTo("jobs", from.id) : "",

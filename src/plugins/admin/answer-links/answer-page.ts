@@ -1,19 +1,24 @@
 import { createHash } from "node:crypto";
 import * as v from "valibot";
-import { describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import { describeProblems } from "../../../core/agents/fields.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { Attempts } from "../../../core/http/attempts.ts";
+import { fileResponse } from "../../../core/http/file-response.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
+import { Sha256Schema } from "../../../core/models/file.ts";
 import { agreement } from "../../../core/models/question.ts";
 import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { htmlAnswer } from "../answer.ts";
-import { readFields, renderFields } from "../forms/fields.ts";
-import { readForm } from "../forms/read-form.ts";
+import { nameOf } from "../files/file-routes.ts";
+import { findShownFiles, readShownFiles } from "../files/shown-files.ts";
+import { checkAnswer } from "../forms/check-answer.ts";
+import { encodingOf, readFields, renderFields } from "../forms/fields.ts";
+import { readFormWithFiles } from "../forms/read-form.ts";
 import { isEvidence, timeoutNote } from "../inbox/ask-view.ts";
 import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
-import { optionalText } from "../query.ts";
+import { optionalText, withQuery } from "../query.ts";
 import type { AnswerLink } from "./answer-link-table.ts";
 
 const token = optionalText(v.pipe(v.string(), v.maxLength(100)));
@@ -45,8 +50,38 @@ export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
     }),
     defineRoute({
       ...page,
+      method: "GET",
+      path: "/answer/files/{sha256}",
+      needs: "nothing",
+      summary: "A file that the page of a link shows",
+      params: v.object({ sha256: Sha256Schema }),
+      query: v.object({
+        token,
+        name: optionalText(v.pipe(v.string(), v.maxLength(500))),
+        inline: v.optional(v.literal("true")),
+      }),
+      responses: { 200: { description: "The content" } },
+      handler: ({ params, query, event }) =>
+        orPage(parts, event, async () => {
+          const { link, item } = await open(parts, misses, event, query.token ?? "");
+          const shown = await shownBy(parts, link, item);
+          const named = shown.filter(({ sha256 }) => sha256 === params.sha256);
+          if (named.length === 0) throw new ServiceError("not_found", "This question shows no such file");
+          const { content } = await parts.files.ofJob(item.job_id, params.sha256);
+          const sent = {
+            content,
+            named: nameOf(named, query.name),
+            isInline: query.inline === "true",
+            isFramed: true,
+          };
+          return fileResponse(event.req, sent, (range) => parts.files.read(content, range));
+        }),
+    }),
+    defineRoute({
+      ...page,
       method: "POST",
       needs: "nothing",
+      streamsBody: "multipart",
       summary: "Answer one question with a link",
       responses: { 200: { description: "The answer was recorded" } },
       handler: ({ event }) => orPage(parts, event, () => answer(parts, misses, event)),
@@ -55,12 +90,22 @@ export function answerPageRoutes(parts: AdminParts): RouteDefinition[] {
 }
 
 async function answer(parts: AdminParts, misses: Attempts, event: HttpEvent): Promise<Response> {
-  const typed = await readForm(event);
+  let opened: Opened | undefined;
+  // Only who has a link sends files: its token comes first in the form.
+  const openBy = async (form: URLSearchParams) => {
+    opened ??= await open(parts, misses, event, form.get("token") ?? "");
+    return opened;
+  };
+  const typed = await readFormWithFiles(event, {
+    files: parts.files,
+    owner: async ({ before }) => ownerOf((await openBy(before)).link),
+  });
   const text = typed.get("token") ?? "";
-  const { link, item } = await open(parts, misses, event, text);
+  const { link, item } = await openBy(typed);
   const { fields, id: question_id, asked_at } = item.question;
   const given = readFields(typed, fields);
-  const verdict = await readCoreFields(fields).check(given);
+  const uploader = ownerOf(link);
+  const verdict = await checkAnswer(parts, item, given, uploader);
   const view = { link, item, token: text, typed };
   if (!verdict.ok) {
     if (wantsJson(event))
@@ -73,7 +118,7 @@ async function answer(parts: AdminParts, misses: Attempts, event: HttpEvent): Pr
   const by = { kind: "link", name: link.name, address: parts.clients.address(event) } as const;
   let recorded = "Your answer was recorded.";
   try {
-    const request = { answer: given, message, question_id, asked_at };
+    const request = { answer: given, message, question_id, asked_at, uploader };
     const { question } = await parts.runner().answer(item.job_id, item.id, request, by);
     if (question?.approvals) recorded = `Your answer was recorded. ${agreement(question)}.`;
   } catch (error) {
@@ -86,16 +131,26 @@ async function answer(parts: AdminParts, misses: Attempts, event: HttpEvent): Pr
   });
 }
 
+interface Opened {
+  readonly link: AnswerLink;
+  readonly item: AskingCase;
+}
+
+/** Whose the uploads of a link are. */
+function ownerOf({ id }: AnswerLink): string {
+  return `link.${id}`;
+}
+
+/** The files that a link shows: those that the question names, and with evidence those of its case. */
+async function shownBy(parts: AdminParts, link: AnswerLink, item: AskingCase) {
+  return item.question.files || link.evidence ? findShownFiles(parts, item) : [];
+}
+
 /**
  * The open question of a token; throws where there is none. A token has 192 bits, which nobody guesses: wrong ones are
  * limited so that a program which sends them stops, and never make somebody wait who has a right one.
  */
-async function open(
-  parts: AdminParts,
-  misses: Attempts,
-  event: HttpEvent,
-  text: string,
-): Promise<{ link: AnswerLink; item: AskingCase }> {
+async function open(parts: AdminParts, misses: Attempts, event: HttpEvent, text: string): Promise<Opened> {
   const link = text === "" ? undefined : await parts.answerLinks.find(text);
   if (!link) {
     const { failed, until } = misses.fail(parts.clients.address(event));
@@ -143,6 +198,12 @@ async function showQuestion(
     problem: problem ?? "",
     message: typed?.get("message") ?? "",
     fields: renderFields(question.fields, { id: "a", typed, problems }).toString(),
+    encoding: encodingOf(question.fields),
+    files: await readShownFiles(parts, item, {
+      shown: await shownBy(parts, link, item),
+      hrefOf: ({ sha256, name }, isInline) =>
+        withQuery(`/answer/files/${sha256}`, { token, name, ...(isInline && { inline: "true" }) }),
+    }),
     timeoutNote: timeoutNote(question, parts.clock()).toString(),
     evidence: link.evidence ? toFound(await parts.cases.updates(item.id, READ)) : [],
   };
@@ -175,7 +236,7 @@ interface PageView {
   readonly state: Readonly<Record<string, unknown>>;
 }
 
-/** The whole page: it requests nothing else. */
+/** The whole page: it requests nothing else but the files that it shows. */
 async function show(
   parts: AdminParts,
   event: HttpEvent,
@@ -188,7 +249,7 @@ async function show(
     status,
     headers: {
       ...headers,
-      "content-security-policy": `default-src 'none'; style-src 'sha256-${style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
+      "content-security-policy": `default-src 'none'; style-src 'sha256-${style}'; img-src 'self'; media-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
       "referrer-policy": "no-referrer",
     },
   });

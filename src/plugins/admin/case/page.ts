@@ -7,6 +7,8 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
+import { filesView } from "../files/file-views.ts";
+import { readShownFiles } from "../files/shown-files.ts";
 import { toAskView } from "../inbox/ask-view.ts";
 import type { ActionView } from "../job/actions.ts";
 import type { AdminParts } from "../parts.ts";
@@ -65,6 +67,7 @@ async function caseState(
   const job = await parts.jobs.find(item.job_id);
   const entries = job ? await parts.jobs.logEnds(job.id, SHOWN_ENTRIES) : [];
   const updates = await parts.cases.updates(item.id, SHOWN_UPDATES);
+  const isAsking = item.question && item.status === "awaiting";
   return {
     fall: {
       ...toWaterfall(caseTimeline(job, item, { entries: withRunning(parts, item.job_id, entries), now }), {
@@ -74,7 +77,8 @@ async function caseState(
       }),
     },
     work: toWork(entries, { now, currency, caseId: item.id }),
-    ask: item.question && item.status === "awaiting" ? toAskView(item, { now, job }) : undefined,
+    ask: isAsking ? toAskView(item, { now, job, files: await readShownFiles(parts, item) }) : undefined,
+    files: await filesView(parts, item.job_id, { now, caseId: item.id }),
     item: {
       id: item.id,
       name: item.name,

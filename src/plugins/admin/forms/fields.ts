@@ -1,7 +1,7 @@
 import { parseJson } from "../../../core/base/parse-json.ts";
 import { readSwitch } from "../../../core/base/switch.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
-import { toLabel } from "../views/format.ts";
+import { countOf, toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 
 /** Prefix of the names of fields that agents declare: they cannot collide with our own. */
@@ -15,6 +15,12 @@ export interface FormState {
   readonly problems?: Readonly<Record<string, string>>;
   /** Makes ids unique on a page with several forms. */
   readonly id: string;
+}
+
+/** How a form with these fields is sent: with files, in parts. */
+export function encodingOf(fields: readonly AgentMethodField[]): string {
+  const hasFiles = fields.some(({ field_type }) => field_type === "FileField");
+  return hasFiles ? 'enctype="multipart/form-data" hx-encoding="multipart/form-data"' : "";
 }
 
 /** The inputs of a form for an agent's fields. */
@@ -51,7 +57,6 @@ function renderField(field: AgentMethodField, id: string, state: FormState): Htm
 
 const HINTS: Readonly<Partial<Record<AgentMethodField["field_type"], string>>> = {
   JSONField: "JSON.",
-  FileField: "The id of an upload; upload the file with POST /files or svc job start --field.",
   DateTimeField: "UTC.",
 };
 
@@ -100,8 +105,24 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
     const code = field.field_type === "JSONField" ? " code" : "";
     return html`<textarea class="input${code}" id="${id}" name="${name}" rows="4"${about}>${text}</textarea>`;
   }
+  if (field.field_type === "FileField") return fileInput(field, { id, name, uploads: texts, about });
   const [type, more] = INPUTS[field.field_type] ?? (["text", html``] as const);
   return html`<input class="input" id="${id}" name="${name}" type="${type}"${more} value="${text}" autocomplete="off"${about}>`;
+}
+
+/** A file can be dropped on it. What was sent with a form that is shown again is not chosen again. */
+function fileInput(
+  { type, required }: AgentMethodField,
+  { id, name, uploads, about }: { id: string; name: string; uploads: readonly string[]; about: Html },
+): Html {
+  const isList = type === "array";
+  const kept = uploads.flatMap((text) => text.split(",")).filter((upload) => upload !== "");
+  const note = isList
+    ? `${countOf(kept.length, "file")} sent; choose others to add them.`
+    : "The file is sent; choose another one to replace it.";
+  return html`${kept.map((upload) => html`<input type="hidden" name="${name}" value="${upload}">`)}<input class="input drop" type="file" id="${id}" name="${name}"${isList ? html` multiple` : ""}${
+    kept.length > 0 && required ? html`` : about
+  }>${kept.length > 0 ? html`<small>${note}</small>` : ""}`;
 }
 
 /** A required boolean has two options, so that "no" is an explicit answer too. */
@@ -139,17 +160,12 @@ function choicesOf(field: AgentMethodField): (readonly [string, string])[] {
 
 function toTexts(value: unknown, type: AgentMethodField["field_type"]): string[] {
   if (value === null || value === undefined) return [];
-  // What was uploaded once has expired by the time that a form is shown again.
-  if (type === "FileField") return typeof value === "string" ? [value] : uploadIn(value);
+  // A file is of the job that has it: another one needs an upload of its own.
+  if (type === "FileField") return [];
   if (type === "JSONField") return [JSON.stringify(value, undefined, 2)];
   if (Array.isArray(value)) return value.map(String);
   if (type === "DateTimeField") return [String(value).slice(0, 19)];
   return [String(value)];
-}
-
-function uploadIn(value: unknown): string[] {
-  const { upload } = value as { upload?: unknown };
-  return typeof upload === "string" ? [upload] : [];
 }
 
 /** Values as a form would send them. */
@@ -193,6 +209,13 @@ function readField(field: AgentMethodField, texts: readonly string[]): unknown {
     return (more.every((text) => text === first) ? readSwitch(first) : undefined) ?? texts.join(", ");
   }
   if (field.field_type === "MultipleChoiceField") return texts;
+  if (field.field_type === "FileField") {
+    const uploads = texts.flatMap((text) => text.split(",").map((upload) => ({ upload: upload.trim() })));
+    const sent = uploads.filter(({ upload }) => upload !== "");
+    if (sent.length === 0) return undefined;
+    // One that is chosen again comes after the one that was sent before.
+    return field.type === "array" ? sent : sent.at(-1);
+  }
   const text = texts[0];
   if (text === undefined || text === "") return undefined;
   if (field.field_type === "IntegerField" || field.field_type === "FloatField") {
@@ -200,10 +223,6 @@ function readField(field: AgentMethodField, texts: readonly string[]): unknown {
     return Number.isFinite(number) && text.trim() !== "" ? number : text;
   }
   if (field.field_type === "JSONField") return parseJson(text, text);
-  if (field.field_type === "FileField") {
-    const uploads = text.split(",").map((upload) => ({ upload: upload.trim() }));
-    return field.type === "array" ? uploads : uploads[0];
-  }
   // A browser sends the time without a zone; the form says that it is UTC.
   if (field.field_type === "DateTimeField")
     return /^[\d-]+T[\d:]+$/.test(text) ? `${withSeconds(text)}.000Z` : text;

@@ -1,14 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
-import { readFields as readCoreFields } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
+import { uploaderOf } from "../../../core/http/uploads.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
-import { readFields, renderFields } from "../forms/fields.ts";
-import { readForm } from "../forms/read-form.ts";
+import { checkAnswer } from "../forms/check-answer.ts";
+import { encodingOf, readFields, renderFields } from "../forms/fields.ts";
+import { readFormWithFiles } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
@@ -42,6 +44,7 @@ export function alikeRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       needs: "answer",
       summary: "Answer equal questions together (form)",
+      streamsBody: "multipart",
       responses: { 303: { description: "Redirect to the inbox" } },
       handler: ({ params, event, caller }) => answerAll(parts, event, { id: params.id, caller }),
     }),
@@ -69,6 +72,7 @@ async function showForm(
       agent: job?.agent_name ?? "",
       action: pathTo("cases", item.id, "alike"),
       problem: problem ?? "",
+      encoding: encodingOf(item.question?.fields ?? []),
       fields: renderFields(item.question?.fields ?? [], { id: "alike", typed, problems }).toString(),
       message: typed?.get("message") ?? "",
       items: alike.map((each) => {
@@ -101,6 +105,7 @@ function differencesOf({ item }: OpenQuestion, first: OpenQuestion): string[] {
   return [
     question?.question !== same?.question ? "asks something else" : "",
     question?.note !== same?.note ? "other note" : "",
+    isDeepStrictEqual(question?.files, same?.files) ? "" : "other files",
     question?.assigned_to !== same?.assigned_to ? `for ${question?.assigned_to ?? "anybody"}` : "",
     question?.approvers !== same?.approvers
       ? `needs ${countOf(question?.approvers ?? 1, "person", "people")}`
@@ -113,7 +118,7 @@ async function answerAll(
   event: HttpEvent,
   { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {
-  const typed = await readForm(event);
+  const typed = await readFormWithFiles(event, { files: parts.files, owner: () => uploaderOf(caller) });
   const first = await parts.cases.summary(id);
   const fields = first.question?.fields ?? [];
   const answer = readFields(typed, fields);
@@ -125,7 +130,7 @@ async function answerAll(
     return showForm(parts, event, { alike, typed, ...view });
   };
   if (picked.length === 0) return refuse({ problem: "No question is selected." });
-  const verdict = await readCoreFields(fields).check(answer);
+  const verdict = await checkAnswer(parts, first, answer);
   if (!verdict.ok) return refuse({ problems: verdict.problems });
 
   const message = typed.get("message") || null;

@@ -1,14 +1,17 @@
-import { describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import { describeProblems } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
+import { uploaderOf } from "../../../core/http/uploads.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { agreement } from "../../../core/models/question.ts";
 import { redirect } from "../answer.ts";
+import { readShownFiles } from "../files/shown-files.ts";
 import { flashCookie } from "../flash.ts";
+import { checkAnswer } from "../forms/check-answer.ts";
 import { readFields } from "../forms/fields.ts";
-import { readForm } from "../forms/read-form.ts";
+import { readFormWithFiles } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
@@ -28,12 +31,12 @@ export async function answerByForm(
   event: HttpEvent,
   { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {
-  const form = await readForm(event);
+  const form = await readFormWithFiles(event, { files: parts.files, owner: () => uploaderOf(caller) });
   const item = await parts.cases.summary(id);
   const answer = readFields(form, item.question?.fields ?? []);
   const message = form.get("message") || null;
   const job = await parts.jobs.find(item.job_id);
-  const verdict = item.question ? await readCoreFields(item.question.fields).check(answer) : undefined;
+  const verdict = item.question && (await checkAnswer(parts, item, answer));
   if (verdict?.ok === false) {
     if (wantsJson(event)) throw invalidAnswer(verdict.problems);
     return refused(parts, event, {
@@ -100,6 +103,7 @@ async function refused(parts: AdminParts, event: HttpEvent, refusal: Refusal): P
     now: parts.clock(),
     job,
     evidence: await readEvidence(parts, item),
+    files: await readShownFiles(parts, item),
     form: { typed, problems },
     problem: isFieldwise ? undefined : [error.message, error.detail].filter(Boolean).join(". "),
   });

@@ -3,7 +3,8 @@ import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { isIn } from "../../../core/models/job-state.ts";
 import { agreement, type Question } from "../../../core/models/question.ts";
-import { type FormState, renderFields } from "../forms/fields.ts";
+import type { FilePreview } from "../files/file-views.ts";
+import { encodingOf, type FormState, renderFields } from "../forms/fields.ts";
 import { readAnswer, renderMessage } from "../views/conversation.ts";
 import { toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
@@ -19,13 +20,15 @@ export interface AskContext {
   readonly problem?: string;
   /** Updates of its case, which may help to decide. */
   readonly evidence?: readonly CaseNodeUpdate[];
+  /** Files that it is about. */
+  readonly files?: readonly FilePreview[];
   /** Shown instead of the form, once the question is settled. */
   readonly done?: string;
 }
 
 /** A question with its form. */
 export function toAskView(item: StoredCase, context: AskContext) {
-  const { now, job, form, problem, done, evidence = [] } = context;
+  const { now, job, form, problem, done, evidence = [], files = [] } = context;
   const { question } = item;
   const domId = toDomId(item.id);
   return {
@@ -49,6 +52,8 @@ export function toAskView(item: StoredCase, context: AskContext) {
     people: question ? peopleView(item.id, question, now) : undefined,
     alike: false,
     alikeHref: pathTo("cases", item.id, "alike"),
+    encoding: encodingOf(question?.fields ?? []),
+    files,
     evidence: evidence.toReversed().flatMap((update) => toEvidence(update)),
     problem: problem ?? "",
     done: done ?? "",

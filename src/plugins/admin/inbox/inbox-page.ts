@@ -1,6 +1,7 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isAsking } from "../answer-links/answer-links.ts";
 import { linksView } from "../answer-links/links-view.ts";
+import { readShownFiles } from "../files/shown-files.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
@@ -112,7 +113,8 @@ async function renderAsk(
   const alike = listed.some((one) => one.item.id !== item.id && kindOfQuestion(one) === kind);
   const evidence = await readEvidence(parts, item);
   const links = isAsking(item) ? await linksView(parts, item) : undefined;
-  const ask = { ...toAskView(item, { now: parts.clock(), job, evidence }), alike };
+  const files = await readShownFiles(parts, item);
+  const ask = { ...toAskView(item, { now: parts.clock(), job, evidence, files }), alike };
   return parts.renderer.render("fragments/ask", { ask, links });
 }
 

@@ -68,6 +68,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Answer a question with its form",
       hidden: true,
       params: PathSchema,
+      streamsBody: "multipart",
       responses: { 303: { description: "Redirect to the inbox" } },
       handler: ({ params, event, caller }) => answerByForm(parts, event, { id: params.id, caller }),
     }),

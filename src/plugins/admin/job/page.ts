@@ -9,6 +9,7 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { adminRoute } from "../admin-route.ts";
 import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
+import { filesView } from "../files/file-views.ts";
 import { countFailed } from "../lists/failed-cases.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
@@ -154,13 +155,14 @@ async function readChildren({ jobs }: AdminParts, job: StoredJob) {
 async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
-  const [cases, failedCases, children, entries, forks, logged] = await Promise.all([
+  const [cases, failedCases, children, entries, forks, logged, files] = await Promise.all([
     readCases(parts, job),
     countFailed(parts, [job.id]).then((counts) => counts[job.id] ?? 0),
     readChildren(parts, job),
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
     parts.jobs.list({ where: { forked_from: job.id }, limit: SHOWN_FORKS }),
     parts.jobLog.read(job.id),
+    filesView(parts, job.id, { now }),
   ]);
   const runs = runsOf(job, entries);
   const run = findRun(runs, view);
@@ -214,6 +216,7 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
       href: `${api}/log`,
       lines: logged.slice(-SHOWN_LINES).map((line) => ({ ...line, clock: line.time.slice(11, 23) })),
     },
+    files,
     work: toWork(entries, { now, currency }),
     story: fold(story.slice(0, MOST_STORY), SEEN_LINES, (count) =>
       countOf(count, "earlier entry", "earlier entries"),

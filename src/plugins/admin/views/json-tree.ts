@@ -1,5 +1,6 @@
 import { escapeHtml } from "../../../core/base/escape-html.ts";
-import { formatCount } from "./format.ts";
+import { type FileValue, isFileValue } from "../../../core/models/file.ts";
+import { formatBytes, formatCount } from "./format.ts";
 
 /** Bounds of one tree, so that a payload of megabytes still renders as a page. */
 export interface TreeBounds {
@@ -31,6 +32,7 @@ function node(value: unknown, state: State, depth: number): string {
   if (value === null || value === undefined) return '<span class="t-null">null</span>';
   if (typeof value === "string") return text(value, state.bounds.text);
   if (typeof value !== "object") return `<span class="t-atom">${escapeHtml(String(value))}</span>`;
+  if (isFileValue(value)) return file(value);
   const entries: [string, unknown][] = Array.isArray(value)
     ? value.map((item, at) => [String(at), item])
     : Object.entries(value);
@@ -47,6 +49,11 @@ function node(value: unknown, state: State, depth: number): string {
   if (depth === 0) return list;
   const open = depth < 3 && entries.length <= OPEN_UP_TO ? " open" : "";
   return `<details${open}><summary>${size}</summary>${list}</details>`;
+}
+
+/** A file is what it is called; its content has a page of its own. */
+function file({ name, type, size, sha256 }: FileValue): string {
+  return `<span class="t-text" title="${sha256}">${escapeHtml(name)}</span> <span class="t-size">${escapeHtml(type)} · ${formatBytes(size)}</span>`;
 }
 
 function text(value: string, longest: number): string {
