@@ -10,6 +10,7 @@ import { type ClientOptions, type Credential, Http, type RequestOptions, readJso
 import { newId } from "./new-id.ts";
 import { onlyKnown, SIGNAL } from "./only-known.ts";
 import { RemoteJob } from "./remote-job.ts";
+import { type Uploaded, type UploadOptions, upload } from "./upload.ts";
 
 export interface StartJobOptions extends RequestOptions {
   /** The job's id: the same start again gives the same job. @default a new one */
@@ -62,6 +63,15 @@ export interface Client<Agents extends StartableAgent = StartableAgent> {
   ): Promise<RemoteJob<JsonResult<AgentAt<Agents, At>>>>;
   /** A job by its id; nothing is sent. The slug of its agent types its result: `service.job<"hello">(id)`. */
   job<At extends SlugOf<Agents> = SlugOf<Agents>>(id: string): RemoteJob<JsonResult<AgentAt<Agents, At>>>;
+  /**
+   * Sends a file, and resolves with what a field takes in its place. It is sent in parts, and continues where a connection
+   * breaks.
+   *
+   * @example
+   * const contract = await service.upload(input.files[0], { onProgress: (sent, total) => show(sent / total) });
+   * const job = await service.start("contract-reader", { contract });
+   */
+  upload(file: Blob, options?: UploadOptions): Promise<Uploaded>;
   /** Jobs, newest first: of one agent, or of all. */
   list(slug?: SlugOf<Agents>, options?: ListOptions): Promise<JobPage>;
 }
@@ -123,6 +133,10 @@ class ServiceClient {
 
   job(id: string): RemoteJob {
     return new RemoteJob(this.#http, id);
+  }
+
+  upload(file: Blob, options?: UploadOptions): Promise<Uploaded> {
+    return upload(this.#http, "/files", file, options);
   }
 
   async list(slug?: string, options: ListOptions = {}): Promise<JobPage> {

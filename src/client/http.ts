@@ -22,7 +22,7 @@ export interface RequestOptions {
 }
 
 export interface HttpRequest extends RequestOptions {
-  readonly method?: "GET" | "POST" | "DELETE";
+  readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
   readonly headers?: Readonly<Record<string, string>>;
   readonly json?: unknown;
   /** A body of another type; `headers` has the type. */

@@ -3,6 +3,7 @@ import { chatMessages, isAnswering, type SentMessage, type ShownMessage } from "
 import { type JobState, JobView, UNKNOWN } from "./job-view.ts";
 import { newId } from "./new-id.ts";
 import type { AnswerOptions, RemoteJob } from "./remote-job.ts";
+import type { Uploaded, UploadOptions } from "./upload.ts";
 
 export type { ShownMessage } from "./chat-messages.ts";
 export type { JobState, LiveOutput } from "./job-view.ts";
@@ -13,6 +14,8 @@ export interface UsedJob<Result = unknown> extends JobState<Result> {
   readonly result: Result | undefined;
   /** Answers the open question of a case. Rejects with `ClientError`. */
   answer(caseId: string, answer: Readonly<Record<string, unknown>>, options?: AnswerOptions): Promise<void>;
+  /** Sends a file for an answer: the field takes what it resolves with. Rejects with `ClientError`. */
+  upload(file: Blob, options?: UploadOptions): Promise<Uploaded>;
   /** Asks it to stop. Rejects with `ClientError`. */
   stop(): Promise<void>;
 }
@@ -39,6 +42,7 @@ export function useJob<Result>(job: RemoteJob<Result> | null | undefined): UsedJ
     ...state,
     result: isDone ? (state.job?.result as Result) : undefined,
     answer: view?.answer ?? noJob,
+    upload: (file, options) => (held ? held.upload(file, options) : noJob()),
     stop: view?.stop ?? noJob,
   };
 }

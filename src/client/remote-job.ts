@@ -7,6 +7,7 @@ import { type JobEvent, jobEvents, type StreamOptions } from "./job-events.ts";
 import { jobResult } from "./job-result.ts";
 import { newId } from "./new-id.ts";
 import { onlyKnown, SIGNAL } from "./only-known.ts";
+import { type Uploaded, type UploadOptions, upload } from "./upload.ts";
 
 /** A job as read from the service; its result is `null` until it has completed. */
 export interface TypedJob<Result = unknown> extends Omit<Job, "result"> {
@@ -118,6 +119,14 @@ export class RemoteJob<Result = unknown> {
     const headers = { "idempotency-key": newId("answer") };
     const json = { answer, message: message ?? null };
     await this.#http.send(path, { method: "POST", repeatable: true, headers, json, signal });
+  }
+
+  /**
+   * Sends a file for an answer, and resolves with what a field takes in its place; a token with the scope `answer` allows
+   * it.
+   */
+  upload(file: Blob, options?: UploadOptions): Promise<Uploaded> {
+    return upload(this.#http, `${this.#path}/uploads`, file, options);
   }
 
   /** Sends a message to a job that is a thread of a chat; the same id again adds nothing. Resolves with the message's id. */

@@ -149,7 +149,9 @@ describe("files on pages", () => {
   it("a job lists its files, a case those of its steps", async () => {
     const job = await (await page(`/admin/jobs/${id}`)).text();
     for (const { name } of CONTENTS) expect(job).toContain(`<bdi>${name}</bdi>`);
-    expect(job).toMatch(/<img src="\/admin\/jobs\/[^"]+red\.png[^"]*" alt="" loading="lazy">/);
+    expect(job).toMatch(
+      /<img src="\/admin\/jobs\/[^"]+red\.png[^"]*" alt="" width="34" height="34" loading="lazy">/,
+    );
     const item = await (await page(`/admin/cases/${id}-case`)).text();
     expect(item).toContain("<bdi>note.txt</bdi>");
     expect(item).not.toContain("<bdi>red.png</bdi>");

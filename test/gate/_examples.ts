@@ -217,6 +217,15 @@ const uploading = async ({ server }: World): Promise<Example> => {
   const { upload } = (await begun.json()) as { upload: string };
   return { params: { upload }, content: "note", headers: { "upload-offset": "0" } };
 };
+const uploadingOf = async (world: World): Promise<Example> => {
+  const id = await world.job();
+  const begun = await world.server.request(`/jobs/${id}/uploads?name=note.txt`, {
+    method: "POST",
+    headers: { "tus-resumable": "1.0.0", "upload-length": "4" },
+  });
+  const { upload } = (await begun.json()) as { upload: string };
+  return { params: { id, upload }, content: "note", headers: { "upload-offset": "0" } };
+};
 const NOTE_HASH = createHash("sha256").update(NOTE.text).digest("hex");
 const withFile = async (world: World): Promise<Example> => ({
   params: { id: await world.job("tell"), sha256: NOTE_HASH },
@@ -243,6 +252,9 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "GET /files/{upload}": uploading,
   "PATCH /files/{upload}": uploading,
   "DELETE /files/{upload}": async (world) => ({ params: (await uploading(world)).params! }),
+  "GET /jobs/{id}/uploads/{upload}": uploadingOf,
+  "PATCH /jobs/{id}/uploads/{upload}": uploadingOf,
+  "DELETE /jobs/{id}/uploads/{upload}": async (world) => ({ params: (await uploadingOf(world)).params! }),
   "GET /jobs/{id}/files/{sha256}": withFile,
   "GET /admin/jobs/{id}/files/{sha256}": withFile,
   "GET /admin/jobs/{id}/files/{sha256}/view": withFile,

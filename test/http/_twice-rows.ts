@@ -55,11 +55,13 @@ export async function countsOf(
 const keyed = (id: string) => ({ "idempotency-key": `key-${id}` });
 const idOf = ({ id }: Json) => id;
 /** An upload of five bytes, of which none has arrived. */
-const uploading = async (desk: TwiceDesk) => {
+const uploadingTo = (path: (id: string) => string) => async (desk: TwiceDesk, id: string) => {
   const headers = { "tus-resumable": "1.0.0", "upload-length": "5" };
-  const { upload } = await desk.make("/files?name=note.txt", undefined, "POST", headers);
+  const { upload } = await desk.make(`${path(id)}?name=note.txt`, undefined, "POST", headers);
   return { upload };
 };
+const uploading = uploadingTo(() => "/files");
+const uploadsOf = (id: string) => `/jobs/${id}/uploads`;
 const whole = (body: Json) => body;
 const began = (desk: TwiceDesk, id: string) => desk.did(`began ${id}`);
 const audit =
@@ -697,6 +699,39 @@ export const ROWS: readonly Row[] = [
     of: "DELETE /files/{upload}",
     before: uploading,
     send: (_, { upload }) => ({ path: `/files/${upload}` }),
+    counts: {
+      "removed uploads": async (desk, _, { upload }) =>
+        Number((await desk.send({ method: "GET", path: `/files/${upload}` })).status === 404),
+    },
+    refused: 404,
+  },
+  {
+    of: "POST /jobs/{id}/uploads",
+    before: asks,
+    send: (id) => ({ path: uploadsOf(id), json: "noted", headers: { "content-type": "text/plain" } }),
+    counts: {},
+    each: { page: "files.md", text: /each request to upload makes another upload/ },
+  },
+  {
+    of: "PATCH /jobs/{id}/uploads/{upload}",
+    before: async (desk, id) => {
+      await asks(desk, id);
+      return uploadingTo(uploadsOf)(desk, id);
+    },
+    send: (id, { upload }) => ({
+      ...{ path: `${uploadsOf(id)}/${upload}`, json: "noted" },
+      headers: { "content-type": "application/offset+octet-stream", "upload-offset": "0" },
+    }),
+    counts: { "all of it": async (desk, _, { upload }) => (await desk.get(`/files/${upload}`)).size / 5 },
+    refused: 409,
+  },
+  {
+    of: "DELETE /jobs/{id}/uploads/{upload}",
+    before: async (desk, id) => {
+      await asks(desk, id);
+      return uploadingTo(uploadsOf)(desk, id);
+    },
+    send: (id, { upload }) => ({ path: `${uploadsOf(id)}/${upload}` }),
     counts: {
       "removed uploads": async (desk, _, { upload }) =>
         Number((await desk.send({ method: "GET", path: `/files/${upload}` })).status === 404),

@@ -19,7 +19,9 @@ const NAMES: NamesOf<FileFieldOptions> = { accept: true, maxSize: true };
  * @example
  * fields: v.object({ contract: file({ accept: ["application/pdf"], maxSize: 20 * 1024 * 1024 }) })
  */
-export function file(options: FileFieldOptions = {}): v.GenericSchema<FileValue, FileValue> {
+export function file(
+  options: FileFieldOptions = {},
+): v.GenericSchema<FileValue | { readonly upload: string }, FileValue> {
   refuseUnknown(options, NAMES, "file");
   const { accept, maxSize } = options;
   const type = accept
@@ -33,7 +35,7 @@ export function file(options: FileFieldOptions = {}): v.GenericSchema<FileValue,
     type,
     size,
     sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)),
-  }) as v.GenericSchema<FileValue, FileValue>;
+  }) as v.GenericSchema<FileValue, FileValue> as v.GenericSchema<never, FileValue>;
 }
 
 function patternOf(accept: readonly string[]): RegExp {

@@ -1,9 +1,11 @@
 import type { HttpEvent } from "./route.ts";
 
-const METHODS = "GET, POST";
+const METHODS = "GET, POST, PATCH, DELETE";
 /** Not the API key: a page must not have it. */
-const HEADERS = "authorization, content-type, idempotency-key, last-event-id, prefer";
-const EXPOSED = "retry-after, x-next-cursor, x-total-count";
+const HEADERS =
+  "authorization, content-type, idempotency-key, last-event-id, prefer, tus-resumable, upload-length, upload-metadata, upload-offset";
+const EXPOSED =
+  "location, retry-after, tus-resumable, upload-length, upload-offset, x-next-cursor, x-total-count";
 /** Seconds for which a browser remembers the permission. */
 const REMEMBERED = "600";
 

@@ -4,6 +4,8 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 
 const compress = promisify(gzip);
+/** The policy of what is no page. */
+export const NOTHING_ALLOWED = "default-src 'none'; frame-ancestors 'none'";
 const FOLDER = new URL("../../templates/public/admin/", import.meta.url);
 const CSS = "text/css; charset=utf-8";
 const SCRIPT = "text/javascript; charset=utf-8";
@@ -102,7 +104,7 @@ export class Assets {
         "content-type": asset.type,
         "cache-control": "public, max-age=31536000, immutable",
         vary: "accept-encoding",
-        "content-security-policy": "default-src 'none'",
+        "content-security-policy": NOTHING_ALLOWED,
         "x-content-type-options": "nosniff",
         ...(packed && { "content-encoding": "gzip" }),
       },

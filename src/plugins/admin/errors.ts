@@ -4,6 +4,7 @@ import { toServiceError } from "../../core/http/failure.ts";
 import { isFileAnswer } from "../../core/http/file-response.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import { SECURITY_HEADERS } from "./answer.ts";
+import { NOTHING_ALLOWED } from "./assets.ts";
 import { negotiate, type Wanted } from "./negotiate.ts";
 import type { AdminParts } from "./parts.ts";
 import { renderFragment, renderPage } from "./respond.ts";
@@ -33,7 +34,9 @@ function wantedOf(event: HttpEvent): Wanted {
 function secured(answer: Response): Response {
   // Under the policy of our pages, the scripts of a file that is shown in a frame would be allowed.
   if (isFileAnswer(answer)) return answer;
-  for (const [name, value] of Object.entries(SECURITY_HEADERS)) answer.headers.set(name, value);
+  const isPage = answer.headers.get("content-security-policy") !== NOTHING_ALLOWED;
+  for (const [name, value] of Object.entries(SECURITY_HEADERS))
+    if (isPage || name !== "content-security-policy") answer.headers.set(name, value);
   return answer;
 }
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Caller } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { type Files, uploadNotFound } from "../../entities/files.ts";
 import type { FileUpload } from "../../models/file.ts";
@@ -14,7 +15,6 @@ import type { MachineParts } from "./parts.ts";
 const keyRoute = keyRoutes("Files");
 /** The version of the protocol for uploads that can be continued: tus.io/protocols/resumable-upload. */
 const TUS = "1.0.0";
-const PathSchema = v.object({ upload: EntityIdSchema });
 
 /** An upload, as clients see it. */
 export const UploadSchema = v.object({
@@ -31,9 +31,27 @@ export const UploadSchema = v.object({
   expires_at: v.string(),
 });
 
-/** Uploading files: in one request, or in parts that can be continued after a lost connection. */
-export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
-  const path = `${prefix}/files`;
+/** Uploading files: for any job, and for one, which a token of it allows. */
+export function fileRoutes(parts: MachineParts): RouteDefinition[] {
+  return [...uploadRoutes(parts, false), ...uploadRoutes(parts, true)];
+}
+
+/** Uploads in one request, or in parts that can be continued after a lost connection. */
+function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): RouteDefinition[] {
+  const path = isOfJob ? `${prefix}/jobs/{id}/uploads` : `${prefix}/files`;
+  const token = isOfJob ? { token: { scope: "answer", job: "id" } as const } : {};
+  const [suffix, where] = isOfJob ? [" for a job", " For answers to the questions of this job."] : ["", ""];
+  const upload = EntityIdSchema;
+  type Path = { readonly id?: string; readonly upload: string };
+  const PlaceSchema = isOfJob ? v.object({ id: EntityIdSchema }) : undefined;
+  const PathSchema = (
+    isOfJob ? v.object({ id: EntityIdSchema, upload }) : v.object({ upload })
+  ) as v.GenericSchema<Path>;
+  /** Whose uploads a caller may use here; rejects where it does not see the job. */
+  const ownerAt = async (caller: Caller, params: { readonly id?: string } | undefined) => {
+    if (params?.id !== undefined) await seen(caller).jobs.get(params.id);
+    return uploaderOf(caller);
+  };
   const own = (upload: FileUpload, owner: string | null) => {
     // Somebody else's does not exist.
     if (upload.job_id !== null || (owner !== null && upload.access !== owner))
@@ -42,19 +60,22 @@ export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
   };
   return [
     keyRoute({
+      ...token,
       method: "POST",
       path,
       needs: "answer",
       narrows: true,
-      summary: "Upload a file",
-      description: `The body is the content, \`Content-Type\` its type, \`name\` its name. The response has the \`upload\` that a field of a start request or of an answer takes: \`{"upload": "…"}\`. An upload that no job uses is removed after a day. A content that is not of its type is refused. A form with one file, \`multipart/form-data\`, is accepted too. With \`Tus-Resumable: ${TUS}\` and \`Upload-Length\`, it only makes room, and the content is sent with \`PATCH\` in parts.`,
+      summary: `Upload a file${suffix}`,
+      params: PlaceSchema,
+      description: `The body is the content, \`Content-Type\` its type, \`name\` its name. The response has the \`upload\` that a field of a start request or of an answer takes: \`{"upload": "…"}\`. An upload that no job uses is removed after a day. A content that is not of its type is refused. A form with one file, \`multipart/form-data\`, is accepted too. With \`Tus-Resumable: ${TUS}\` and \`Upload-Length\`, it only makes room, and the content is sent with \`PATCH\` in parts.${where}`,
       query: v.object({ name: v.optional(v.pipe(v.string(), v.maxLength(500)), "") }),
       streamsBody: true,
       rawBody: true,
       status: 201,
       responses: { 201: { description: "The upload", schema: UploadSchema } },
-      handler: async ({ query, event, caller }) => {
-        const access = uploaderOf(caller);
+      handler: async ({ params, query, event, caller }) => {
+        const access = await ownerAt(caller, params);
+        const at = (id: string): [string, string] => ["location", `${event.url.pathname}/${id}`];
         const { headers } = event.req;
         if (headers.has("tus-resumable")) {
           const { filename, filetype } = readMetadata(headers.get("upload-metadata"));
@@ -64,10 +85,7 @@ export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
           });
           // There is nothing to send of an empty file.
           const upload = await files.completed(begun.id);
-          return new Answer(toUpload(upload), 201, [
-            ["location", `${path}/${upload.id}`],
-            ...tusHeaders(upload),
-          ]);
+          return new Answer(toUpload(upload), 201, [at(upload.id), ...tusHeaders(upload)]);
         }
         const upload = isMultipart(event)
           ? await addFromForm(files, event, { access, name: query.name })
@@ -78,30 +96,32 @@ export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
               },
               incoming(event),
             );
-        return new Answer(toUpload(upload), 201, [["location", `${path}/${upload.id}`]]);
+        return new Answer(toUpload(upload), 201, [at(upload.id)]);
       },
     }),
     keyRoute({
+      ...token,
       method: "GET",
       path: `${path}/{upload}`,
       needs: "answer",
       narrows: true,
-      summary: "Show an upload",
+      summary: `Show an upload${suffix}`,
       description:
         "Also with `HEAD`: the header `Upload-Offset` says how much has arrived, and so where to continue.",
       params: PathSchema,
       responses: { 200: { description: "The upload", schema: UploadSchema } },
       handler: async ({ params, caller }) => {
-        const upload = own(await files.completed(params.upload), uploaderOf(caller));
+        const upload = own(await files.completed(params.upload), await ownerAt(caller, params));
         return new Answer(toUpload(upload), 200, tusHeaders(upload));
       },
     }),
     keyRoute({
+      ...token,
       method: "PATCH",
       path: `${path}/{upload}`,
       needs: "answer",
       narrows: true,
-      summary: "Send a part of an upload",
+      summary: `Send a part of an upload${suffix}`,
       description:
         "The body is what comes after the bytes that have arrived, as many as `Upload-Offset` says; with another offset it is refused with 409. What arrives before a connection is lost is kept. `Content-Type` is `application/offset+octet-stream`.",
       params: PathSchema,
@@ -111,22 +131,23 @@ export function fileRoutes({ prefix, files }: MachineParts): RouteDefinition[] {
       handler: async ({ params, event, caller }) => {
         const offset = readNumber(event.req.headers.get("upload-offset"), "Upload-Offset");
         assertPart(event);
-        own(await files.find(params.upload), uploaderOf(caller));
+        own(await files.find(params.upload), await ownerAt(caller, params));
         const upload = await files.append(params.upload, offset, incoming(event));
         return new Response(null, { status: 204, headers: tusHeaders(upload) });
       },
     }),
     keyRoute({
+      ...token,
       method: "DELETE",
       path: `${path}/{upload}`,
       needs: "answer",
       narrows: true,
-      summary: "Remove an upload",
+      summary: `Remove an upload${suffix}`,
       description: "A content that a job names stays.",
       params: PathSchema,
       responses: { 204: { description: "It is removed" } },
       handler: async ({ params, caller }) => {
-        own(await files.find(params.upload), uploaderOf(caller));
+        own(await files.find(params.upload), await ownerAt(caller, params));
         await files.discard(params.upload);
       },
     }),

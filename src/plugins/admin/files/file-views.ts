@@ -52,7 +52,7 @@ function toRow(jobId: string, file: ListedFile, now: Date): FileRow {
     about: `${ORIGINS[file.origin]} · ${file.type} · ${formatBytes(file.size)}`,
     thumb:
       kindOf(file) === "image" && file.size > 0
-        ? html`<img src="${contentPath(jobId, file, true)}" alt="" loading="lazy">`.toString()
+        ? html`<img src="${contentPath(jobId, file, true)}" alt="" width="34" height="34" loading="lazy">`.toString()
         : "",
     created: timePiece(file.created_at, now).toString(),
     viewHref: viewPath(jobId, file),
