@@ -71,7 +71,7 @@ export interface Client<Agents extends StartableAgent = StartableAgent> {
    * const contract = await service.upload(input.files[0], { onProgress: (sent, total) => show(sent / total) });
    * const job = await service.start("contract-reader", { contract });
    */
-  upload(file: Blob, options?: UploadOptions): Promise<Uploaded>;
+  readonly upload: RemoteJob["upload"];
   /** Jobs, newest first: of one agent, or of all. */
   list(slug?: SlugOf<Agents>, options?: ListOptions): Promise<JobPage>;
 }

@@ -3,7 +3,6 @@ import { chatMessages, isAnswering, type SentMessage, type ShownMessage } from "
 import { type JobState, JobView, UNKNOWN } from "./job-view.ts";
 import { newId } from "./new-id.ts";
 import type { AnswerOptions, RemoteJob } from "./remote-job.ts";
-import type { Uploaded, UploadOptions } from "./upload.ts";
 
 export type { ShownMessage } from "./chat-messages.ts";
 export type { JobState, LiveOutput } from "./job-view.ts";
@@ -15,7 +14,7 @@ export interface UsedJob<Result = unknown> extends JobState<Result> {
   /** Answers the open question of a case. Rejects with `ClientError`. */
   answer(caseId: string, answer: Readonly<Record<string, unknown>>, options?: AnswerOptions): Promise<void>;
   /** Sends a file for an answer: the field takes what it resolves with. Rejects with `ClientError`. */
-  upload(file: Blob, options?: UploadOptions): Promise<Uploaded>;
+  readonly upload: RemoteJob["upload"];
   /** Asks it to stop. Rejects with `ClientError`. */
   stop(): Promise<void>;
 }

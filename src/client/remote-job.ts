@@ -1,13 +1,14 @@
 import type { NamesOf } from "../core/base/refuse-unknown.ts";
 import type { TokenScope } from "../core/http/job-tokens.ts";
 import type { Case } from "../core/models/case.ts";
+import type { FileValue } from "../core/models/file.ts";
 import type { Job } from "../core/models/job.ts";
 import type { Http, RequestOptions } from "./http.ts";
 import { type JobEvent, jobEvents, type StreamOptions } from "./job-events.ts";
 import { jobResult } from "./job-result.ts";
 import { newId } from "./new-id.ts";
 import { onlyKnown, SIGNAL } from "./only-known.ts";
-import { type Uploaded, type UploadOptions, upload } from "./upload.ts";
+import { upload } from "./upload.ts";
 
 /** A job as read from the service; its result is `null` until it has completed. */
 export interface TypedJob<Result = unknown> extends Omit<Job, "result"> {
@@ -125,8 +126,37 @@ export class RemoteJob<Result = unknown> {
    * Sends a file for an answer, and resolves with what a field takes in its place; a token with the scope `answer` allows
    * it.
    */
-  upload(file: Blob, options?: UploadOptions): Promise<Uploaded> {
+  upload(
+    file: Blob,
+    options?: RequestOptions & {
+      /** @default the name of the `File` */
+      readonly name?: string;
+      /** Called with the bytes that have arrived, and with all of them. */
+      readonly onProgress?: (sent: number, total: number) => void;
+    },
+  ): Promise<{ readonly upload: string }> {
     return upload(this.#http, `${this.#path}/uploads`, file, options);
+  }
+
+  /** Its files, oldest first: those that it was given, and those that it has made. */
+  async files(options: RequestOptions = {}): Promise<
+    (FileValue & {
+      readonly origin: "field" | "answer" | "step";
+      readonly case_id: string | null;
+      readonly created_at: string;
+      /** What it is to people, such as `report`, where its agent has said so. */
+      readonly artifact?: string | undefined;
+      readonly title?: string | undefined;
+    })[]
+  > {
+    const { signal } = onlyKnown(options, SIGNAL, "files");
+    return this.#http.json(`${this.#path}/files`, { signal });
+  }
+
+  /** The content of one of its files. */
+  async download({ sha256 }: Pick<FileValue, "sha256">, options: RequestOptions = {}): Promise<Blob> {
+    const { signal } = onlyKnown(options, SIGNAL, "download");
+    return (await this.#http.send(`${this.#path}/files/${sha256}`, { signal })).blob();
   }
 
   /** Sends a message to a job that is a thread of a chat; the same id again adds nothing. Resolves with the message's id. */

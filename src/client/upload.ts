@@ -34,7 +34,7 @@ export async function upload(
     ...(file.type && { "upload-metadata": `filetype ${btoa(file.type)}` }),
   };
   const begin = { method: "POST", repeatable: true, headers, signal } as const;
-  // Where the response is lost, another upload is begun; one that no job uses is removed after a day.
+  // Where the response is lost, another upload is made; one that no job uses is removed after a day.
   const { upload: id } = await http.json<Uploaded>(`${path}?name=${encodeURIComponent(name)}`, begin);
   const at = `${path}/${encodeURIComponent(id)}`;
   const outage = new Outage(http.patience, signal);

@@ -50,6 +50,6 @@ export const files = defineCommand({
 
 const HEADER = ["name", "type", "bytes", "from", "sha256"];
 
-function toRow({ name, type, size, origin, sha256 }: ListedFile): string[] {
-  return [name, type, String(size), origin, sha256.slice(0, 16)];
+function toRow({ name, type, size, origin, sha256, artifact }: ListedFile): string[] {
+  return [name, type, String(size), artifact ?? origin, sha256.slice(0, 16)];
 }

@@ -178,6 +178,18 @@ export interface CaseHandle {
    */
   ask<F extends FieldsInput>(name: string, options: AskOptions<F>): Promise<FieldValues<F>>;
   ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>>;
+  /**
+   * Says that a file is what people are to see of the case, such as a report: pages list it first, with its title.
+   *
+   * @example
+   * const report = await item.step("report", ({ file }) => file("report.pdf", toPdf(rows)));
+   * await item.artifact("report", report, { title: "Findings" });
+   */
+  artifact(
+    name: string,
+    file: FileValue,
+    options?: { readonly title?: string } & CallOptions,
+  ): Promise<FileValue>;
   /** Ends the case as completed. */
   close(
     delivery?: Record<string, unknown>,
@@ -317,6 +329,12 @@ export interface JobHandle {
   waitFor<Data = Record<string, unknown>>(name: string, options?: WaitOptions): Promise<ReceivedEvent<Data>>;
   /** Makes a file of the job, in a step of its own; in a step's function, use the `file` that it is given. */
   file(name: string, data: FileData, options?: NewFileOptions & CallOptions): Promise<FileValue>;
+  /** Says that a file is what people are to see of the job, as in a case. */
+  artifact(
+    name: string,
+    file: FileValue,
+    options?: { readonly title?: string } & CallOptions,
+  ): Promise<FileValue>;
   /** A file of this job, such as one in its fields, with what reads its content. The content is not recorded. */
   open(file: FileValue): OpenFile;
   /** The job as stored. */

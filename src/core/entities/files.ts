@@ -171,17 +171,11 @@ export class Files {
 
   /** The files of a job, each name of a content, oldest first. */
   async list(jobId: string): Promise<ListedFile[]> {
-    return (await this.first(jobId, Number.POSITIVE_INFINITY)).items;
-  }
-
-  /** The first files of a job, and how many contents it names. */
-  async first(jobId: string, limit: number): Promise<{ items: ListedFile[]; total: number }> {
-    const query = { where: { job_id: jobId }, sort: "created_at", limit };
-    const { items, total } = await this.#parts.store.table("JobFile").list(query);
-    const files = items
+    const query = { where: { job_id: jobId }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
+    const { items } = await this.#parts.store.table("JobFile").list(query);
+    return items
       .flatMap(({ sha256, size, names }) => names.map((name) => ({ ...name, size, sha256 })))
       .sort((a, b) => a.created_at.localeCompare(b.created_at));
-    return { items: files, total };
   }
 
   /** The bytes of a content, or a range of them, a chunk at a time. */

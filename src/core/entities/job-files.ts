@@ -19,6 +19,8 @@ export interface FileUse {
   readonly workspace: string;
   readonly origin: FileOrigin;
   readonly caseId?: string | null | undefined;
+  /** What it is to people. */
+  readonly artifact?: Pick<FileName, "artifact" | "title">;
   readonly limits: FileLimits;
 }
 
@@ -26,16 +28,22 @@ export interface FileUse {
 export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promise<void> {
   const { tx, now } = unit;
   const { name, type, sha256 } = file;
-  const { jobId, workspace, origin, caseId = null, limits } = use;
+  const { jobId, workspace, origin, caseId = null, artifact, limits } = use;
   const content = await tx.get("FileContent", sha256);
   if (!content) throw isGone(file);
-  const given: FileName = { name, type, origin, case_id: caseId, created_at: now };
+  const given: FileName = { name, type, origin, case_id: caseId, created_at: now, ...artifact };
   const id = jobFileId(jobId, sha256);
   const known = await tx.get("JobFile", id);
   if (known) {
     const isSame = (one: FileName) => one.name === name && one.type === type && one.case_id === caseId;
-    if (!known.names.some(isSame))
-      await tx.change("JobFile", id, (row) => ({ ...row, names: [...row.names, given] }));
+    const isNamed = known.names.some(isSame);
+    if (isNamed && !artifact) return;
+    await tx.change("JobFile", id, (row) => ({
+      ...row,
+      names: isNamed
+        ? row.names.map((one) => (isSame(one) ? { ...one, ...artifact } : one))
+        : [...row.names, given],
+    }));
     return;
   }
   const { size } = content;
@@ -51,10 +59,18 @@ export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promi
 }
 
 /** Has a job name all contents that another one names: it was made from its record. */
-export async function copyFiles(unit: Unit, from: string, use: Omit<FileUse, "origin">): Promise<void> {
+export async function copyFiles(
+  unit: Unit,
+  from: string,
+  use: Omit<FileUse, "origin" | "artifact">,
+): Promise<void> {
   for (const { names, sha256, size } of await filesOf(unit, from)) {
-    for (const { name, type, origin } of names)
-      await linkFile(unit, { name, type, size, sha256 }, { ...use, origin, caseId: null });
+    for (const { name, type, origin, artifact, title } of names) {
+      const named = artifact !== undefined && {
+        artifact: { artifact, ...(title !== undefined && { title }) },
+      };
+      await linkFile(unit, { name, type, size, sha256 }, { ...use, origin, caseId: null, ...named });
+    }
   }
 }
 

@@ -45,6 +45,9 @@ export const ListedFileSchema = v.object({
   /** The case that it belongs to, if any. */
   case_id: v.nullable(v.string()),
   created_at: TimestampSchema,
+  /** What it is to people, such as `report`, where its agent has said so; and the title that it gave it. */
+  artifact: v.optional(v.string()),
+  title: v.optional(v.string()),
 });
 export type ListedFile = v.InferOutput<typeof ListedFileSchema>;
 
@@ -89,6 +92,8 @@ export interface FileName {
   readonly origin: FileOrigin;
   readonly case_id: string | null;
   readonly created_at: string;
+  readonly artifact?: string;
+  readonly title?: string;
 }
 
 /** A content that a job names: the right to read it, and the reason that it is kept. */

@@ -22,8 +22,9 @@ export class Renderer {
 
   async #load(): Promise<TemplateEngine> {
     const { TEMPLATES } = await import("./compiled-templates.ts");
-    const { icons } = this.#assets.urls;
+    const { icons, files } = this.#assets.urls;
     return new TemplateEngine(TEMPLATES, {
+      fileStyles: () => html`<link rel="stylesheet" href="${files}">`.toString(),
       icon: (name: string) =>
         html`<svg class="i" aria-hidden="true"><use href="${icons}#${name}"/></svg>`.toString(),
     });

@@ -47,6 +47,7 @@ const JOB: Passed<JobHandle, "step" | "model" | "file"> = {
       return [name, options];
     },
   },
+  artifact: {},
   read: {},
 };
 
@@ -59,6 +60,7 @@ const CASE: Passed<CaseHandle, "step" | "model" | "ask"> = {
   },
   close: { send: (args: [object?], id) => withDelivery(args, args[0], id) },
   fail: { send: (args: [Error | string, object?], id) => withDelivery(args, args[1], id) },
+  artifact: {},
   read: {},
 };
 

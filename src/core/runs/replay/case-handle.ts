@@ -20,6 +20,7 @@ import type { Unit } from "../../entities/ledger.ts";
 import { addSpending } from "../../entities/spending.ts";
 import type { Case } from "../../models/case.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
+import type { FileValue } from "../../models/file.ts";
 import type { Job } from "../../models/job.ts";
 import type { Question } from "../../models/question.ts";
 import type { AnswerEntry } from "../../models/run-entry.ts";
@@ -28,7 +29,7 @@ import { CallScope } from "./call-scope.ts";
 import type { ChildrenOfJob } from "./child-handle.ts";
 import type { EventsOfJob } from "./event-wait.ts";
 import { readCost } from "./limits.ts";
-import { assertOwn, checkFiles } from "./made-files.ts";
+import { artifactStep, assertOwn, checkFiles } from "./made-files.ts";
 import { checkPeople, peopleOf, toPeople } from "./people.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
@@ -74,9 +75,17 @@ export class RunCase implements CaseHandle {
   }
 
   /** The same for a handler in another process, which may have started the step. */
-  stepOf<T>({ name, fn, options, isBegun }: GivenStep<T>): Promise<T> {
+  stepOf<T>(step: GivenStep<T>): Promise<T> {
     const show: StepCall<T>["show"] = (unit, shown) => updateCase(unit, this.id, shown);
-    return runStep({ scope: this.#scope, name, fn, options, show, isBegun });
+    return runStep({ ...step, scope: this.#scope, show });
+  }
+
+  artifact(
+    name: string,
+    file: FileValue,
+    options: { readonly title?: string } & CallOptions = {},
+  ): Promise<FileValue> {
+    return this.stepOf(artifactStep(this.#run, name, file, options));
   }
 
   model<Request, Answer>(

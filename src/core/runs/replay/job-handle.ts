@@ -29,7 +29,7 @@ import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
 import { startChild } from "./child-handle.ts";
 import { waitForEvent } from "./event-wait.ts";
-import { openOf } from "./made-files.ts";
+import { artifactStep, openOf } from "./made-files.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
 import { type GivenStep, runStep } from "./step.ts";
@@ -68,8 +68,8 @@ export class RunJob implements JobHandle {
   }
 
   /** The same for a handler in another process, which may have started the step. */
-  stepOf<T>({ name, fn, options, isBegun }: GivenStep<T>): Promise<T> {
-    return runStep({ scope: this.#scope, name, fn, options, show: undefined, isBegun });
+  stepOf<T>(step: GivenStep<T>): Promise<T> {
+    return runStep({ ...step, scope: this.#scope, show: undefined });
   }
 
   model<Request, Answer>(
@@ -122,6 +122,14 @@ export class RunJob implements JobHandle {
       ...{ name: `file ${name}`, fn: (info) => info.file(name, data, given) },
       options: key === undefined ? {} : { key },
     });
+  }
+
+  artifact(
+    name: string,
+    file: FileValue,
+    options: { readonly title?: string } & CallOptions = {},
+  ): Promise<FileValue> {
+    return this.stepOf(artifactStep(this.#run, name, file, options));
   }
 
   open(file: FileValue): OpenFile {

@@ -6,7 +6,7 @@ import {
   openFile,
   toParts,
 } from "../../agents/file-content.ts";
-import type { AskOptions } from "../../agents/run-context.ts";
+import type { AskOptions, CallOptions } from "../../agents/run-context.ts";
 import { type Files, fileOf } from "../../entities/files.ts";
 import { linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -19,6 +19,7 @@ import {
   jobFileId,
 } from "../../models/file.ts";
 import type { Run } from "./run.ts";
+import type { GivenStep } from "./step.ts";
 import type { StepUnderWay } from "./step-under-way.ts";
 
 /** Stores a file that a step's function makes; the job names it when the step is recorded. */
@@ -48,6 +49,60 @@ export async function linkMade(
     // The job keeps it from now on.
     await unit.tx.remove("FileUpload", upload.id);
   }
+}
+
+/** What a file of a job is to people. */
+export interface Artifact {
+  readonly name: string;
+  readonly file: FileValue;
+  readonly title: string | undefined;
+}
+
+const LONGEST_TITLE = 200;
+
+/** A step that says what a file of the job is to people; its result is the file. */
+export function artifactStep(
+  run: Run,
+  name: string,
+  file: FileValue,
+  { title, key }: { readonly title?: string } & CallOptions,
+): GivenStep<FileValue> {
+  if (typeof name !== "string" || name.trim() === "" || name.length > LONGEST_TITLE)
+    throw new TypeError("artifact was called without a name, such as report");
+  if (!isFileValue(file))
+    throw new TypeError(
+      `The artifact "${name}" must be a file: pass one of the job's fields, or what file() gave`,
+    );
+  if (title !== undefined && (typeof title !== "string" || title.length > LONGEST_TITLE))
+    throw new TypeError(
+      `The title of the artifact "${name}" must be a text of up to ${LONGEST_TITLE} characters`,
+    );
+  return {
+    name: `artifact ${name}`,
+    fn: async () => {
+      await assertOwn(run, [file]);
+      return file;
+    },
+    options: key === undefined ? {} : { key },
+    artifact: { name, file, title },
+  };
+}
+
+/** Notes what a file is to people, inside the unit that records the step. */
+export async function linkArtifact(
+  unit: Unit,
+  run: Run,
+  {
+    artifact: { name, file, title },
+    caseId,
+  }: { readonly artifact: Artifact; readonly caseId: string | undefined },
+): Promise<void> {
+  const { redact, account } = run.parts;
+  await linkFile(unit, file, {
+    ...{ jobId: run.jobId, workspace: account.workspace_id, origin: "step", caseId },
+    artifact: { artifact: redact(name), ...(title !== undefined && { title: redact(title) }) },
+    limits: filesOf(run).limits,
+  });
 }
 
 /** Has a job name the files in a value that another one has given it: those that that one has. */

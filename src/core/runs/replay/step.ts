@@ -11,7 +11,7 @@ import type { Emitter } from "../emissions/emissions.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./limits.ts";
-import { addFile, linkMade } from "./made-files.ts";
+import { type Artifact, addFile, linkArtifact, linkMade } from "./made-files.ts";
 import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
@@ -38,6 +38,8 @@ export interface GivenStep<T> {
   readonly options: StepOptions;
   /** Whether the function has started already, in the process of an isolated agent. */
   readonly isBegun?: boolean | undefined;
+  /** What a file of the job is to people, where the step says that. */
+  readonly artifact?: Artifact | undefined;
 }
 
 export interface StepCall<T> extends GivenStep<T> {
@@ -191,7 +193,7 @@ function decide(
 
 async function recordResult<T>(
   unit: Unit,
-  { scope, name, show, options }: StepCall<T>,
+  { scope, name, show, options, artifact }: StepCall<T>,
   one: StepUnderWay,
   { startedAt, result }: { startedAt: string; result: unknown },
 ): Promise<void> {
@@ -216,6 +218,7 @@ async function recordResult<T>(
     ...limitBy(scope.run, unit, one),
   });
   if (one.files) await linkMade(unit, scope.run, { files: one.files, caseId: scope.caseId });
+  if (artifact) await linkArtifact(unit, scope.run, { artifact, caseId: scope.caseId });
   const used = countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
   if (used) await used;
   unit.afterwards((seq) => {

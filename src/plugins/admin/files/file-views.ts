@@ -17,6 +17,8 @@ const ORIGINS: Readonly<Record<FileOrigin, string>> = { field: "Input", answer: 
 /** A file in a list. */
 interface FileRow {
   readonly name: string;
+  /** What it is to people; empty where its agent has not said so. */
+  readonly tag: string;
   readonly about: string;
   /** A picture of it, if it is one. */
   readonly thumb: string;
@@ -31,25 +33,27 @@ export async function filesView(
   jobId: string,
   { now, caseId }: { readonly now: Date; readonly caseId?: string },
 ) {
-  const { items, total } =
-    caseId === undefined ? await files.first(jobId, LISTED) : ofCase(await files.list(jobId), caseId);
+  const all = await files.list(jobId);
+  const items = caseId === undefined ? all : all.filter((file) => file.case_id === caseId);
   if (items.length === 0) return undefined;
+  // What people are to see comes first, the newest on top.
+  const artifacts = items.filter(({ artifact }) => artifact !== undefined).reverse();
+  const others = items.filter(({ artifact }) => artifact === undefined);
   return {
-    count: formatCount(total),
-    note: total > LISTED ? `The first ${LISTED}.` : "",
-    rows: items.slice(0, LISTED).map((file) => toRow(jobId, file, now)),
+    count: formatCount(items.length),
+    note: items.length > LISTED ? `The first ${LISTED}.` : "",
+    rows: [...artifacts, ...others].slice(0, LISTED).map((file) => toRow(jobId, file, now)),
   };
 }
 
-function ofCase(files: readonly ListedFile[], caseId: string) {
-  const items = files.filter((file) => file.case_id === caseId);
-  return { items, total: items.length };
-}
-
 function toRow(jobId: string, file: ListedFile, now: Date): FileRow {
+  const { artifact, title, name, type, size } = file;
   return {
-    name: file.name,
-    about: `${ORIGINS[file.origin]} · ${file.type} · ${formatBytes(file.size)}`,
+    name: title ?? name,
+    tag: artifact ?? "",
+    about: [title === undefined ? "" : name, ORIGINS[file.origin], type, formatBytes(size)]
+      .filter(Boolean)
+      .join(" · "),
     thumb:
       kindOf(file) === "image" && file.size > 0
         ? html`<img src="${contentPath(jobId, file, true)}" alt="" width="34" height="34" loading="lazy">`.toString()

@@ -6,7 +6,7 @@ import { type FilePreview, previewFiles, type ShownFile } from "./file-views.ts"
 /** Files that are shown beside a question. */
 const MOST = 4;
 
-/** The files that a question is about: those that it names, else the newest of its case. */
+/** The files that a question is about: those that it names, else the newest artifacts, or files, of its case. */
 export async function findShownFiles(
   { files }: Pick<AdminParts, "files">,
   { id, job_id, question }: StoredCase,
@@ -21,7 +21,10 @@ export async function findShownFiles(
   const listed = (await files.list(job_id)).filter(
     ({ case_id, origin }) => case_id === id && origin === "step",
   );
-  return listed.slice(-MOST).map(({ name, type, size, sha256 }) => ({ name, type, size, sha256 }));
+  const artifacts = listed.filter(({ artifact }) => artifact !== undefined);
+  return (artifacts.length > 0 ? artifacts : listed)
+    .slice(-MOST)
+    .map(({ name, type, size, sha256 }) => ({ name, type, size, sha256 }));
 }
 
 /** The same with their contents; `hrefOf` says where each is, if not on the pages of its job. */
