@@ -19,7 +19,6 @@ import {
   jobFileId,
 } from "../../models/file.ts";
 import type { Run } from "./run.ts";
-import type { GivenStep } from "./step.ts";
 import type { StepUnderWay } from "./step-under-way.ts";
 
 /** Stores a file that a step's function makes; the job names it when the step is recorded. */
@@ -58,6 +57,13 @@ export interface Artifact {
   readonly title: string | undefined;
 }
 
+interface ArtifactStep {
+  readonly name: string;
+  readonly fn: () => Promise<FileValue>;
+  readonly options: CallOptions;
+  readonly artifact: Artifact;
+}
+
 const LONGEST_TITLE = 200;
 
 /** A step that says what a file of the job is to people; its result is the file. */
@@ -66,7 +72,7 @@ export function artifactStep(
   name: string,
   file: FileValue,
   { title, key }: { readonly title?: string } & CallOptions,
-): GivenStep<FileValue> {
+): ArtifactStep {
   if (typeof name !== "string" || name.trim() === "" || name.length > LONGEST_TITLE)
     throw new TypeError("artifact was called without a name, such as report");
   if (!isFileValue(file))
