@@ -9,14 +9,18 @@ export function uploaderOf({ kind, sight, access, job, session }: Caller): strin
   return sight === undefined ? null : (access ?? `session.${session}`);
 }
 
+/** Rejects a body that is compressed. */
+export function assertPlain({ req }: HttpEvent): void {
+  const coding = req.headers.get("content-encoding");
+  if (coding === null || /^\s*(identity\s*)?$/i.test(coding)) return;
+  throw new ServiceError("unsupported_media_type", "The request body is compressed", {
+    detail: "Send it as it is, without Content-Encoding.",
+  });
+}
+
 /** The body of a request while it arrives, not held as a whole. Rejects where it ends early. */
 export async function* incoming(event: HttpEvent): AsyncGenerator<Uint8Array, void> {
-  const coding = event.req.headers.get("content-encoding");
-  if (coding !== null && !/^\s*(identity\s*)?$/i.test(coding)) {
-    throw new ServiceError("unsupported_media_type", "The request body is compressed", {
-      detail: "Send it as it is, without Content-Encoding.",
-    });
-  }
+  assertPlain(event);
   const node = event.runtime?.node?.req as IncomingMessage | undefined;
   if (!node) {
     if (event.req.body) yield* event.req.body as unknown as AsyncIterable<Uint8Array>;

@@ -9,7 +9,7 @@ import { Answer } from "../answer.ts";
 import { keyRoutes } from "../key-routes.ts";
 import { isMultipart, readMultipart } from "../multipart.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
-import { incoming, uploaderOf } from "../uploads.ts";
+import { assertPlain, incoming, uploaderOf } from "../uploads.ts";
 import type { MachineParts } from "./parts.ts";
 
 const keyRoute = keyRoutes("Files");
@@ -74,6 +74,7 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
       status: 201,
       responses: { 201: { description: "The upload", schema: UploadSchema } },
       handler: async ({ params, query, event, caller }) => {
+        assertPlain(event);
         const access = await ownerAt(caller, params);
         const at = (id: string): [string, string] => ["location", `${event.url.pathname}/${id}`];
         const { headers } = event.req;
