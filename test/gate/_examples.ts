@@ -219,9 +219,12 @@ const uploading = async ({ server }: World): Promise<Example> => {
 };
 const uploadingOf = async (world: World): Promise<Example> => {
   const id = await world.job();
+  // Of a page with a token, which the key sees too.
+  const made = await world.server.request(`/jobs/${id}/tokens`, { json: { scopes: ["answer"] } });
+  const authorization = `Bearer ${((await made.json()) as { token: string }).token}`;
   const begun = await world.server.request(`/jobs/${id}/uploads?name=note.txt`, {
-    method: "POST",
-    headers: { "tus-resumable": "1.0.0", "upload-length": "4" },
+    ...{ method: "POST", key: null },
+    headers: { authorization, "tus-resumable": "1.0.0", "upload-length": "4" },
   });
   const { upload } = (await begun.json()) as { upload: string };
   return { params: { id, upload }, content: "note", headers: { "upload-offset": "0" } };
