@@ -27,7 +27,7 @@ export function renderSpark(counts: readonly number[], time: string): string {
   const most = Math.max(1, ...counts);
   const bars = counts.map((count, at) => {
     const height = count === 0 ? 1 : Math.max(2, Math.round((18 * count) / most));
-    return `<rect class="${count === 0 ? "c-none" : "c-failed"}" x="${at * 6}" y="${20 - height}" width="4" height="${height}"/>`;
+    return `<rect class="${count === 0 ? "w-hatch" : "c-failed"}" x="${at * 6}" y="${20 - height}" width="4" height="${height}"/>`;
   });
   const last = counts.at(-1) ?? 0;
   const label = `Over the last ${time}: at most ${countOf(most, "job")} at a time, ${last === 0 ? "none" : countOf(last, "job")} at the end`;
