@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { a2a } from "../../src/a2a.ts";
 import { mcp } from "../../src/mcp.ts";
+import { startBody } from "../http/_client.ts";
 import { uiChat } from "../http/_ui-chat.ts";
 import { connectPlain } from "../mcp/_client.ts";
 import { connect, messageOf, send, shown } from "./_client.ts";
@@ -39,6 +40,24 @@ it.each(["JSONRPC", "HTTP+JSON"] as const)(
     expect(JSON.stringify(done.artifacts)).toContain("refunded");
   },
 );
+
+it("the tasks of one context are listed however many threads the agent has", async () => {
+  await using server = await testServer({ agents: [desk], plugins: [a2a()] });
+  const client = await connect(server, "JSONRPC");
+  const first = await send(client, { ...messageOf("m1", [{ text: "hello" }]), contextId: "c 1" });
+  const others = Array.from({ length: 1000 }, (_, n) =>
+    server.request("/agents/refunds/jobs", { json: startBody(`t${n}`, { message: "hi", once: true }) }),
+  );
+  for (const response of await Promise.all(others)) expect(response.status).toBe(202);
+  const list = (contextId: string) =>
+    client.listTasks({
+      ...{ tenant: "", contextId, status: 0, pageToken: "", includeArtifacts: false },
+      statusTimestampAfter: undefined,
+    });
+
+  expect((await list("c 1")).tasks.map(({ id }) => id)).toEqual([first.id]);
+  await expect(list("")).rejects.toThrow(/1001 threads: name a contextId/);
+});
 
 describe.each(["JSONRPC", "HTTP+JSON"] as const)("a context of a chat agent is a thread: %s", (binding) => {
   const open = async () => {

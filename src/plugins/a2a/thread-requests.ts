@@ -130,7 +130,7 @@ export class ThreadRequests extends AgentRequests {
   protected override async listed(contextId: string, query: ListQuery & { readonly sort: string }) {
     const { slug } = this.agent;
     const { items: jobs, total } = await this.parts.jobs.list({
-      where: { agent_name: slug },
+      where: { agent_name: slug, ...(contextId !== "" && { id: threadIdOf(slug, contextId) }) },
       limit: MOST_THREADS,
     });
     const threads = jobs.filter((job) => contextId === "" || contextId === contextOfThread(job));
