@@ -26,6 +26,7 @@ it("the table has each option, and each variable that is read", () => {
     databaseUrl: _variable,
     databaseSchema: _variableToo,
     leaseTimes: _ofTorture,
+    ownClock: _madeToo,
     ...options
   } = resolveOptions({ agents: [greeter] }, {});
   const variables = read("src/core/service/options.ts").match(/\bSERVICE_[A-Z_]*[A-Z]\b/g) ?? [];
