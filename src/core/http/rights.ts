@@ -21,6 +21,12 @@ export function assertMayCall(caller: Caller, { needs, narrows = false }: RouteN
   });
 }
 
+/** Whether `assertMayCall` lets a caller through: what it may not do is not offered to it. */
+export function mayCall(caller: Caller, { needs, narrows = false }: RouteNeeds): boolean {
+  if (needs === "nothing") return true;
+  return caller.role !== undefined && grants(caller.role, needs) && (caller.sight === undefined || narrows);
+}
+
 /** Throws `forbidden` unless a caller has a right: for what only some requests to a route need. */
 export function demand(caller: Caller, need: Need): void {
   if (caller.role !== undefined && grants(caller.role, need)) return;

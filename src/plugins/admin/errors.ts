@@ -1,14 +1,17 @@
 import type { H3, HTTPError } from "h3";
+import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { toServiceError } from "../../core/http/failure.ts";
 import { isFileAnswer } from "../../core/http/file-response.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
-import { SECURITY_HEADERS } from "./answer.ts";
+import { redirect, SECURITY_HEADERS } from "./answer.ts";
 import { NOTHING_ALLOWED } from "./assets.ts";
 import { negotiate, type Wanted } from "./negotiate.ts";
 import type { AdminParts } from "./parts.ts";
 import { renderFragment, renderPage } from "./respond.ts";
 import { showSignIn } from "./session/sign-in-page.ts";
+import { isFor, PAGES } from "./shell.ts";
+import { setViewer } from "./viewer.ts";
 
 /** Adds the security headers to every response below `/admin`, and shows errors to people as pages. */
 export function guardAdmin(app: H3, parts: AdminParts): void {
@@ -66,13 +69,18 @@ async function showError(parts: AdminParts, event: HttpEvent, error: ServiceErro
     return renderFragment(parts, event, { template: "error", state }, answer);
   }
   // Users who are not signed in learn only that there is a service.
-  if (!(await isInside(parts, event))) {
+  const viewer = await viewerAt(parts, event);
+  if (!viewer) {
     return showSignIn(parts, event, {
       status: error.status === 404 ? 401 : error.status,
       next: "/admin/",
       problem: "",
     });
   }
+  // The dashboard shows everything: who sees a part begins elsewhere.
+  const first = PAGES.find((page) => isFor(viewer, page));
+  if (error.status === 403 && event.url.pathname === "/admin/" && first) return redirect(first.href);
+  setViewer(event, viewer);
   return renderPage(parts, event, { template: "error", state }, answer);
 }
 
@@ -83,11 +91,11 @@ function wayOut({ url }: HttpEvent, { type }: ServiceError): { back: string; bac
   return { back: "/admin/", backLabel: "Dashboard" };
 }
 
-async function isInside({ gate }: AdminParts, event: HttpEvent): Promise<boolean> {
+/** Who sent a request, where that is known: it may be refused for another reason. */
+async function viewerAt({ gate }: AdminParts, event: HttpEvent): Promise<Caller | undefined> {
   try {
-    await gate.enter(event, "session");
-    return true;
+    return await gate.enter(event, "session");
   } catch {
-    return false;
+    return undefined;
   }
 }

@@ -3,7 +3,6 @@ import type { HttpEvent } from "../../core/http/route.ts";
 import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { EntityIdSchema } from "../../core/models/scalars.ts";
 import { readCookie, toCookie } from "./cookies.ts";
-import type { AdminParts } from "./parts.ts";
 import { pathTo } from "./views/pieces.ts";
 
 export const FLASH_COOKIE = "svc-flash";
@@ -53,7 +52,7 @@ export function readFlash(event: HttpEvent, own: OwnAddress): Flash | undefined 
 
 /** The cookie that carries a message to the next page; with what was deleted, a button that restores it. */
 export function flashCookie(
-  parts: AdminParts,
+  parts: OwnAddress,
   event: HttpEvent,
   kind: Flash["kind"],
   text: string,

@@ -3,6 +3,7 @@ import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { AuditLog } from "../../core/audit/audit-log.ts";
+import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Redactor } from "../../core/base/redactor.ts";
 import type { Seal } from "../../core/base/seal.ts";
@@ -14,6 +15,7 @@ import type { Jobs } from "../../core/entities/jobs.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { Gate } from "../../core/http/gate.ts";
 import type { JobFeed } from "../../core/http/job-feed.ts";
+import type { Sights } from "../../core/http/seen.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import type { Retention } from "../../core/retention/retention.ts";
 import type { Attention } from "../../core/runs/attention/attention.ts";
@@ -38,49 +40,69 @@ import type { SavedViews } from "./saved-views/saved-views.ts";
 import type { Sessions } from "./sessions.ts";
 import type { OneTimeLinks } from "./sign-in-links.ts";
 
-/** What the pages and routes of the admin interface use. */
-export interface AdminParts {
+/** What every page uses: nothing in it shows what somebody may not see. */
+export interface CommonParts {
   readonly options: ResolvedAdminOptions;
   readonly service: ResolvedOptions;
   readonly state: ServiceState;
-  readonly jobs: Jobs;
+  readonly seen: Sights["of"];
+  readonly settings: AgentSettings;
+  readonly clients: Clients;
+  readonly log: Logger;
+  readonly redactor: Redactor;
+  readonly clock: () => Date;
+  readonly assets: Assets;
+  readonly renderer: Renderer;
+  readonly extensions: Extensions;
+  /** The lines that a job has logged: of jobs that the caller has found. */
+  readonly jobLog: JobLog;
+  readonly hub: LiveHub;
+  /** Ids of jobs that are stuck, to be compared with jobs that the caller has found. */
+  readonly attention: Pick<Attention, "stuck">;
+  /** Files: of jobs and questions that the caller has found. */
   readonly files: Files;
+  /** The links that answer a question: of questions that the caller has found. */
+  readonly answerLinks: AnswerLinks;
+}
+
+/** What the caller of a request sees of the service: other jobs, cases and agents do not exist in it. */
+export interface SeenParts extends CommonParts {
+  readonly caller: Caller;
+  readonly jobs: Jobs;
   readonly cases: Cases;
   readonly agents: AgentRegistry;
+  readonly runner: () => Runner;
+  readonly threads: Threads;
+}
+
+/** What the pages and routes use that are for people who see everything. */
+export interface AdminParts extends CommonParts {
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly agents: AgentRegistry;
+  readonly runner: () => Runner;
+  readonly threads: Threads;
   readonly audit: AuditLog;
   readonly retention: Retention;
   readonly budgets: Budgets;
   readonly attention: Attention;
   /** The backups of the store, if they are made. */
   readonly backups: () => BackupState | undefined;
-  readonly settings: AgentSettings;
   readonly parameters: Parameters;
   readonly store: Store;
-  readonly clients: Clients;
   readonly gate: Gate;
-  readonly log: Logger;
-  readonly redactor: Redactor;
-  readonly clock: () => Date;
   readonly plugins: () => readonly PluginReport[];
-  readonly runner: () => Runner;
-  readonly threads: Threads;
   readonly feed: JobFeed;
   /** The link to the control system, if a plugin provides one. */
   readonly control: () => ControlSystem | undefined;
-  readonly assets: Assets;
-  readonly renderer: Renderer;
   readonly sessions: Sessions;
   /** Where people sign in, with what encrypts what a browser keeps meanwhile; `undefined` where they do not. */
   readonly provider: { readonly identity: IdentityProvider; readonly seal: Seal } | undefined;
   readonly links: OneTimeLinks;
-  readonly answerLinks: AnswerLinks;
   readonly views: SavedViews;
-  readonly extensions: Extensions;
-  readonly hub: LiveHub;
   readonly activity: Activity;
   readonly wellness: Wellness;
   readonly console: ConsoleBuffer;
-  readonly jobLog: JobLog;
   readonly bulk: BulkOperations;
 }
 

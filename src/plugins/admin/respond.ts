@@ -3,9 +3,10 @@ import { type HtmlAnswer, htmlAnswer } from "./answer.ts";
 import { toCookie } from "./cookies.ts";
 import { FLASH_COOKIE, readFlash } from "./flash.ts";
 import { negotiate } from "./negotiate.ts";
-import type { AdminParts } from "./parts.ts";
+import type { CommonParts } from "./parts.ts";
 import { createShell } from "./shell.ts";
 import { readTimes, withTimes } from "./times.ts";
+import { offeredTo, viewerOf } from "./viewer.ts";
 
 type State = Record<string, unknown>;
 type Made<T> = () => T | Promise<T>;
@@ -23,7 +24,7 @@ export interface Resource {
 
 /** Responds with the form of a resource that the client accepts. */
 export async function respond(
-  parts: AdminParts,
+  parts: CommonParts,
   event: HttpEvent,
   route: "page" | "api",
   resource: Resource,
@@ -38,14 +39,18 @@ export async function respond(
 
 /** A whole page. */
 export async function renderPage(
-  parts: AdminParts,
+  parts: CommonParts,
   event: HttpEvent,
   { template, state }: { template: string; state: State },
   answer: HtmlAnswer = {},
 ): Promise<Response> {
   const flash = readFlash(event, parts);
   const shell = await createShell(parts, event, flash);
-  const text = await parts.renderer.render(`pages/${template}`, { shell, ...state });
+  const text = await parts.renderer.render(`pages/${template}`, {
+    shell,
+    may: offeredTo(viewerOf(event)),
+    ...state,
+  });
   const response = await htmlAnswer(event, withTimes(text, readTimes(event, parts)), {
     ...answer,
     headers: { ...refreshHeader(event), ...answer.headers },
@@ -59,12 +64,15 @@ export async function renderPage(
 
 /** A part of a page. */
 export async function renderFragment(
-  parts: AdminParts,
+  parts: CommonParts,
   event: HttpEvent,
   { template, state }: { template: string; state: State },
   answer: HtmlAnswer = {},
 ): Promise<Response> {
-  const text = await parts.renderer.render(`fragments/${template}`, state);
+  const text = await parts.renderer.render(`fragments/${template}`, {
+    may: offeredTo(viewerOf(event)),
+    ...state,
+  });
   return htmlAnswer(event, withTimes(text, readTimes(event, parts)), answer);
 }
 

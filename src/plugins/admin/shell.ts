@@ -1,13 +1,16 @@
 import { createHash } from "node:crypto";
+import type { Caller } from "../../core/audit/caller.ts";
+import { mayCall, type RouteNeeds } from "../../core/http/rights.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
 import { countRecentFailures } from "./failures/count-recent.ts";
 import type { Flash } from "./flash.ts";
-import type { AdminParts } from "./parts.ts";
+import type { CommonParts } from "./parts.ts";
 import { SESSION_COOKIE } from "./sessions.ts";
 import { readTimes, type TimeSetting, zoneOf } from "./times.ts";
+import { offeredTo, viewerOf } from "./viewer.ts";
 import { html } from "./views/html.ts";
 
 export const THEME_COOKIE = "svc-theme";
@@ -28,10 +31,12 @@ export interface Shell {
   readonly zoneLabel: string;
   readonly otherZone: TimeSetting["zone"];
   readonly signedIn: boolean;
+  /** Whether the reader may see who is signed in. */
+  readonly managesAll: boolean;
   /** Differs from session to session, and says nothing about one. */
   readonly session: string;
   readonly tick: number;
-  readonly assets: AdminParts["assets"]["urls"];
+  readonly assets: CommonParts["assets"]["urls"];
   readonly nav: readonly NavItem[];
   readonly flash: Flash | undefined;
 }
@@ -45,40 +50,49 @@ interface NavItem {
   readonly rule?: boolean;
 }
 
-/** Pages of the navigation. */
-export const PAGES = [
-  ["/admin/", "Dashboard", "dashboard"],
-  ["/admin/jobs", "Jobs", "jobs"],
-  ["/admin/cases", "Cases", "cases"],
-  ["/admin/inbox", "Inbox", "inbox"],
-  ["/admin/failures", "Failures", "close"],
-  ["/admin/agents", "Agents", "agents"],
-  ["/admin/models", "Models", "models"],
-  ["/admin/schedules", "Schedules", "schedules"],
-  ["/admin/events", "Events", "events"],
-  ["/admin/console", "Console", "console"],
-  ["/admin/deliveries", "Deliveries", "deliveries"],
-  ["/admin/audit", "Audit log", "audit"],
-  ["/admin/server", "Server", "server"],
-] as const;
+interface PageLink extends RouteNeeds {
+  readonly href: string;
+  readonly label: string;
+  readonly icon: string;
+  /** Whether it shows something to people who see questions only. */
+  readonly asks?: boolean;
+}
+
+/** Pages of the navigation, with what their routes need. */
+export const PAGES: readonly PageLink[] = [
+  { href: "/admin/", label: "Dashboard", icon: "dashboard", needs: "view" },
+  { href: "/admin/jobs", label: "Jobs", icon: "jobs", needs: "view", narrows: true },
+  { href: "/admin/cases", label: "Cases", icon: "cases", needs: "view", narrows: true },
+  { href: "/admin/inbox", label: "Inbox", icon: "inbox", needs: "view", narrows: true, asks: true },
+  { href: "/admin/failures", label: "Failures", icon: "close", needs: "view" },
+  { href: "/admin/agents", label: "Agents", icon: "agents", needs: "view", narrows: true },
+  { href: "/admin/models", label: "Models", icon: "models", needs: "view" },
+  { href: "/admin/schedules", label: "Schedules", icon: "schedules", needs: "view" },
+  { href: "/admin/events", label: "Events", icon: "events", needs: "view" },
+  { href: "/admin/console", label: "Console", icon: "console", needs: "operate" },
+  { href: "/admin/deliveries", label: "Deliveries", icon: "deliveries", needs: "view" },
+  { href: "/admin/audit", label: "Audit log", icon: "audit", needs: "manage" },
+  { href: "/admin/server", label: "Server", icon: "server", needs: "view" },
+];
+
+/** Whether a page shows a caller something. */
+export function isFor(caller: Caller, page: Pick<PageLink, "needs" | "narrows" | "asks">): boolean {
+  return mayCall(caller, page) && (caller.sight?.askedOf === undefined || page.asks === true);
+}
 
 const NEXT_THEME = { "": "dark", dark: "light", light: "" } as const;
 const THEME_LABELS = { "": "Theme: system", dark: "Theme: dark", light: "Theme: light" } as const;
 
 /** Builds the frame of a page. */
-export async function createShell(parts: AdminParts, event: HttpEvent, flash?: Flash): Promise<Shell> {
+export async function createShell(parts: CommonParts, event: HttpEvent, flash?: Flash): Promise<Shell> {
   const path = event.url.pathname;
   const theme = readTheme(event, parts);
   const times = readTimes(event, parts);
   const session = readCookie(event, parts, SESSION_COOKIE);
-  const [{ awaiting = 0 }, failures] = await Promise.all([
-    parts.cases.countBy("status"),
-    countRecentFailures(parts),
-  ]);
-  const badges: Readonly<Record<string, number>> = {
-    "/admin/inbox": awaiting,
-    "/admin/failures": failures,
-  };
+  const viewer = viewerOf(event);
+  const pages = PAGES.filter((page) => isFor(viewer, page));
+  const badges = await readBadges(parts, viewer);
+  const extensions = mayCall(viewer, { needs: "view" }) ? [...parts.extensions.pages] : [];
   return {
     title: parts.options.title,
     environment: parts.service.environment,
@@ -93,19 +107,35 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
     zoneLabel: `Zone: ${zoneOf(times)}`,
     otherZone: times.zone === "local" ? "utc" : "local",
     signedIn: session !== undefined,
+    managesAll: offeredTo(viewer).manageAll,
     session:
       session === undefined ? "" : createHash("sha256").update(session).digest("base64url").slice(0, 12),
-    tick: parts.hub.tick,
+    // The number of all changes says how much happens that others may not see.
+    tick: viewer.sight === undefined ? parts.hub.tick : 0,
     assets: parts.assets.urls,
     nav: [
-      ...PAGES.map(([href, label, icon]) => item(path, { href, label, icon, badge: badges[href] ?? 0 })),
-      ...(parts.extensions.pages.size > 0 ? [RULE] : []),
-      ...[...parts.extensions.pages].map(([at, { title }]) =>
+      ...pages.map(({ href, label, icon }) =>
+        item(path, { href, label, icon, badge: badges[href] ?? 0 }),
+      ),
+      ...(extensions.length > 0 ? [RULE] : []),
+      ...extensions.map(([at, { title }]) =>
         item(path, { href: `/admin/x/${at}`, label: title, icon: "page", badge: 0 }),
       ),
     ],
     flash,
   };
+}
+
+/** Numbers beside pages: of what the caller sees, and nothing for who sees nothing. */
+async function readBadges(parts: CommonParts, viewer: Caller): Promise<Readonly<Record<string, number>>> {
+  if (!mayCall(viewer, { needs: "view", narrows: true })) return {};
+  const { cases, jobs } = parts.seen(viewer);
+  const seesFailures = PAGES.some((page) => page.href === "/admin/failures" && isFor(viewer, page));
+  const [{ awaiting = 0 }, failures] = await Promise.all([
+    cases.countBy("status"),
+    seesFailures ? countRecentFailures({ jobs, clock: parts.clock }) : 0,
+  ]);
+  return { "/admin/inbox": awaiting, "/admin/failures": failures };
 }
 
 /** The color theme that the user chose; empty if the system decides. */

@@ -6,7 +6,7 @@ import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { JobSchema } from "../../../core/models/job.ts";
 import { JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
@@ -16,9 +16,9 @@ const DeleteQuerySchema = v.object({ permanent: v.optional(v.picklist(["true", "
 const changed = { 200: { description: "The new status", schema: ChangedSchema } };
 
 /** Changes by an operator, as JSON. */
-export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[] {
+export function actionApiRoutes(parts: AdminParts): RouteDefinition[] {
   return [
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/jobs/{id}/status",
       needs: "manage",
@@ -27,13 +27,13 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
-      handler: async ({ params, body, caller, event }) => {
+      handler: async ({ params, body, caller, event }, { runner }) => {
         const once = readGivenKey(event, "status", body.status);
         const { id, status } = await runner().override(params.id, body.status, caller, once);
         return { message: `Job "${id}" is ${status}`, id, status };
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/cases/{id}/status",
       needs: "manage",
@@ -42,13 +42,13 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
-      handler: async ({ params, body, caller, event }) => {
+      handler: async ({ params, body, caller, event }, { runner }) => {
         const once = readGivenKey(event, "case status", params.id, body.status);
         const { id, status } = await runner().overrideCase(params.id, body.status, caller, once);
         return { message: `Case "${id}" is ${status}`, id, status };
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "DELETE",
       path: "/admin/api/jobs/{id}",
       needs: "operate",
@@ -69,7 +69,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
           }),
         },
       },
-      handler: async ({ params: { id }, query, caller }) => {
+      handler: async ({ params: { id }, query, caller }, { runner }) => {
         const permanent = query.permanent === "true";
         if (permanent) demand(caller, "manage");
         const { cases, restorableUntil } = await runner().remove(id, caller, { permanent });
@@ -77,7 +77,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return { message, id, deleted_cases: cases, restorable_until: restorableUntil };
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "DELETE",
       path: "/admin/api/cases/{id}",
       needs: "operate",
@@ -97,7 +97,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
           }),
         },
       },
-      handler: async ({ params: { id }, query, caller }) => {
+      handler: async ({ params: { id }, query, caller }, { runner }) => {
         const permanent = query.permanent === "true";
         if (permanent) demand(caller, "manage");
         const { restorableUntil } = await runner().removeCase(id, caller, { permanent });
@@ -105,19 +105,19 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         return { message, id, restorable_until: restorableUntil };
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/jobs/{id}/stop",
       needs: "start",
       summary: "Ask a job to stop",
       params: PathSchema,
       responses: changed,
-      handler: async ({ params, caller }) => {
+      handler: async ({ params, caller }, { runner }) => {
         const { id, status } = await runner().stop(params.id, caller);
         return { message: `Job "${id}" is ${status}`, id, status };
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/jobs/{id}/retry",
       needs: "operate",
@@ -126,12 +126,12 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body, caller, event }) =>
+      handler: async ({ params, body, caller, event }, { jobs, runner }) =>
         jobs.show(
           await runner().retry(params.id, body.from, caller, readGivenKey(event, "retry", body.from)),
         ),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/jobs/{id}/resume",
       needs: "operate",
@@ -140,12 +140,12 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body, caller, event }) => {
+      handler: async ({ params, body, caller, event }, { jobs, runner }) => {
         const once = readGivenKey(event, "resume", body.job_instructions ?? null);
         return jobs.show(await runner().resume(params.id, body.job_instructions, caller, once));
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/jobs/{id}/continue",
       needs: "operate",
@@ -153,10 +153,10 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       description: KEY_NOTE,
       params: PathSchema,
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, caller, event }) =>
+      handler: async ({ params, caller, event }, { jobs, runner }) =>
         jobs.show(await runner().continue(params.id, caller, readGivenKey(event, "continue"))),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/jobs/{id}/fork",
       needs: "operate",
@@ -170,12 +170,12 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
         job_id: v.optional(EntityIdSchema),
       }),
       responses: { 200: { description: "The new job", schema: JobSchema } },
-      handler: async ({ params, body, caller, event }) => {
+      handler: async ({ params, body, caller, event }, { jobs, runner }) => {
         const request = { idempotencyKey: readIdempotencyKey(event), ...body };
         return jobs.show(await runner().fork(params.id, request, caller));
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/jobs/{id}/move",
       needs: "operate",
@@ -184,7 +184,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: v.object({ version: v.string() }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body: { version }, caller, event }) =>
+      handler: async ({ params, body: { version }, caller, event }, { jobs, runner }) =>
         jobs.show(await runner().move(params.id, version, caller, readGivenKey(event, "move", version))),
     }),
   ];

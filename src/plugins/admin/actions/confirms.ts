@@ -4,7 +4,7 @@ import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-stat
 import type { StoredJob } from "../../../core/models/job.ts";
 import { END, type NamedCall, START } from "../../../core/runs/fork/call-names.ts";
 import { textOfUndo } from "../deleted/deletion-text.ts";
-import type { AdminParts } from "../parts.ts";
+import type { CommonParts } from "../parts.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
@@ -27,7 +27,7 @@ export interface Confirm {
 }
 
 /** Confirmations of changes to a job. */
-export function jobConfirms(parts: AdminParts, job: StoredJob, action: string): Confirm {
+export function jobConfirms(parts: CommonParts, job: StoredJob, action: string): Confirm {
   const running = !isTerminal(job.status) && job.status !== "stopped";
   const base = { action: pathTo("jobs", job.id, action), back: pathTo("jobs", job.id), fields: "" };
   if (action === "stop") {
@@ -127,7 +127,7 @@ export function forkConfirm(job: StoredJob, calls: readonly NamedCall[], line: n
 }
 
 /** Confirmations of changes to a case. */
-export function caseConfirms(parts: AdminParts, item: StoredCase, action: string): Confirm {
+export function caseConfirms(parts: CommonParts, item: StoredCase, action: string): Confirm {
   const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
   if (action === "status") return { ...base, ...statusConfirm(item.status, "case") };
   const lines = [

@@ -6,13 +6,13 @@ import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import type { Right } from "../../../core/models/access.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
-import { adminRoute } from "../admin-route.ts";
+import { adminRoute, seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { type DeletedThing, flashCookie } from "../flash.ts";
 import { optionIn } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, CommonParts, SeenParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
@@ -22,8 +22,8 @@ const PathSchema = v.object({ id: EntityIdSchema });
 
 const SchedulePathSchema = v.object({ id: v.string() });
 
-type Act = (
-  parts: AdminParts,
+type Act<Parts = AdminParts> = (
+  parts: Parts,
   id: string,
   input: { form: URLSearchParams; caller: Caller },
 ) => Promise<string | Elsewhere>;
@@ -42,79 +42,94 @@ interface Elsewhere {
 export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...Object.entries(JOB_ACTS).flatMap(([action, act]) =>
-      pair(parts, "jobs", {
+      seenPair(parts, "jobs", {
         action,
         needs: NEEDS[action] ?? "operate",
         act,
-        confirm: async (id, query) => {
-          const job = await parts.jobs.get(id);
+        confirm: async (seen, id, query) => {
+          const job = await seen.jobs.get(id);
           if (action !== "fork") return jobConfirms(parts, job, action);
-          return forkConfirm(job, await parts.runner().calls(id), Number(query.get("line")));
+          return forkConfirm(job, await seen.runner().calls(id), Number(query.get("line")));
         },
       }),
     ),
     ...Object.entries(CASE_ACTS).flatMap(([action, act]) =>
-      pair(parts, "cases", {
+      seenPair(parts, "cases", {
         action,
         needs: NEEDS[action] ?? "operate",
         act,
-        confirm: async (id) => caseConfirms(parts, await parts.cases.summary(id), action),
+        confirm: async (seen, id) => caseConfirms(parts, await seen.cases.summary(id), action),
       }),
     ),
   ];
 }
 
 /** A change of one thing by form. */
-export interface Pair {
+export interface Pair<Parts = AdminParts> {
   readonly action: string;
   readonly needs: Right;
-  readonly act: Act;
-  readonly confirm: (id: string, query: URLSearchParams) => Promise<Confirm>;
+  readonly act: Act<Parts>;
+  readonly confirm: (parts: Parts, id: string, query: URLSearchParams) => Promise<Confirm>;
 }
 
-/** The routes of a change: its confirmation, and the change. */
-export function pair(
-  parts: AdminParts,
-  kind: "jobs" | "cases" | "schedules" | "deleted" | "deleted-cases",
-  { action, needs, act, confirm }: Pair,
-): RouteDefinition[] {
-  const path = `/admin/${kind}/{id}/${action}`;
-  const params = kind === "schedules" ? SchedulePathSchema : PathSchema;
-  const about = { path, hidden: true, params } as const;
+type Kind = "jobs" | "cases" | "schedules" | "deleted" | "deleted-cases";
+
+/** The routes of a change, for people who see everything: its confirmation, and the change. */
+export function pair(parts: AdminParts, kind: Kind, change: Pair): RouteDefinition[] {
+  const { get, post } = pairOf(kind, change);
   return [
-    adminRoute({
+    adminRoute({ ...get, handler: (input) => get.handler(input, parts) }),
+    adminRoute({ ...post, handler: (input) => post.handler(input, parts) }),
+  ];
+}
+
+/** The same also for people who see a part. */
+function seenPair(parts: AdminParts, kind: Kind, change: Pair<SeenParts>): RouteDefinition[] {
+  const { get, post } = pairOf(kind, change);
+  return [seenRoute(parts, get), seenRoute(parts, post)];
+}
+
+interface FormInput {
+  readonly params: { readonly id: string };
+  readonly event: HttpEvent;
+  readonly caller: Caller;
+}
+
+function pairOf<Parts extends CommonParts>(kind: Kind, { action, needs, act, confirm }: Pair<Parts>) {
+  const params = kind === "schedules" ? SchedulePathSchema : PathSchema;
+  const about = { path: `/admin/${kind}/{id}/${action}`, hidden: true, params, needs } as const;
+  return {
+    get: {
       ...about,
       method: "GET",
-      needs,
       summary: `Confirm: ${action}`,
       responses: { 200: { description: "What will happen", contentType: "text/html" } },
-      handler: async ({ params, event }) => {
-        const state = { confirm: await confirm(params.id, event.url.searchParams) };
+      handler: async ({ params, event }: FormInput, parts: Parts) => {
+        const state = { confirm: await confirm(parts, params.id, event.url.searchParams) };
         return negotiate(event, "page") === "fragment"
           ? renderFragment(parts, event, { template: "confirm", state })
           : renderPage(parts, event, { template: "confirm", state });
       },
-    }),
-    adminRoute({
+    },
+    post: {
       ...about,
       method: "POST",
-      needs,
       summary: `${action} (form)`,
       responses: { 303: { description: "Redirect to the entity, or to the list" } },
-      handler: async ({ params, event, caller }) => {
+      handler: async ({ params, event, caller }: FormInput, parts: Parts) => {
         const form = await readForm(event);
         const list = `/admin/${kind}`;
         const here = kind === "jobs" || kind === "cases" ? pathTo(kind, params.id) : list;
         const after = action === "delete" ? list : here;
         return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, caller }) });
       },
-    }),
-  ];
+    },
+  } as const;
 }
 
 /** Applies the change; a failure is shown on the page that the user came from. */
 async function perform(
-  parts: AdminParts,
+  parts: CommonParts,
   event: HttpEvent,
   { after, here, run }: { after: string; here: string; run: () => Promise<string | Elsewhere> },
 ): Promise<Response> {
@@ -134,7 +149,7 @@ async function perform(
 /** Of the actions that need another right than `operate`. */
 const NEEDS: Readonly<Record<string, Right>> = { stop: "start", status: "manage" };
 
-const JOB_ACTS: Readonly<Record<string, Act>> = {
+const JOB_ACTS: Readonly<Record<string, Act<SeenParts>>> = {
   stop: async ({ runner }, id, { caller }) => {
     const { status } = await runner().stop(id, caller);
     return status === "cancelling"
@@ -174,21 +189,30 @@ const JOB_ACTS: Readonly<Record<string, Act>> = {
   delete: async ({ runner }, id, { caller }) => {
     const { cases, restorableUntil } = await runner().remove(id, caller);
     const text = `The job was deleted${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
-    return { text, path: "/admin/jobs", ...(restorableUntil !== null && { undo: { kind: "jobs", id } }) };
+    return {
+      text,
+      path: "/admin/jobs",
+      ...(mayUndo(caller, restorableUntil) && { undo: { kind: "jobs", id } }),
+    };
   },
 };
 
-const CASE_ACTS: Readonly<Record<string, Act>> = {
+const CASE_ACTS: Readonly<Record<string, Act<SeenParts>>> = {
   status: async ({ runner }, id, { form, caller }) => {
     const { status } = await runner().overrideCase(id, readStatus(form), caller);
     return `The status was set to "${labelOf(status)}".`;
   },
   delete: async ({ runner }, id, { caller }) => {
     const { restorableUntil } = await runner().removeCase(id, caller);
-    const undo = restorableUntil !== null && ({ undo: { kind: "cases", id } } as const);
+    const undo = mayUndo(caller, restorableUntil) && ({ undo: { kind: "cases", id } } as const);
     return { text: "The case was deleted.", path: "/admin/cases", ...undo };
   },
 };
+
+/** What was deleted says no longer whose it was: who sees a part cannot restore it. */
+function mayUndo({ sight }: Caller, restorableUntil: string | null): boolean {
+  return restorableUntil !== null && sight === undefined;
+}
 
 function readStatus(form: URLSearchParams) {
   const status = form.get("status");

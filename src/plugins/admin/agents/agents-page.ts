@@ -10,10 +10,11 @@ import type { AgentResponse } from "../../../core/models/agent-response.ts";
 import { AgentSchema } from "../answers/service.ts";
 import { newChatPath } from "../chat/page.ts";
 import { toJobLine } from "../lists/rows.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { offeredTo } from "../viewer.ts";
 import { countOf, formatCount, formatDuration } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
@@ -34,7 +35,7 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/agents", "List agents with their statistics"],
       answer: "The agents",
       schema: v.object({ items: v.array(AgentSchema) }),
-      resource: () => agentsResource(parts),
+      seen: (_input, seen) => agentsResource(seen),
     }),
     ...resourceRoutes(parts, {
       needs: "view",
@@ -43,23 +44,23 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       answer: "The agent",
       schema: AgentSchema,
-      resource: ({ params }) => agentResource(parts, parts.agents.get(params.slug)),
+      seen: ({ params }, seen) => agentResource(seen, seen.agents.get(params.slug), parts),
     }),
   ];
 }
 
-async function readAgent(parts: AdminParts, agent: HostedAgent) {
+async function readAgent(parts: SeenParts, agent: HostedAgent) {
+  const paused = (await parts.settings.find(agent.slug))?.paused ?? null;
   const [{ server_encrypted_parameters: _parameters, ...response }, health] = await Promise.all([
     toAgentResponse(agent, { prefix: parts.service.apiPrefix, settings: parts.settings }),
-    readAgentHealth(agent, { jobs: parts.jobs, pausedAgents: parts.runner().pausedAgents }),
+    readAgentHealth(agent, { jobs: parts.jobs, pausedAgents: paused ? [agent.slug] : [] }),
   ]);
-  const paused = (await parts.settings.find(agent.slug))?.paused ?? null;
   return { ...response, status: health.status, statistics: health.statistics, paused };
 }
 
 type AgentData = Awaited<ReturnType<typeof readAgent>>;
 
-function agentsResource(parts: AdminParts): Resource {
+function agentsResource(parts: SeenParts): Resource {
   const read = () => Promise.all(parts.agents.list().map((agent) => readAgent(parts, agent)));
   return {
     page: "agents",
@@ -74,7 +75,12 @@ function agentsResource(parts: AdminParts): Resource {
   };
 }
 
-function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
+function agentResource(
+  parts: SeenParts,
+  hosted: HostedAgent,
+  whole: Pick<AdminParts, "runner" | "parameters">,
+): Resource {
+  const may = offeredTo(parts.caller);
   return {
     page: "agent",
     fragment: "agent",
@@ -85,16 +91,16 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
       const [agent, forecast, parameters, failed, schedules] = await Promise.all([
         readAgent(parts, hosted),
         readForecast(parts, hosted.slug),
-        readParameters(parts, hosted),
+        may.manageAll ? readParameters({ ...parts, parameters: whole.parameters }, hosted) : undefined,
         parts.jobs.list({ where, limit: SHOWN_FAILURES, sort: "-updated_at" }),
-        parts.runner().schedules.list(),
+        may.viewAll ? whole.runner().schedules.list() : [],
       ]);
       const usual = forecast ? formatDuration(forecast.medianDuration) : "–";
       return {
         agent: {
           ...toHead(agent, now),
           api: `/admin/api/agents/${encodeURIComponent(agent.slug)}`,
-          chatHref: hosted.definition.chats ? newChatPath(agent.slug) : "",
+          chatHref: may.start && hosted.definition.chats ? newChatPath(agent.slug) : "",
           figures: [
             ...toStatistics(agent),
             {
@@ -116,7 +122,8 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
               next: paused ? "paused" : timePiece(next, now).toString(),
             })),
           methods: toMethods(agent),
-          parameters: parameters.items.map((one) => ({
+          hasParameters: parameters !== undefined,
+          parameters: (parameters?.items ?? []).map((one) => ({
             ...one,
             state: one.source ? SOURCES[one.source] : one.isRequired ? "missing" : "not set",
             isMissing: one.source === null && one.isRequired,
@@ -125,7 +132,7 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
               (tag) => tag !== "",
             ),
           })),
-          areUnreadable: parameters.isUnreadable,
+          areUnreadable: parameters?.isUnreadable ?? false,
           parametersHref: pathTo("agents", agent.slug, "parameters"),
         },
       };

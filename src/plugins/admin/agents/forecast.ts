@@ -1,4 +1,4 @@
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 
 const LOOKED_AT = 50;
 
@@ -14,7 +14,7 @@ export interface Forecast {
 
 /** A forecast from the agent's last completed jobs; `undefined` if there are none. */
 export async function readForecast(
-  { jobs }: Pick<AdminParts, "jobs">,
+  { jobs }: Pick<SeenParts, "jobs">,
   slug: string,
 ): Promise<Forecast | undefined> {
   const { items } = await jobs.list({ where: { agent_name: slug, status: "completed" }, limit: LOOKED_AT });

@@ -77,7 +77,7 @@ export function parameterFormRoutes(parts: AdminParts): RouteDefinition[] {
 }
 
 /** The parameters that an agent declares; values only of those that are not secret. */
-export async function readParameters(parts: AdminParts, agent: HostedAgent) {
+export async function readParameters(parts: Pick<AdminParts, "settings" | "parameters">, agent: HostedAgent) {
   const kept = (await parts.settings.find(agent.slug))?.parameters_encrypted ?? null;
   const stored = openStored(parts, agent, kept);
   const declared = agent.definition.parameters ?? [];
@@ -109,7 +109,7 @@ export async function readParameters(parts: AdminParts, agent: HostedAgent) {
 }
 
 function openStored(
-  { parameters }: AdminParts,
+  { parameters }: Pick<AdminParts, "parameters">,
   agent: HostedAgent,
   kept: string | null,
 ): OpenParameters | undefined {

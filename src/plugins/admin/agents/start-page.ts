@@ -10,13 +10,13 @@ import type { AgentMethodField } from "../../../core/models/agent-method-field.t
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { invalidFields } from "../../../core/runs/queue/start-request.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { encodingOf, readFields, renderFields, toTyped } from "../forms/fields.ts";
 import { readFormWithFiles } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { formatCost, formatDuration } from "../views/format.ts";
@@ -37,7 +37,7 @@ const QuerySchema = filterQuery({ from: optionalText(EntityIdSchema) });
 export function startRoutes(parts: AdminParts): RouteDefinition[] {
   const path = "/admin/agents/{slug}/start";
   return [
-    adminRoute({
+    seenRoute(parts, {
       method: "GET",
       path,
       needs: "start",
@@ -46,16 +46,16 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       responses: { 200: { description: "The page", contentType: "text/html" } },
       query: QuerySchema,
-      handler: async ({ params, query, event }) => {
-        const agent = parts.agents.get(params.slug);
+      handler: async ({ params, query, event }, seen) => {
+        const agent = seen.agents.get(params.slug);
         if (negotiate(event, "page") === "json") return { agent: agent.slug, fields: fieldsOf(agent) };
         const { from } = withoutEmpty(query);
-        if (from === undefined) return showForm(parts, event, { agent });
-        const job = await parts.jobs.get(from, agent.slug);
-        return showForm(parts, event, { agent, typed: asTyped(agent, job), from: job });
+        if (from === undefined) return showForm(seen, event, { agent });
+        const job = await seen.jobs.get(from, agent.slug);
+        return showForm(seen, event, { agent, typed: asTyped(agent, job), from: job });
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path,
       needs: "start",
@@ -64,14 +64,14 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       streamsBody: "multipart",
       responses: { 303: { description: "Redirect to the job's page" } },
-      handler: ({ params, event, caller, actor }) =>
-        start(parts, event, { agent: parts.agents.get(params.slug), caller, actor }),
+      handler: ({ params, event, caller, actor }, seen) =>
+        start(seen, event, { agent: seen.agents.get(params.slug), caller, actor }),
     }),
   ];
 }
 
 async function start(
-  parts: AdminParts,
+  parts: SeenParts,
   event: HttpEvent,
   { agent, caller, actor }: { agent: HostedAgent; caller: Caller; actor: string },
 ): Promise<Response> {
@@ -117,7 +117,7 @@ interface FormView {
   readonly from?: StoredJob;
 }
 
-async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Promise<Response> {
+async function showForm(parts: SeenParts, event: HttpEvent, view: FormView): Promise<Response> {
   const { agent, typed, problems, error, status, from } = view;
   const forecast = await readForecast(parts, agent.slug);
   const { currency } = parts.options;

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { CaseSchema, type StoredCase } from "../../../core/models/case.ts";
 import type { CaseNode } from "../../../core/models/case-node.ts";
@@ -11,10 +12,11 @@ import { filesView } from "../files/file-views.ts";
 import { readShownFiles } from "../files/shown-files.ts";
 import { toAskView } from "../inbox/ask-view.ts";
 import type { ActionView } from "../job/actions.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { offeredTo } from "../viewer.ts";
 import { readAnswer, renderMessage } from "../views/conversation.ts";
 import { toFacts } from "../views/facts.ts";
 import { formatCost, formatCount, toLabel } from "../views/format.ts";
@@ -43,12 +45,12 @@ export function caseRoutes(parts: AdminParts): RouteDefinition[] {
     query: QuerySchema,
     answer: "The case",
     schema: CaseSchema,
-    resource: async ({ params, query }) =>
-      caseResource(parts, await parts.cases.summary(params.id), withoutEmpty(query).line),
+    seen: async ({ params, query }, seen) =>
+      caseResource(seen, await seen.cases.summary(params.id), withoutEmpty(query).line),
   });
 }
 
-function caseResource(parts: AdminParts, item: StoredCase, line: number | undefined): Resource {
+function caseResource(parts: SeenParts, item: StoredCase, line: number | undefined): Resource {
   return {
     page: "case",
     fragment: "case",
@@ -58,7 +60,7 @@ function caseResource(parts: AdminParts, item: StoredCase, line: number | undefi
 }
 
 async function caseState(
-  parts: AdminParts,
+  parts: SeenParts,
   item: StoredCase,
   line: number | undefined,
 ): Promise<Record<string, unknown>> {
@@ -68,32 +70,36 @@ async function caseState(
   const entries = job ? await parts.jobs.logEnds(job.id, SHOWN_ENTRIES) : [];
   const updates = await parts.cases.updates(item.id, SHOWN_UPDATES);
   const isAsking = item.question && item.status === "awaiting";
+  // Who sees only the question sees nothing of the job that asks it.
+  const shown = job ? withRunning(parts, job.id, entries) : [];
   return {
     fall: {
-      ...toWaterfall(caseTimeline(job, item, { entries: withRunning(parts, item.job_id, entries), now }), {
+      ...toWaterfall(caseTimeline(job, item, { entries: shown, now }), {
         currency,
         path: pathTo("jobs", item.job_id),
         query: { case: item.id, line },
       }),
     },
     work: toWork(entries, { now, currency, caseId: item.id }),
-    ask: isAsking ? toAskView(item, { now, job, files: await readShownFiles(parts, item) }) : undefined,
-    files: await filesView(parts, item.job_id, { now, caseId: item.id }),
+    ask: isAsking
+      ? toAskView(item, { now, caller: parts.caller, job, files: await readShownFiles(parts, item) })
+      : undefined,
+    files: job ? await filesView(parts, item.job_id, { now, caseId: item.id }) : undefined,
     item: {
       id: item.id,
       name: item.name,
       description: item.description === item.name ? "" : item.description,
       api: withQuery(`/admin/api/cases/${encodeURIComponent(item.id)}`, { line }),
-      live: withQuery("/admin/api/live", { job: item.job_id }),
-      jobHref: pathTo("jobs", item.job_id),
+      live: withQuery("/admin/api/live", { job: job?.id }),
+      jobHref: job ? pathTo("jobs", item.job_id) : "",
       jobName: job?.name ?? item.job_id,
       status: statusPiece(item.status).toString(),
-      actions: caseActions(item),
+      actions: caseActions(item, parts.caller),
       delivery: item.final_delivery ? renderJson(item.final_delivery) : "",
       updateCount: formatCount(item.update_count),
       updates: toUpdates(updates, now, currency),
       facts: toFacts([
-        ["Job", linkPiece(pathTo("jobs", item.job_id), job?.name ?? item.job_id)],
+        ["Job", job ? linkPiece(pathTo("jobs", job.id), job.name) : item.job_id],
         ["Reference", item.ref === item.id ? undefined : item.ref],
         ["Workspace", item.account.workspace_id],
         ["Opened", timePiece(item.created_at, now)],
@@ -153,7 +159,7 @@ function renderPayload(payload: CaseNodeUpdate["payload"]): string {
 }
 
 /** The plan that the method declares, and which of its nodes the case has passed. */
-async function toNodes(parts: AdminParts, job: StoredJob | undefined, item: StoredCase) {
+async function toNodes(parts: SeenParts, job: StoredJob | undefined, item: StoredCase) {
   const declared = job ? (parts.agents.of(job)?.definition.methods.job_start.nodes ?? []) : [];
   if (declared.length === 0) return [];
   const names = new Map((await parts.cases.updates(item.id)).map((update) => [update.name, update]));
@@ -169,9 +175,11 @@ async function toNodes(parts: AdminParts, job: StoredJob | undefined, item: Stor
   });
 }
 
-function caseActions(item: StoredCase): ActionView[] {
+function caseActions(item: StoredCase, caller: Caller): ActionView[] {
+  const may = offeredTo(caller);
+  const to = (action: string) => pathTo("cases", item.id, action);
   return [
-    { label: "Set status", href: pathTo("cases", item.id, "status"), icon: "edit", style: "" },
-    { label: "Delete", href: pathTo("cases", item.id, "delete"), icon: "trash", style: "danger" },
+    ...(may.manage ? [{ label: "Set status", href: to("status"), icon: "edit", style: "" }] : []),
+    ...(may.operate ? [{ label: "Delete", href: to("delete"), icon: "trash", style: "danger" }] : []),
   ];
 }

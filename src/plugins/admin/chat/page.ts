@@ -8,15 +8,16 @@ import type { AnsweredQuestion } from "../../../core/models/keyed-request.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { type AskingCase, keyOf } from "../../../core/runs/questions/open-questions.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { type Flash, flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toAskView } from "../inbox/ask-view.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { offeredTo } from "../viewer.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { jobPiece, pathTo } from "../views/pieces.ts";
@@ -37,9 +38,9 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       answer: "The turns, oldest first",
       schema: v.array(CaseSchema),
-      resource: async ({ params }) => chatResource(parts, await readThread(parts, params.id)),
+      seen: async ({ params }, seen) => chatResource(seen, await readThread(seen, params.id)),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/jobs/{id}/chat",
       needs: "start",
@@ -47,14 +48,14 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       params: PathSchema,
       responses: { 303: { description: "Redirect to the thread" } },
-      handler: async ({ params, event, caller: by }) => {
+      handler: async ({ params, event, caller: by }, seen) => {
         const form = await readForm(event);
         const { content, id: key } = readMessage(form);
         const path = chatPath(params.id);
         if (content === "") return redirect(path);
-        const { agent_name } = await readThread(parts, params.id);
+        const { agent_name } = await readThread(seen, params.id);
         const message = { content, key, seen: form.get("seen") ?? "", by, via: "admin" };
-        const { answered } = await parts.threads.send(agent_name, params.id, message);
+        const { answered } = await seen.threads.send(agent_name, params.id, message);
         const note = answered && noteOf(answered);
         return redirect(path, note === undefined ? [] : [flashCookie(parts, event, note.kind, note.text)]);
       },
@@ -64,9 +65,9 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       page: ["/admin/agents/{slug}/chat", "Page that starts a thread"],
       params: AgentPathSchema,
       answer: "The page",
-      resource: ({ params }) => newThread(parts, parts.threads.agent(params.slug)),
+      seen: ({ params }, seen) => newThread(seen, seen.threads.agent(params.slug)),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/agents/{slug}/chat",
       needs: "start",
@@ -74,12 +75,12 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       params: AgentPathSchema,
       responses: { 303: { description: "Redirect to the thread" } },
-      handler: async ({ params, event, actor }) => {
+      handler: async ({ params, event, actor }, seen) => {
         const { content, id } = readMessage(await readForm(event));
-        const slug = parts.threads.agent(params.slug);
+        const slug = seen.threads.agent(params.slug);
         if (content === "") return redirect(newChatPath(slug));
         const options = { startedBy: actor, idempotencyKey: id };
-        const { jobId } = await parts.threads.start(slug, { message: content }, options);
+        const { jobId } = await seen.threads.start(slug, { message: content }, options);
         return redirect(chatPath(jobId), [flashCookie(parts, event, "good", "The thread was started.")]);
       },
     }),
@@ -112,7 +113,7 @@ function noteOf({ again, agreed, before }: AnsweredQuestion): Pick<Flash, "kind"
   return before === undefined ? undefined : { kind: "bad", text: before };
 }
 
-function newThread(parts: AdminParts, slug: string): Resource {
+function newThread(parts: SeenParts, slug: string): Resource {
   const { name } = parts.agents.get(slug).definition;
   const none = {
     live: "",
@@ -134,11 +135,11 @@ function newThread(parts: AdminParts, slug: string): Resource {
   };
 }
 
-async function readThread(parts: AdminParts, id: string): Promise<StoredJob> {
+async function readThread(parts: SeenParts, id: string): Promise<StoredJob> {
   return (await parts.threads.find(id)) ?? parts.jobs.get(id);
 }
 
-function chatResource(parts: AdminParts, job: StoredJob): Resource {
+function chatResource(parts: SeenParts, job: StoredJob): Resource {
   const query = { where: { job_id: job.id }, sort: "-created_at", limit: SHOWN_TURNS };
   return {
     page: "chat",
@@ -161,7 +162,7 @@ function chatResource(parts: AdminParts, job: StoredJob): Resource {
           title: `${definition.name}: ${items[0]?.name ?? "thread"}`,
           name: definition.name,
           agentHref: pathTo("agents", job.agent_name),
-          newHref: newChatPath(job.agent_name),
+          newHref: offeredTo(parts.caller).start ? newChatPath(job.agent_name) : "",
           jobHref: pathTo("jobs", job.id),
           id: job.id,
           status: jobPiece(job).toString(),
@@ -170,7 +171,7 @@ function chatResource(parts: AdminParts, job: StoredJob): Resource {
           action: chatPath(job.id),
           sheet: randomUUID(),
           seen: seenIn(items),
-          isOpen: !isTerminal(job.status),
+          isOpen: !isTerminal(job.status) && offeredTo(parts.caller).start,
           earlier: total > SHOWN_TURNS ? countOf(total - SHOWN_TURNS, "earlier message") : "",
           turns: await Promise.all(turns),
         },
@@ -185,7 +186,7 @@ function seenIn(items: readonly StoredCase[]): string {
   return asking ? keyOf(asking as AskingCase) : "";
 }
 
-async function toTurn(parts: AdminParts, job: StoredJob, item: StoredCase, entries: readonly RunEntry[]) {
+async function toTurn(parts: SeenParts, job: StoredJob, item: StoredCase, entries: readonly RunEntry[]) {
   const { currency } = parts.options;
   const steps = entries.flatMap((entry) => {
     if (entry.type !== "call" || entry.call !== "step" || entry.case_id !== item.id) return [];
@@ -204,7 +205,7 @@ async function toTurn(parts: AdminParts, job: StoredJob, item: StoredCase, entri
   });
   const delivery = item.final_delivery as { message?: string; answer?: string } | null;
   const isAsking = item.status === "awaiting" && item.question;
-  const ask = isAsking ? toAskView(item, { now: parts.clock(), job }) : undefined;
+  const ask = isAsking ? toAskView(item, { now: parts.clock(), caller: parts.caller, job }) : undefined;
   return {
     href: pathTo("cases", item.id),
     message: delivery?.message ?? (await messageOf(item, entries)),

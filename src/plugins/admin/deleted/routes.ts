@@ -92,7 +92,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
         await restore(id, caller);
         return { text: `The ${one} was restored.`, path: pathTo(many, id) };
       },
-      confirm: async (id) => ({
+      confirm: async (_parts, id) => ({
         ...{ action: pathTo(place, id, "restore"), back: path, fields: "" },
         title: `Restore this ${one}?`,
         lines: [`"${id}" ${kind.returns}`],
@@ -111,7 +111,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
         const { cases } = await runner().remove(id, caller, permanent);
         return `The job was deleted permanently${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
       },
-      confirm: async (id) => ({
+      confirm: async (_parts, id) => ({
         ...{ action: pathTo(place, id, "erase"), back: path, fields: "" },
         title: `Delete this ${one} permanently?`,
         lines: [`Nothing of "${id}" will be left. This cannot be undone.`],

@@ -1,6 +1,6 @@
 import type { Files } from "../../../core/entities/files.ts";
 import type { FileOrigin, FileValue, ListedFile } from "../../../core/models/file.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { formatBytes, formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
@@ -29,7 +29,7 @@ interface FileRow {
 
 /** The list of files of a job, or of one of its cases; `undefined` where there are none. */
 export async function filesView(
-  { files }: Pick<AdminParts, "files">,
+  { files }: Pick<SeenParts, "files">,
   jobId: string,
   { now, caseId }: { readonly now: Date; readonly caseId?: string },
 ) {

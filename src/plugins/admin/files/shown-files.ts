@@ -1,6 +1,6 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import { type FileValue, jobFileId } from "../../../core/models/file.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { type FilePreview, previewFiles, type ShownFile } from "./file-views.ts";
 
 /** Files that are shown beside a question. */
@@ -8,7 +8,7 @@ const MOST = 4;
 
 /** The files that a question is about: those that it names, else the newest artifacts, or files, of its case. */
 export async function findShownFiles(
-  { files }: Pick<AdminParts, "files">,
+  { files }: Pick<SeenParts, "files">,
   { id, job_id, question }: StoredCase,
 ): Promise<readonly ShownFile[]> {
   if (question?.files) {
@@ -29,7 +29,7 @@ export async function findShownFiles(
 
 /** The same with their contents; `hrefOf` says where each is, if not on the pages of its job. */
 export async function readShownFiles(
-  parts: Pick<AdminParts, "files">,
+  parts: Pick<SeenParts, "files">,
   item: StoredCase,
   {
     shown,

@@ -1,8 +1,9 @@
 import { countTags } from "../../../core/models/tags.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
-import { PAGES } from "../shell.ts";
+import type { SavedViews } from "../saved-views/saved-views.ts";
+import { isFor, PAGES } from "../shell.ts";
 import { countOf } from "../views/format.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
 
@@ -21,19 +22,23 @@ const MOST = 6;
 const SEARCHED = 100;
 
 const OTHER_PAGES = [
-  ["/admin/deleted", "Deleted jobs"],
-  ["/admin/deleted-cases", "Deleted cases"],
-  ["/admin/sessions", "Sessions"],
-  ["/admin/help", "Keyboard"],
+  { href: "/admin/deleted", label: "Deleted jobs", needs: "view" },
+  { href: "/admin/deleted-cases", label: "Deleted cases", needs: "view" },
+  { href: "/admin/sessions", label: "Sessions", needs: "manage" },
+  { href: "/admin/help", label: "Keyboard", needs: "nothing", asks: true },
 ] as const;
 
 /** Pages, agents, saved views, jobs, questions and cases whose name or id has the text in it; without text, pages. */
-export async function find(parts: AdminParts, text: string): Promise<Found[]> {
+export async function find(
+  parts: SeenParts & { readonly views: SavedViews },
+  text: string,
+): Promise<Found[]> {
   const search = text.trim();
   const pages = pagesOf(parts).filter(({ label }) => has(label, search));
   if (search === "") return pages;
   const [views, tagged, jobs, questions, cases] = await Promise.all([
-    parts.views.list(),
+    // They name what their makers look for: for people who see everything.
+    parts.caller.sight === undefined ? parts.views.list() : [],
     parts.jobs.countBy("tags", { where: { tags: { contains: search } } }),
     parts.jobs.list({ search, sort: "-created_at", limit: MOST }),
     readInbox(parts, { limit: SEARCHED, skip: 0 }),
@@ -103,9 +108,12 @@ export async function find(parts: AdminParts, text: string): Promise<Found[]> {
   ];
 }
 
-function pagesOf({ extensions }: AdminParts): Found[] {
-  const own = [...PAGES, ...OTHER_PAGES].map(([href, label]) => ({ label, href }));
-  const others = [...extensions.pages].map(([path, { title }]) => ({
+function pagesOf({ extensions, caller }: SeenParts): Found[] {
+  const own = [...PAGES, ...OTHER_PAGES]
+    .filter((page) => isFor(caller, page))
+    .map(({ href, label }) => ({ label, href }));
+  const shown = isFor(caller, { needs: "view" }) ? [...extensions.pages] : [];
+  const others = shown.map(([path, { title }]) => ({
     label: title,
     href: `/admin/x/${path}`,
   }));

@@ -27,12 +27,12 @@ export function findRoutes(parts: AdminParts): RouteDefinition[] {
     query: QuerySchema,
     answer: "What was found",
     schema: v.object({ items: v.array(FoundSchema) }),
-    resource: ({ query: { q = "" } }) => ({
+    seen: ({ query: { q = "" } }, seen) => ({
       page: "find",
       fragment: "find",
-      json: async () => ({ items: await find(parts, q) }),
+      json: async () => ({ items: await find({ ...seen, views: parts.views }, q) }),
       state: async () => {
-        const found = await find(parts, q);
+        const found = await find({ ...seen, views: parts.views }, q);
         return { q, found, summary: countOf(found.length, "result") };
       },
     }),

@@ -5,14 +5,14 @@ import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { uploaderOf } from "../../../core/http/uploads.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { checkAnswer } from "../forms/check-answer.ts";
 import { encodingOf, readFields, renderFields } from "../forms/fields.ts";
 import { readFormWithFiles } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
 import { duePiece, pathTo } from "../views/pieces.ts";
@@ -26,27 +26,27 @@ const PATH = "/admin/cases/{id}/alike";
 export function alikeRoutes(parts: AdminParts): RouteDefinition[] {
   const about = { path: PATH, hidden: true, params: PathSchema } as const;
   return [
-    adminRoute({
+    seenRoute(parts, {
       ...about,
       method: "GET",
       needs: "answer",
       summary: "Form that answers equal questions together",
       responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: async ({ params, event }) => {
-        const alike = await readAlike(parts, await parts.cases.summary(params.id));
+      handler: async ({ params, event }, seen) => {
+        const alike = await readAlike(seen, await seen.cases.summary(params.id));
         if (wantsJson(event)) return { items: alike.map(({ item }) => item.id) };
         if (alike.length === 0) return redirect("/admin/inbox");
-        return showForm(parts, event, { alike });
+        return showForm(seen, event, { alike });
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       ...about,
       method: "POST",
       needs: "answer",
       summary: "Answer equal questions together (form)",
       streamsBody: "multipart",
       responses: { 303: { description: "Redirect to the inbox" } },
-      handler: ({ params, event, caller }) => answerAll(parts, event, { id: params.id, caller }),
+      handler: ({ params, event, caller }, seen) => answerAll(seen, event, { id: params.id, caller }),
     }),
   ];
 }
@@ -59,7 +59,7 @@ interface FormView {
 }
 
 async function showForm(
-  parts: AdminParts,
+  parts: SeenParts,
   event: HttpEvent,
   { alike, typed, problems, problem }: FormView,
 ): Promise<Response> {
@@ -114,7 +114,7 @@ function differencesOf({ item }: OpenQuestion, first: OpenQuestion): string[] {
 }
 
 async function answerAll(
-  parts: AdminParts,
+  parts: SeenParts,
   event: HttpEvent,
   { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {

@@ -1,6 +1,6 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { readInbox } from "./read-inbox.ts";
 
 /** Questions that one form answers, and open ones that are compared. */
@@ -30,7 +30,7 @@ export function kindOfQuestion({ item, job }: OpenQuestion): string | undefined 
 }
 
 /** The open questions that are equal to that of a case, itself first, then the most urgent ones. */
-export async function readAlike(parts: AdminParts, of: StoredCase): Promise<OpenQuestion[]> {
+export async function readAlike(parts: SeenParts, of: StoredCase): Promise<OpenQuestion[]> {
   const { items } = await readInbox(parts, { limit: COMPARED, skip: 0 });
   const [first, ...others] = await withJobs(parts, [of, ...items.filter(({ id }) => id !== of.id)]);
   const kind = kindOfQuestion(first!);
@@ -40,7 +40,7 @@ export async function readAlike(parts: AdminParts, of: StoredCase): Promise<Open
 
 /** The questions with their jobs; each is read once. */
 export async function withJobs(
-  { jobs }: Pick<AdminParts, "jobs">,
+  { jobs }: Pick<SeenParts, "jobs">,
   items: readonly StoredCase[],
 ): Promise<OpenQuestion[]> {
   const ids = [...new Set(items.map(({ job_id }) => job_id))];

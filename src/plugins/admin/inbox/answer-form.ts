@@ -13,7 +13,7 @@ import { checkAnswer } from "../forms/check-answer.ts";
 import { readFields } from "../forms/fields.ts";
 import { readFormWithFiles } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
@@ -27,7 +27,7 @@ const LISTED = 50;
 
 /** Answers the question of a case with its form; a refused one is shown with its problems. */
 export async function answerByForm(
-  parts: AdminParts,
+  parts: SeenParts,
   event: HttpEvent,
   { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {
@@ -64,7 +64,7 @@ export async function answerByForm(
   if (negotiate(event, "page") === "fragment") {
     const { items, total } = await readInbox(parts, { limit: 1, skip: 0 });
     const ask = {
-      ...toAskView(item, { now: parts.clock(), job, done }),
+      ...toAskView(item, { now: parts.clock(), caller: parts.caller, job, done }),
       next: items[0] ? withQuery("/admin/inbox", { question: items[0].id }) : "",
       nextLabel: `Next of ${countOf(total, "open question")}`,
     };
@@ -96,11 +96,12 @@ interface Refusal {
   readonly job: StoredJob | undefined;
 }
 
-async function refused(parts: AdminParts, event: HttpEvent, refusal: Refusal): Promise<Response> {
+async function refused(parts: SeenParts, event: HttpEvent, refusal: Refusal): Promise<Response> {
   const { item, error, problems, typed, job } = refusal;
   const isFieldwise = Object.keys(problems).length > 0;
   const ask = toAskView(item, {
     now: parts.clock(),
+    caller: parts.caller,
     job,
     evidence: await readEvidence(parts, item),
     files: await readShownFiles(parts, item),

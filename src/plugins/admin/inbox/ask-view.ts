@@ -1,3 +1,4 @@
+import type { Caller } from "../../../core/audit/caller.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
@@ -5,6 +6,7 @@ import { isIn } from "../../../core/models/job-state.ts";
 import { agreement, type Question } from "../../../core/models/question.ts";
 import type { FilePreview } from "../files/file-views.ts";
 import { encodingOf, type FormState, renderFields } from "../forms/fields.ts";
+import { offeredTo } from "../viewer.ts";
 import { readAnswer, renderMessage } from "../views/conversation.ts";
 import { toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
@@ -12,6 +14,8 @@ import { renderJson } from "../views/json-tree.ts";
 import { duePiece, leftPiece, pathTo, timePiece } from "../views/pieces.ts";
 
 export interface AskContext {
+  /** Who reads it: what that may not do is not offered. */
+  readonly caller: Caller;
   readonly now: Date;
   /** The job that asks. */
   readonly job: StoredJob | undefined;
@@ -28,12 +32,15 @@ export interface AskContext {
 
 /** A question with its form. */
 export function toAskView(item: StoredCase, context: AskContext) {
-  const { now, job, form, problem, done, evidence = [], files = [] } = context;
+  const { now, job, form, problem, done, evidence = [], files = [], caller } = context;
+  const may = offeredTo(caller);
   const { question } = item;
   const domId = toDomId(item.id);
   return {
     caseId: item.id,
     domId,
+    mayAnswer: may.answer,
+    mayAssign: may.operate,
     caseName: item.name,
     caseHref: pathTo("cases", item.id),
     agent: job?.agent_name ?? "",

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -19,12 +19,12 @@ const name = v.pipe(
 export function assignRoutes(parts: AdminParts): RouteDefinition[] {
   const about = { params: PathSchema, method: "POST" } as const;
   return [
-    adminRoute({
+    seenRoute(parts, {
       ...about,
       path: "/admin/api/cases/{id}/assign",
       needs: "operate",
       summary: "Assign the open question of a case to a person or role",
-      description: "`null` assigns it to nobody. Anyone may still answer it.",
+      description: "`null` assigns it to nobody.",
       body: v.object({ to: v.nullable(name) }),
       responses: {
         200: {
@@ -32,21 +32,21 @@ export function assignRoutes(parts: AdminParts): RouteDefinition[] {
           schema: v.object({ case_id: EntityIdSchema, assigned_to: v.nullable(v.string()) }),
         },
       },
-      handler: async ({ params, body, caller }) => {
-        const item = await parts.runner().assign(params.id, body.to || null, caller);
+      handler: async ({ params, body, caller }, seen) => {
+        const item = await seen.runner().assign(params.id, body.to || null, caller);
         return { case_id: item.id, assigned_to: item.question?.assigned_to ?? null };
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       ...about,
       path: "/admin/cases/{id}/assign",
       needs: "operate",
       summary: "Assign a question (form)",
       hidden: true,
       responses: { 303: { description: "Redirect to the question" } },
-      handler: async ({ params, event, caller }) => {
+      handler: async ({ params, event, caller }, seen) => {
         const to = v.parse(name, ((await readForm(event)).get("to") ?? "").slice(0, 60));
-        await parts.runner().assign(params.id, to || null, caller);
+        await seen.runner().assign(params.id, to || null, caller);
         const text = to ? `Assigned to ${to}.` : "Assigned to nobody.";
         const back = withQuery("/admin/inbox", { question: params.id });
         return redirect(back, [flashCookie(parts, event, "good", text)]);

@@ -2,8 +2,9 @@ import type { StoredCase } from "../../../core/models/case.ts";
 import { isAsking } from "../answer-links/answer-links.ts";
 import { linksView } from "../answer-links/links-view.ts";
 import { readShownFiles } from "../files/shown-files.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
+import { offeredTo } from "../viewer.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { duePiece, pathTo } from "../views/pieces.ts";
 import { kindOfQuestion, type OpenQuestion, withJobs } from "./alike.ts";
@@ -25,7 +26,7 @@ export interface InboxPage extends InboxFilter {
 }
 
 /** The list of questions, and one of them beside it. `ask` replaces its form, as after a refused answer. */
-export async function inboxState(parts: AdminParts, page: InboxPage, ask?: string) {
+export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string) {
   const { limit, skip, question, name, ...filter } = page;
   const now = parts.clock();
   const { items, total } = await readInbox(parts, { ...filter, limit, skip });
@@ -65,7 +66,7 @@ export async function inboxState(parts: AdminParts, page: InboxPage, ask?: strin
 }
 
 /** Links to the questions of each person and role, those of the reader first; none where nothing is assigned. */
-async function assignees(parts: AdminParts, { name, assigned_to, job_id }: InboxPage) {
+async function assignees(parts: SeenParts, { name, assigned_to, job_id }: InboxPage) {
   const counts = await parts.cases.countBy("assigned_to", {
     where: { status: "awaiting", job_id, assigned_to: { gte: "" } },
   });
@@ -94,7 +95,7 @@ async function assignees(parts: AdminParts, { name, assigned_to, job_id }: Inbox
 
 /** The question that is shown: the named one, wherever it is in the list, or the first. */
 async function findSelected(
-  parts: AdminParts,
+  parts: SeenParts,
   listed: readonly OpenQuestion[],
   caseId: string | undefined,
 ): Promise<OpenQuestion | undefined> {
@@ -104,7 +105,7 @@ async function findSelected(
 }
 
 async function renderAsk(
-  parts: AdminParts,
+  parts: SeenParts,
   selected: OpenQuestion,
   listed: readonly OpenQuestion[],
 ): Promise<string> {
@@ -112,13 +113,15 @@ async function renderAsk(
   const kind = kindOfQuestion(selected);
   const alike = listed.some((one) => one.item.id !== item.id && kindOfQuestion(one) === kind);
   const evidence = await readEvidence(parts, item);
-  const links = isAsking(item) ? await linksView(parts, item) : undefined;
+  const mayLink = offeredTo(parts.caller).operateAll;
+  const links = mayLink && isAsking(item) ? await linksView(parts, item) : undefined;
   const files = await readShownFiles(parts, item);
-  const ask = { ...toAskView(item, { now: parts.clock(), job, evidence, files }), alike };
+  const view = toAskView(item, { now: parts.clock(), caller: parts.caller, job, evidence, files });
+  const ask = { ...view, alike };
   return parts.renderer.render("fragments/ask", { ask, links });
 }
 
 /** The newest updates of a case that say something. */
-export async function readEvidence(parts: Pick<AdminParts, "cases">, item: StoredCase) {
+export async function readEvidence(parts: Pick<SeenParts, "cases">, item: StoredCase) {
   return (await parts.cases.updates(item.id, EVIDENCE)).filter(({ payload }) => payload);
 }

@@ -1,5 +1,5 @@
 import type { StoredCase } from "../../../core/models/case.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 
 /** Which open questions are listed. */
 export interface InboxFilter {
@@ -14,7 +14,7 @@ export interface InboxQuery extends InboxFilter {
 
 /** Open questions: those with a deadline first, the most urgent at the top; then the others, oldest first. */
 export async function readInbox(
-  { cases }: Pick<AdminParts, "cases">,
+  { cases }: Pick<SeenParts, "cases">,
   { limit, skip, job_id, assigned_to }: InboxQuery,
 ): Promise<{ items: StoredCase[]; total: number }> {
   const where = { status: "awaiting", job_id, assigned_to };

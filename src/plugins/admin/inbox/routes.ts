@@ -6,10 +6,10 @@ import { pageQuery } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { acceptedText, CaseUpdateRequestSchema } from "../../../core/models/question.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { AnsweredSchema, InboxItemSchema, pageOf } from "../answers/entities.ts";
 import { toPageOf } from "../lists/page-of.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -41,9 +41,9 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       query: QuerySchema,
       answer: "Open questions, the most urgent first",
       schema: pageOf(InboxItemSchema),
-      resource: ({ query, caller }) => inboxResource(parts, toFilter(query, caller)),
+      seen: ({ query, caller }, seen) => inboxResource(seen, toFilter(query, caller)),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/cases/{id}/answer",
       needs: "answer",
@@ -53,15 +53,15 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
-      handler: async ({ params, body, caller, event }) => {
-        const { job_id } = await parts.cases.summary(params.id);
+      handler: async ({ params, body, caller, event }, seen) => {
+        const { job_id } = await seen.cases.summary(params.id);
         const once = readGivenKey(event, params.id, body.answer, body.message ?? null);
         const request = { ...body, ...(once && { once }) };
-        const item = await parts.runner().answer(job_id, params.id, request, caller);
+        const item = await seen.runner().answer(job_id, params.id, request, caller);
         return { message: acceptedText(item), id: item.id, status: item.status };
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/cases/{id}/answer",
       needs: "answer",
@@ -70,7 +70,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       streamsBody: "multipart",
       responses: { 303: { description: "Redirect to the inbox" } },
-      handler: ({ params, event, caller }) => answerByForm(parts, event, { id: params.id, caller }),
+      handler: ({ params, event, caller }, seen) => answerByForm(seen, event, { id: params.id, caller }),
     }),
     ...assignRoutes(parts),
     ...alikeRoutes(parts),
@@ -88,7 +88,7 @@ function toFilter(given: Query, caller: Caller): InboxPage {
   });
 }
 
-function inboxResource(parts: AdminParts, query: InboxPage): Resource {
+function inboxResource(parts: SeenParts, query: InboxPage): Resource {
   return {
     page: "inbox",
     fragment: "inbox",

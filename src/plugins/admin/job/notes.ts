@@ -20,7 +20,15 @@ export function toNotes(
     position,
     hosted,
     isPaused,
-  }: { position: QueuePosition | undefined; hosted: boolean /** Of its agent. */; isPaused: boolean },
+    countsLine,
+  }: {
+    readonly position: QueuePosition | undefined;
+    readonly hosted: boolean;
+    /** Of its agent. */
+    readonly isPaused: boolean;
+    /** Whether the reader may know how many jobs wait. */
+    readonly countsLine: boolean;
+  },
 ): NoteView[] {
   const notes: NoteView[] = [];
   const open = job.open_questions;
@@ -36,7 +44,8 @@ export function toNotes(
   }
   if (job.held) notes.push({ kind: "warn", icon: "stop", text: job.held.message, href: "", link: "" });
   if (position) {
-    const text = `Queued: position ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
+    const place = `: position ${formatCount(position.position)} of ${formatCount(position.queued)}`;
+    const text = `Queued${countsLine ? place : ""}.`;
     notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
   }
   if (job.suspended) notes.push({ kind: "", icon: "jobs", text: suspensionOf(job), href: "", link: "" });

@@ -6,13 +6,13 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
 import { filesView } from "../files/file-views.ts";
 import { countFailed } from "../lists/failed-cases.ts";
 import { toCaseLine } from "../lists/rows.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -70,10 +70,10 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       query: QuerySchema,
       answer: "The job",
       schema: JobWithCasesSchema,
-      resource: async ({ params, query }) =>
-        jobResource(parts, await parts.jobs.get(params.id), withoutEmpty(query)),
+      seen: async ({ params, query }, seen) =>
+        jobResource(seen, await seen.jobs.get(params.id), withoutEmpty(query)),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "GET",
       path: "/admin/api/jobs/{id}/timeline",
       needs: "view",
@@ -82,9 +82,9 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       responses: {
         200: { description: "Rows with spans, in milliseconds since the epoch", schema: TimelineSchema },
       },
-      handler: async ({ params }) => readWholeTimeline(parts, await parts.jobs.get(params.id)),
+      handler: async ({ params }, seen) => readWholeTimeline(seen, await seen.jobs.get(params.id)),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "GET",
       path: "/admin/api/jobs/{id}/log",
       needs: "view",
@@ -92,15 +92,15 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       description: "They are kept with the job, stored about once a second.",
       params: PathSchema,
       responses: { 200: { description: "Lines, oldest first", schema: JobLogSchema } },
-      handler: async ({ params }) => {
-        const { id } = await parts.jobs.get(params.id);
+      handler: async ({ params }, seen) => {
+        const { id } = await seen.jobs.get(params.id);
         return { items: await parts.jobLog.read(id) };
       },
     }),
   ];
 }
 
-function jobResource(parts: AdminParts, job: StoredJob, view: View): Resource {
+function jobResource(parts: SeenParts, job: StoredJob, view: View): Resource {
   return {
     page: "job",
     fragment: "job",
@@ -119,14 +119,14 @@ function jobResource(parts: AdminParts, job: StoredJob, view: View): Resource {
   };
 }
 
-async function readWholeTimeline(parts: AdminParts, job: StoredJob) {
+async function readWholeTimeline(parts: SeenParts, job: StoredJob) {
   const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
   const [cases, entries] = await Promise.all([parts.cases.list(query), parts.jobs.log(job.id)]);
   return toTimeline(job, cases.items, withRunning(parts, job.id, entries), parts.clock());
 }
 
 /** The first cases, and those that failed or are open, wherever they are. */
-async function readCases({ cases }: AdminParts, job: StoredJob) {
+async function readCases({ cases }: SeenParts, job: StoredJob) {
   const where = { job_id: job.id };
   const [first, alerts] = await Promise.all([
     cases.list({ where, sort: "created_at", limit: SHOWN_CASES }),
@@ -137,7 +137,7 @@ async function readCases({ cases }: AdminParts, job: StoredJob) {
 }
 
 /** The jobs that a job has started, and what they cost. */
-async function readChildren({ jobs }: AdminParts, job: StoredJob) {
+async function readChildren({ jobs }: SeenParts, job: StoredJob) {
   const where = { parent_id: job.id };
   const counts = Object.entries(await jobs.countBy("status", { where }));
   if (counts.length === 0) return undefined;
@@ -152,7 +152,7 @@ async function readChildren({ jobs }: AdminParts, job: StoredJob) {
   };
 }
 
-async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<Record<string, unknown>> {
+async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
   const [cases, failedCases, children, entries, forks, logged, files] = await Promise.all([
@@ -191,7 +191,7 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
     ...{ calls, caseNames: names, runs: runs.length, now, currency },
     failedCases,
   });
-  const { actions, main } = splitMain(jobActions(job, { hosted: agent !== undefined }));
+  const { actions, main } = splitMain(jobActions(job, { hosted: agent !== undefined, caller: parts.caller }));
   return {
     fall: {
       ...fall,
@@ -232,7 +232,8 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
       agentHref: pathTo("agents", job.agent_name),
       actions,
       notes: toNotes(job, {
-        isPaused: parts.runner().pausedAgents.includes(job.agent_name),
+        isPaused: Boolean((await parts.settings.find(job.agent_name))?.paused),
+        countsLine: parts.caller.sight === undefined,
         position: isTerminal(job.status) ? undefined : await parts.runner().position(job.id),
         hosted: agent !== undefined,
       }),
@@ -251,12 +252,9 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
         ["Agent", agent ? linkPiece(pathTo("agents", agent.slug), agent.definition.name) : job.agent_name],
         ["Version", job.agent_version ?? undefined],
         ["Code", job.code_fingerprint ?? undefined],
-        ["Parent", job.parent ? linkPiece(pathTo("jobs", job.parent.job_id), job.parent.job_id) : undefined],
+        ["Parent", await linkTo(parts, job.parent?.job_id)],
         ["Children", children && linkPiece(children.href, children.text)],
-        [
-          "Fork of",
-          job.forked_from && linkPiece(pathTo("jobs", job.forked_from.job_id), job.forked_from.job_id),
-        ],
+        ["Fork of", await linkTo(parts, job.forked_from?.job_id)],
         ["Forks", forks.total > 0 ? linksTo(forks.items) : undefined],
         ["Tags", job.tags && tagLinks(job.tags)],
         ["Mission", context.mission_name],
@@ -313,7 +311,7 @@ function recordedCases(known: readonly StoredCase[], entries: readonly RunEntry[
 
 /** The cases that the timeline draws, as far as they were not read. */
 async function readFurther(
-  { cases }: AdminParts,
+  { cases }: SeenParts,
   { known, picked, fall }: { known: readonly StoredCase[]; picked: Call | undefined; fall: WaterfallView },
 ): Promise<StoredCase[]> {
   const ids = new Set(known.map(({ id }) => id));
@@ -373,4 +371,9 @@ function tagLinks(tags: readonly string[]): Html {
 
 function linksTo(jobs: readonly StoredJob[]): Html {
   return html`${jobs.map(({ id }, at) => html`${at > 0 ? ", " : ""}${linkPiece(pathTo("jobs", id), id)}`)}`;
+}
+
+/** A job that this one names, where the reader sees it. */
+async function linkTo({ jobs }: SeenParts, id: string | undefined): Promise<Html | undefined> {
+  return id !== undefined && (await jobs.find(id)) ? linkPiece(pathTo("jobs", id), id) : undefined;
 }

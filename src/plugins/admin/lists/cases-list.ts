@@ -1,9 +1,9 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { CaseRowSchema } from "../answers/entities.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { type CasesQuery, CasesQuerySchema, toCasesListQuery } from "./list-query.ts";
-import { listRoutes } from "./list-routes.ts";
+import { type ListOf, listRoutes } from "./list-routes.ts";
 import { toCaseLine, toCaseRow } from "./rows.ts";
 
 /** The list of cases. */
@@ -13,7 +13,16 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
     title: "Cases",
     description: "Filters combine. `search` matches id, name and description.",
     schema: CasesQuerySchema,
-    table: parts.cases,
+    rowSchema: CaseRowSchema,
+    seen: casesList,
+  });
+}
+
+function casesList({ cases, caller }: SeenParts): ListOf<StoredCase, CasesQuery> {
+  return {
+    kind: "cases",
+    title: "Cases",
+    table: cases,
     filters: ["search", "job_id"],
     filterLabels: { search: "Search", job_id: "Job" },
     columns: [
@@ -27,9 +36,12 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
       { label: "Created", key: "created_at" },
     ],
     toListQuery: toCasesListQuery,
-    rowSchema: CaseRowSchema,
     readBeside: async () => ({ failed: {}, stuck: new Set() }),
     toRow: toCaseRow,
-    toLine: toCaseLine,
-  });
+    // Who sees questions only does not see the jobs that ask them.
+    toLine: (item, context) => ({
+      ...toCaseLine(item, context),
+      ...(caller.sight?.askedOf && { jobHref: "" }),
+    }),
+  };
 }

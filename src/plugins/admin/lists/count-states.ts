@@ -1,7 +1,7 @@
 import type { StopReason } from "../../../core/models/job.ts";
 import { SHOWN_STATES } from "../../../core/models/job-state.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { type ListedState, statusIs } from "./list-query.ts";
 
 /** Counts by what lists of jobs can be filtered by: each is what its filter finds. */
@@ -9,7 +9,7 @@ export type StateCounts = Readonly<Partial<Record<ListedState, number>>>;
 
 /** How many of the jobs of a query are in each status and state: read from indexes. */
 export async function countStates(
-  { jobs, attention }: Pick<AdminParts, "jobs" | "attention">,
+  { jobs, attention }: Pick<SeenParts, "jobs" | "attention">,
   query: Pick<ListQuery, "where" | "search">,
 ): Promise<StateCounts> {
   const { stop_reason } = (query.where ?? {}) as { readonly stop_reason?: StopReason };

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
 import { type DownloadRow, downloadOf } from "./download.ts";
 import { readBeside } from "./failed-cases.ts";
@@ -30,7 +30,7 @@ export function exportRoutes(parts: AdminParts): RouteDefinition[] {
   const describe = (what: string) =>
     `All ${what} that match, in the order of \`sort\`, as CSV (RFC 4180, UTF-8 with a byte order mark) or as a JSON array.`;
   return [
-    adminRoute({
+    seenRoute(parts, {
       method: "GET",
       path: "/admin/api/jobs/export",
       needs: "view",
@@ -38,19 +38,19 @@ export function exportRoutes(parts: AdminParts): RouteDefinition[] {
       description: describe("jobs"),
       query: v.object({ ...jobs, format }),
       responses: { 200: { description: "The jobs", contentType: "text/csv" } },
-      handler: async ({ query: { format, ...given } }) => {
+      handler: async ({ query: { format, ...given } }, seen) => {
         const { where, search, sort } = await toJobsListQuery(parts, given);
         // What matches now: what changes meanwhile is neither missing nor doubled.
-        const ids = await parts.jobs.ids({ where, search, sort, limit: Number.POSITIVE_INFINITY });
+        const ids = await seen.jobs.ids({ where, search, sort, limit: Number.POSITIVE_INFINITY });
         const rows = inChunks(ids, async (chunk) => {
-          const { items } = await parts.jobs.list({ where: { id: chunk }, limit: CHUNK });
-          const beside = await readBeside(parts, chunk);
+          const { items } = await seen.jobs.list({ where: { id: chunk }, limit: CHUNK });
+          const beside = await readBeside(seen, chunk);
           return items.map((job) => ({ ...toJobRow(job, beside), currency }));
         });
         return downloadOf("jobs", format, { columns: JOB_COLUMNS, rows });
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "GET",
       path: "/admin/api/cases/export",
       needs: "view",
@@ -58,11 +58,11 @@ export function exportRoutes(parts: AdminParts): RouteDefinition[] {
       description: describe("cases"),
       query: v.object({ ...cases, format }),
       responses: { 200: { description: "The cases", contentType: "text/csv" } },
-      handler: async ({ query: { format, ...given } }) => {
+      handler: async ({ query: { format, ...given } }, seen) => {
         const { where, search, sort } = toCasesListQuery(given);
-        const ids = await parts.cases.ids({ where, search, sort, limit: Number.POSITIVE_INFINITY });
+        const ids = await seen.cases.ids({ where, search, sort, limit: Number.POSITIVE_INFINITY });
         const rows = inChunks(ids, async (chunk) => {
-          const { items } = await parts.cases.list({ where: { id: chunk }, limit: CHUNK });
+          const { items } = await seen.cases.list({ where: { id: chunk }, limit: CHUNK });
           return items.map((item) => ({ ...toCaseRow(item), currency }));
         });
         return downloadOf("cases", format, { columns: CASE_COLUMNS, rows });

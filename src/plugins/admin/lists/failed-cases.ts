@@ -1,4 +1,4 @@
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 
 /** How many cases of a job failed, by the job's id; jobs without one are absent. */
 export type FailedCases = Readonly<Record<string, number>>;
@@ -12,7 +12,7 @@ export interface Beside {
 
 /** Reads what rows of jobs show besides the jobs. */
 export async function readBeside(
-  parts: Pick<AdminParts, "cases" | "attention">,
+  parts: Pick<SeenParts, "cases" | "attention">,
   ids: readonly string[],
 ): Promise<Beside> {
   const [failed, stuck] = await Promise.all([countFailed(parts, ids), parts.attention.stuck()]);
@@ -21,7 +21,7 @@ export async function readBeside(
 
 /** Counts the failed cases of jobs: a job may be completed although some of its cases failed. */
 export async function countFailed(
-  { cases }: Pick<AdminParts, "cases">,
+  { cases }: Pick<SeenParts, "cases">,
   ids: readonly string[],
 ): Promise<FailedCases> {
   if (ids.length === 0) return {};

@@ -1,15 +1,17 @@
 import type { AgentRegistry } from "../../../core/agents/registry.ts";
+import type { Caller } from "../../../core/audit/caller.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { StopReasonSchema, type StoredJob } from "../../../core/models/job.ts";
 import { JobRowSchema } from "../answers/entities.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { toViewLinks } from "../saved-views/routes.ts";
+import { offeredTo } from "../viewer.ts";
 import { toLabel } from "../views/format.ts";
 import { countStates } from "./count-states.ts";
 import { readBeside } from "./failed-cases.ts";
 import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
-import { listRoutes } from "./list-routes.ts";
+import { type ListOf, listRoutes } from "./list-routes.ts";
 import { toJobLine, toJobRow } from "./rows.ts";
 
 /** The list of jobs. */
@@ -20,6 +22,15 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     description:
       "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name, the first line of the error and the beginning of the input (its texts and numbers); `tag` is a whole tag, and `started_by` who started them. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
     schema: JobsQuerySchema,
+    rowSchema: JobRowSchema,
+    seen: (seen) => jobsList(seen, parts),
+  });
+}
+
+function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListOf<StoredJob, JobsQuery> {
+  return {
+    kind: "jobs",
+    title: "Jobs",
     table: parts.jobs,
     count: (query) => countStates(parts, query),
     filters: FILTERS,
@@ -46,7 +57,6 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       { label: "Created", key: "created_at" },
     ],
     toListQuery: (query) => toJobsListQuery(parts, query),
-    rowSchema: JobRowSchema,
     readBeside: (jobs) =>
       readBeside(
         parts,
@@ -71,11 +81,12 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       { name: "min_duration", label: "Seconds from", type: "number" },
       { name: "min_runs", label: "Runs from", type: "number" },
     ],
-    views: (query) => toViewLinks(parts, query),
-    get startable() {
-      return startable(parts.agents);
-    },
-  });
+    // They name what their makers look for: for people who see everything.
+    ...(parts.caller.sight === undefined && {
+      views: (query: JobsQuery) => toViewLinks({ views }, query),
+    }),
+    startable: startable(parts.agents, parts.caller),
+  };
 }
 
 const FILTERS = [
@@ -88,7 +99,7 @@ const REASONS = [
   ...StopReasonSchema.options.map((value) => ({ value, label: toLabel(value) })),
 ];
 
-function agentOptions(parts: AdminParts, current: string | undefined) {
+function agentOptions(parts: SeenParts, current: string | undefined) {
   const slugs = parts.agents.list().map((agent) => ({ value: agent.slug, label: agent.definition.name }));
   const known = current === undefined || slugs.some(({ value }) => value === current);
   const other = known ? [] : [{ value: current, label: current }];
@@ -96,7 +107,11 @@ function agentOptions(parts: AdminParts, current: string | undefined) {
 }
 
 /** Buttons that start a job: one for a single agent, else a menu to choose one. */
-export function startable(agents: AgentRegistry): readonly { href: string; label: string; style: string }[] {
+export function startable(
+  agents: AgentRegistry,
+  caller: Caller,
+): readonly { href: string; label: string; style: string }[] {
+  if (!offeredTo(caller).start) return [];
   const [first, second] = agents.list();
   if (!first) return [];
   if (second) return [{ href: "/admin/agents", label: "Start a job", style: "main" }];

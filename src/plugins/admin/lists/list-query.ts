@@ -7,7 +7,7 @@ import { inState, type ShownState, ShownStateSchema } from "../../../core/models
 import { EntityIdSchema, TimestampSchema } from "../../../core/models/scalars.ts";
 import { hasTag, TagSchema } from "../../../core/models/tags.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
 import { startOf, ZoneSchema } from "../zones.ts";
 
@@ -107,7 +107,7 @@ export const CasesFilterSchema = filterQuery(caseFilters);
 
 /** The store's query for a list of jobs: those that are stuck now have no other mark than their ids. */
 export async function toJobsListQuery(
-  { attention }: Pick<AdminParts, "attention">,
+  { attention }: Pick<SeenParts, "attention">,
   query: Partial<JobsQuery>,
 ): Promise<ListQuery & { readonly sort: string }> {
   const {

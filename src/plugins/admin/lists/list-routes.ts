@@ -3,9 +3,9 @@ import type { MaybePromise } from "../../../core/base/maybe-promise.ts";
 import { behindCursor, toCursor } from "../../../core/http/cursor.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { ListQuery, Page } from "../../../core/store/store.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { pageOf } from "../answers/entities.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import { type Resource, renderFragment } from "../respond.ts";
@@ -21,8 +21,6 @@ type Query = JobsQuery | CasesQuery;
 /** Where the list of jobs and the list of cases differ. */
 export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "filterLabels" | "columns"> {
   readonly title: string;
-  readonly description: string;
-  readonly schema: v.ObjectSchema<v.ObjectEntries, undefined> & v.GenericSchema<unknown, Q>;
   readonly table: {
     list(query: ListQuery): Promise<Page<E>>;
     countBy(field: string, query: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
@@ -32,7 +30,6 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   /** Filters besides the status, by query parameter. */
   readonly filters: readonly (keyof Q & string)[];
   toListQuery(query: Q): MaybePromise<ListQuery & { readonly sort: string }>;
-  readonly rowSchema: v.GenericSchema;
   /** Reads what the rows show besides the entities. */
   readBeside(entities: readonly E[]): Promise<Beside>;
   toRow(entity: E, beside: Beside): unknown;
@@ -44,9 +41,21 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   readonly startable?: readonly unknown[];
 }
 
+/** A list, and what it is made of for each caller. */
+export interface SeenList<E, Q extends Query> {
+  readonly kind: ListSource["kind"];
+  readonly title: string;
+  readonly description: string;
+  readonly schema: v.ObjectSchema<v.ObjectEntries, undefined> & v.GenericSchema<unknown, Q>;
+  readonly rowSchema: v.GenericSchema;
+  seen(parts: SeenParts): ListOf<E, Q>;
+}
+
 /** A list of entities: page, API, and the parts of an open page that are updated live. */
-export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>): RouteDefinition[] {
-  const { kind, title, schema } = list;
+export function listRoutes<E, Q extends Query>(
+  parts: AdminParts,
+  { kind, title, schema, description, rowSchema, seen: listOf }: SeenList<E, Q>,
+): RouteDefinition[] {
   const context = () => ({ now: parts.clock(), currency: parts.options.currency });
   const live = { method: "GET", hidden: true } as const;
   const fragment = (description: string) => ({ 200: { description, contentType: "text/html" } });
@@ -54,27 +63,28 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
     ...resourceRoutes(parts, {
       needs: "view",
       page: [`/admin/${kind}`, `${title} page`],
-      api: [`/admin/api/${kind}`, `List ${kind}`, list.description],
+      api: [`/admin/api/${kind}`, `List ${kind}`, description],
       query: schema,
       answer: `A page of ${kind}`,
-      schema: pageOf(list.rowSchema),
-      resource: ({ query }) => listResource(parts, list, query as Q),
+      schema: pageOf(rowSchema),
+      seen: ({ query }, seen) => listResource(seen, listOf(seen), query as Q),
     }),
-    adminRoute({
+    seenRoute(parts, {
       ...live,
       path: `/admin/api/${kind}/rows`,
       needs: "view",
       summary: `Rows of the ${kind} table`,
       query: IdsQuerySchema,
       responses: fragment("Table rows"),
-      handler: async ({ query, event }) => {
+      handler: async ({ query, event }, seen) => {
+        const list = listOf(seen);
         const { items } = await list.table.list({ where: { id: readIds(query) }, limit: 100 });
         const beside = await list.readBeside(items);
         const rows = items.map((item) => list.toLine(item, { ...context(), ...beside }));
         return renderFragment(parts, event, { template: "entity-rows", state: { list: { rows } } });
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       ...live,
       path: `/admin/api/${kind}/tabs`,
       needs: "view",
@@ -85,7 +95,8 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
         seen_at: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/))),
       }),
       responses: fragment("Tabs"),
-      handler: async ({ query, event }) => {
+      handler: async ({ query, event }, seen) => {
+        const list = listOf(seen);
         const { seen_at: after = parts.clock().getTime(), ...given } = query as Q & { seen_at?: string };
         const { where, search } = await list.toListQuery(given as unknown as Q);
         const { gte = 0, ...until } = (where?.created_at ?? {}) as { gte?: number };
@@ -101,7 +112,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
   ];
 }
 
-function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>, given: Q): Resource {
+function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, given: Q): Resource {
   const { limit, skip, after } = withoutEmpty(given) as Q;
   const read = async () => {
     const query = await list.toListQuery(given);

@@ -20,9 +20,21 @@ export interface LiveChange {
 
 type Send = (event: "change", data: string, tick: number) => void;
 
+/** What a subscriber sees of everything, where that is a part. */
+export interface PartSeen {
+  /** Of these ids, those of jobs that it sees. */
+  readonly jobs: (ids: readonly string[]) => Promise<readonly string[]>;
+  /** The same for cases. */
+  readonly cases: (ids: readonly string[]) => Promise<readonly string[]>;
+  readonly countQuestions: () => Promise<number>;
+}
+
 interface Subscriber {
   readonly jobId: string | undefined;
   readonly send: Send;
+  readonly part: PartSeen | undefined;
+  /** The number of questions that it sees, as last sent. */
+  inbox?: number;
 }
 
 export interface LiveHubParts {
@@ -95,9 +107,9 @@ export class LiveHub {
     return this.#subscribers.size;
   }
 
-  /** Sends changes of one job, or of everything; the result ends it. */
-  subscribe(jobId: string | undefined, send: Send): () => void {
-    const subscriber: Subscriber = { jobId, send };
+  /** Sends changes of one job, or of everything, or of the part that somebody sees; the result ends it. */
+  subscribe(jobId: string | undefined, send: Send, part?: PartSeen): () => void {
+    const subscriber: Subscriber = { jobId, send, part };
     this.#subscribers.add(subscriber);
     return () => void this.#subscribers.delete(subscriber);
   }
@@ -161,9 +173,33 @@ export class LiveHub {
       pending.topics.has("jobs") ? countFailures() : undefined,
     ]);
     const data = JSON.stringify(pending.toChange(tick, { inbox, failures }));
-    for (const { jobId, send } of this.#subscribers) {
-      if (jobId === undefined || pending.jobIds.has(jobId)) send("change", data, tick);
+    for (const subscriber of this.#subscribers) {
+      const { jobId, send, part } = subscriber;
+      if (jobId !== undefined && !pending.jobIds.has(jobId)) continue;
+      if (part) this.#tellPart(subscriber, part, pending).catch(this.#parts.onError);
+      else send("change", data, tick);
     }
+  }
+
+  /** Sends what concerns the part that a subscriber sees, and nothing where nothing does: no id, and no number, of more. */
+  async #tellPart(subscriber: Subscriber, part: PartSeen, pending: Pending): Promise<void> {
+    const { jobs, cases, more } = pending.named;
+    const [seenJobs, seenCases, inbox] = await Promise.all([
+      jobs.length > 0 ? part.jobs(jobs) : [],
+      cases.length > 0 ? part.cases(cases) : [],
+      pending.topics.has("cases") ? part.countQuestions() : subscriber.inbox,
+    ]);
+    const isSame = seenJobs.length + seenCases.length === 0 && inbox === subscriber.inbox;
+    if ((isSame && !more) || !this.#subscribers.has(subscriber)) return;
+    subscriber.inbox = inbox;
+    const change: LiveChange = {
+      tick: Date.now(),
+      topics: ["jobs", "cases"],
+      ...{ jobs: seenJobs, cases: seenCases, more, spoken: "" },
+      added: { jobs: 0, cases: 0 },
+      ...(inbox !== undefined && { inbox }),
+    };
+    subscriber.send("change", JSON.stringify(change), change.tick);
   }
 }
 
@@ -190,15 +226,18 @@ class Pending {
     if (happening) this.#happenings.set(happening, this.#count(happening) + 1);
   }
 
-  toChange(tick: number, counts: { inbox: number | undefined; failures: number | undefined }): LiveChange {
+  /** The ids, unless there are too many to name. */
+  get named(): Pick<LiveChange, "jobs" | "cases" | "more"> {
     const { jobs, cases } = this.#ids;
     const more = this.#isAll || jobs.size > MOST_IDS || cases.size > MOST_IDS;
+    return { jobs: more ? [] : [...jobs], cases: more ? [] : [...cases], more };
+  }
+
+  toChange(tick: number, counts: { inbox: number | undefined; failures: number | undefined }): LiveChange {
     return {
       tick,
       topics: [...this.topics],
-      jobs: more ? [] : [...jobs],
-      cases: more ? [] : [...cases],
-      more,
+      ...this.named,
       added: { jobs: this.#count("created"), cases: this.#count("opened") },
       ...counts,
       spoken: this.#spoken(),

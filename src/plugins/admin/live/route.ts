@@ -6,19 +6,17 @@ import { toEventText } from "../../../core/http/server-event.ts";
 import type { CallEntryBase } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { EmittedChunks } from "../../../core/runs/emissions/emissions.ts";
-import { adminRoute } from "../admin-route.ts";
-import type { AdminParts } from "../parts.ts";
+import { seenRoute } from "../admin-route.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
+import type { PartSeen } from "./hub.ts";
 import { Mailbox } from "./mailbox.ts";
 
 /** An event, as a page sees no comments: it knows from the beats that it still hears the service. */
 const BEAT = "event: beat\ndata:\n\n";
 
 /** The stream of an open admin page: what changed, not its new content. */
-export function liveRoute(
-  parts: Pick<AdminParts, "hub" | "sessions" | "feed" | "log">,
-  streams: LiveStreams,
-): RouteDefinition {
-  return adminRoute({
+export function liveRoute(parts: AdminParts, streams: LiveStreams): RouteDefinition {
+  return seenRoute(parts, {
     method: "GET",
     path: "/admin/api/live",
     needs: "view",
@@ -27,11 +25,12 @@ export function liveRoute(
       "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only, what its steps emit now as `chunk`, and `settled` when an attempt of such a step is over. `beat`, each 15 seconds, says that the stream is alive.",
     query: v.object({ job: v.optional(EntityIdSchema) }),
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
-    handler: ({ query, event, caller }) => {
+    handler: async ({ query, event, caller }, seen) => {
+      if (query.job !== undefined && caller.sight) await seen.jobs.get(query.job);
       if (event.req.method === "HEAD") return eventStreamHead();
       const { sessions } = parts;
       const over = sessions.over(event);
-      return streams.open(followChanges(parts, query.job), { caller, over, heartbeat: BEAT });
+      return streams.open(followChanges(parts, query.job, toPart(seen)), { caller, over, heartbeat: BEAT });
     },
   });
 }
@@ -39,31 +38,47 @@ export function liveRoute(
 function followChanges(
   { hub, feed, log }: Pick<AdminParts, "hub" | "feed" | "log">,
   jobId: string | undefined,
+  part: PartSeen | undefined,
 ): StreamSource {
   let mailbox: Mailbox | undefined;
   return (signal) => {
     if (mailbox) return mailbox.source(signal);
-    const unsubscribe = hub.subscribe(jobId, (event, data, tick) =>
-      box.put(`id: ${tick}\nevent: ${event}\ndata: ${data}\n\n`),
+    const unsubscribe = hub.subscribe(
+      jobId,
+      (event, data, tick) => box.put(`id: ${tick}\nevent: ${event}\ndata: ${data}\n\n`),
+      part,
     );
+    // The number of all changes says how much happens that others may not see.
+    const now = () => (part ? Date.now() : hub.tick);
     const box = new Mailbox({
       bound: 8,
       overflow: () =>
         toEventText({
           event: "change",
-          data: { tick: hub.tick, topics: ["jobs", "cases", "service"], more: true },
+          data: { tick: now(), topics: ["jobs", "cases", "service"], more: true },
         }),
       onEnd: unsubscribe,
     });
     mailbox = box;
     box.endWith(signal);
-    box.put(toEventText({ event: "hello", id: hub.tick, data: hub.tick }));
+    const tick = now();
+    box.put(toEventText({ event: "hello", id: tick, data: tick }));
     if (jobId !== undefined) {
       followSteps(feed, jobId, { box, signal }).catch((error: unknown) => {
         log.warn("an open page no longer shows what steps emit", { job_id: jobId, error });
       });
     }
     return box.source(signal);
+  };
+}
+
+/** What the live stream of somebody who sees a part is made from. */
+function toPart({ caller, jobs, cases }: SeenParts): PartSeen | undefined {
+  if (caller.sight === undefined) return undefined;
+  return {
+    jobs: (id) => jobs.ids({ where: { id: [...id] } }),
+    cases: (id) => cases.ids({ where: { id: [...id] } }),
+    countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
   };
 }
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AttentionItem } from "../../../core/models/attention.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -48,7 +49,7 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
       query: QuerySchema,
       answer: "What the dashboard shows",
       schema: DashboardSchema,
-      resource: ({ query }) => dashboard(parts, withoutEmpty(query).range ?? "24h"),
+      resource: ({ query, caller }) => dashboard(parts, withoutEmpty(query).range ?? "24h", caller),
     }),
     ...resourceRoutes(parts, {
       needs: "view",
@@ -80,7 +81,7 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
   ];
 }
 
-function dashboard(parts: AdminParts, range: RangeName): Resource {
+function dashboard(parts: AdminParts, range: RangeName, caller: Caller): Resource {
   return {
     page: "dashboard",
     fragment: "dashboard",
@@ -106,11 +107,15 @@ function dashboard(parts: AdminParts, range: RangeName): Resource {
         attention,
       };
     },
-    state: () => dashboardState(parts, range),
+    state: () => dashboardState(parts, range, caller),
   };
 }
 
-async function dashboardState(parts: AdminParts, range: RangeName): Promise<Record<string, unknown>> {
+async function dashboardState(
+  parts: AdminParts,
+  range: RangeName,
+  caller: Caller,
+): Promise<Record<string, unknown>> {
   const { jobs, options } = parts;
   const now = parts.clock();
   const items = await parts.attention.read();
@@ -125,7 +130,7 @@ async function dashboardState(parts: AdminParts, range: RangeName): Promise<Reco
   ]);
   const stamp = stampsIn("UTC");
   return {
-    startable: startable(parts.agents),
+    startable: startable(parts.agents, caller),
     attention: items.map(toAttentionView),
     sentence: await readSentence(parts, { well, items }, now),
     figures: toTiles(well, month, options.currency, now),

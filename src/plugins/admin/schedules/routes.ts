@@ -32,7 +32,7 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
         action,
         needs: "operate",
         act,
-        confirm: async (id) => confirm(await schedules().show(id)),
+        confirm: async (_parts, id) => confirm(await schedules().show(id)),
       }),
     ),
     adminRoute({
