@@ -26,7 +26,7 @@ export interface JobState<Result = unknown> {
   readonly job: TypedJob<Result> | undefined;
   /** Its record, oldest first. */
   readonly entries: readonly RunEntry[];
-  /** Its cases, oldest first, up to 1000, each with its newest updates. Empty if the token does not allow `read`. */
+  /** Its cases, oldest first, up to 1000, each with its newest updates. */
   readonly cases: readonly Case[];
   /** Cases whose question is open. */
   readonly questions: readonly Case[];
@@ -94,7 +94,7 @@ export class JobView<Result> {
         else this.#take(event, end.signal);
       }
       await this.#refresh(end.signal);
-      // A reader without the right to read the job still learns of its end.
+      // A job that was removed cannot be read, and has ended.
       if (ended !== undefined) this.#set({ status: ended, output: [] });
     } catch (error) {
       if (!end.signal.aborted) this.#set({ error: error as Error });
@@ -153,8 +153,8 @@ export class JobView<Result> {
         const questions = cases.filter(({ question }) => question);
         this.#set({ job, status: job.status, cases, questions });
       } catch (error) {
-        // A token without the scope `read` still shows the stream; a job that was removed has no cases.
-        const isNoMatter = error instanceof ClientError && [403, 404].includes(error.status);
+        // A job that was removed has no cases.
+        const isNoMatter = error instanceof ClientError && error.status === 404;
         if (!isNoMatter) throw error;
       }
       if (over.size > 0) this.#set({ output: this.#state.output.filter((one) => !over.has(one)) });

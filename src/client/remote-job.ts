@@ -37,7 +37,7 @@ export interface MessageOptions extends RequestOptions {
 export interface TokenOptions extends RequestOptions {
   /** Seconds for which it works, 1 to 86,400. @default 900 */
   readonly expiresIn?: number;
-  /** @default read and stream */
+  /** What it shows, and what may be done with it. @default status: the state of the job, not its record */
   readonly scopes?: readonly TokenScope[];
   /** Who uses it: shown with the answers and in the audit log. */
   readonly name?: string;
@@ -55,6 +55,7 @@ export interface JobToken {
 const CASES: NamesOf<CasesOptions> = { limit: true, skip: true, updates: true, ...SIGNAL };
 const ANSWER: NamesOf<AnswerOptions> = { message: true, ...SIGNAL };
 const MESSAGE: NamesOf<MessageOptions> = { id: true, ...SIGNAL };
+const REVOKE: NamesOf<Pick<TokenOptions, "name" | "signal">> = { name: true, ...SIGNAL };
 const TOKEN: NamesOf<TokenOptions> = { expiresIn: true, scopes: true, name: true, ...SIGNAL };
 
 /** A job on the service. Calls reject with `ClientError`. */
@@ -178,5 +179,15 @@ export class RemoteJob<Result = unknown> {
     const { expiresIn, scopes, name, signal } = onlyKnown(options, TOKEN, "token");
     const json = { expires_in: expiresIn, scopes, name };
     return this.#http.json(`${this.#path}/tokens`, { method: "POST", json, signal });
+  }
+
+  /**
+   * Revokes the tokens that were made so far, or those that were made for a user: on every instance within seconds. Needs
+   * a key of the service.
+   */
+  async revokeTokens(options: Pick<TokenOptions, "name" | "signal"> = {}): Promise<void> {
+    const { name, signal } = onlyKnown(options, REVOKE, "revokeTokens");
+    const query = name === undefined ? "" : `?name=${encodeURIComponent(name)}`;
+    await this.#http.send(`${this.#path}/tokens${query}`, { method: "DELETE", repeatable: true, signal });
   }
 }

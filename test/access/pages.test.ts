@@ -142,7 +142,7 @@ const PAGES = [
   ...["/admin/api/find?q=job", "/admin/api/jobs/tabs", "/admin/api/cases/tabs", "/admin/no-such-page"],
   ...["/admin/", "/admin/failures", "/admin/models", "/admin/schedules", "/admin/events", "/admin/audit"],
   ...["/admin/server", "/admin/deleted", "/admin/sessions", "/admin/console", "/admin/deliveries"],
-  ...["/admin/agents/asker/start", "/admin/agents/talker/chat"],
+  ...["/admin/agents/asker/start", "/admin/agents/talker/chat", "/admin/access"],
 ];
 
 describe.each(HOLDERS)("the pages of $name ($role)", (holder) => {

@@ -97,7 +97,7 @@ it("every admin route that reads returns JSON, with the key and with a session",
   for (const { route, path } of world.pages) {
     if (
       withoutJson.includes(route.path) ||
-      /\{id\}\/(run|pause|stop|retry|continue|restart|resume|fork|status|delete|restore|erase)$/.test(
+      /\{id\}\/(run|pause|stop|retry|continue|restart|resume|fork|status|delete|restore|erase|remove|revoke-tokens)$/.test(
         route.path,
       )
     )

@@ -133,7 +133,7 @@ chromium.describe("useJob in a page of another origin", () => {
   }
 
   it("shows a question, answers it, and shows the result", async () => {
-    const { page, job, text } = await open("payer", { amount: 9 }, ["read", "stream", "answer"]);
+    const { page, job, text } = await open("payer", { amount: 9 }, ["status", "answer"]);
 
     await page.getByRole("button", { name: "Pay 9?" }).click();
 
@@ -148,7 +148,7 @@ chromium.describe("useJob in a page of another origin", () => {
   });
 
   it("shows what a step emits until the step has ended", async () => {
-    const { text } = await open("writer", {}, ["read", "stream"]);
+    const { text } = await open("writer", {}, ["status"]);
 
     await expect.poll(() => text("live")).toBe("Dear Ada.");
     release();
@@ -158,18 +158,18 @@ chromium.describe("useJob in a page of another origin", () => {
   });
 
   it("does not let a page do what its token does not allow", async () => {
-    const { page, job, text } = await open("payer", { amount: 8 }, ["stream"]);
+    const { page, job, text } = await open("payer", { amount: 8 }, ["status"]);
     await expect.poll(() => text("status")).toBe("awaiting");
 
     await page.locator("#stop").click();
 
     await expect.poll(() => page.title()).toBe("forbidden");
-    expect(await page.getByRole("button").count()).toBe(1);
+    expect(await page.getByRole("button").count()).toBe(2);
     expect((await job.read()).status).toBe("awaiting");
   });
 
   it("shows the messages of a thread, and an answer while it is written", async () => {
-    const scopes: TokenScope[] = ["read", "stream", "message"];
+    const scopes: TokenScope[] = ["status", "message"];
     const { page, text } = await open("talker", { message: "Hello" }, scopes, "/chat");
     await expect.poll(() => text("messages")).toBe("user: Hello: done | assistant: You said : writing");
     expect(await text("answering")).toBe("true");
@@ -192,7 +192,7 @@ chromium.describe("useJob in a page of another origin", () => {
   });
 
   it("shows why an answer failed, and the thread takes the next message", async () => {
-    const scopes: TokenScope[] = ["read", "stream", "message"];
+    const scopes: TokenScope[] = ["status", "message"];
     const { page, text } = await open("talker", { message: "break" }, scopes, "/chat");
     const failed = "user: break: done | assistant: The model is away: failed";
     await expect.poll(() => text("messages")).toBe(failed);
@@ -206,19 +206,19 @@ chromium.describe("useJob in a page of another origin", () => {
       .toBe(`${failed} | user: and bye: done | assistant: You said and bye.: done`);
   });
 
-  it("shows the end of a job, and of an answer, to those who may not read", async () => {
-    const ended = await open("talker", { message: "Hello", once: true }, ["stream"], "/chat");
+  it("shows the end of a job, and of an answer", async () => {
+    const ended = await open("talker", { message: "Hello", once: true }, ["status", "message"], "/chat");
     await expect.poll(() => ended.text("answering")).toBe("true");
     release();
     await expect.poll(() => ended.text("answering")).toBe("false");
-    const { job, text } = await open("payer", { amount: 6 }, ["stream"]);
+    const { job, text } = await open("payer", { amount: 6 }, ["status"]);
     await job.stop();
 
     await expect.poll(() => text("status")).toBe("cancelled");
   });
 
   it("reports a token that has become invalid", async () => {
-    const { page, text } = await open("payer", { amount: 7 }, ["read", "stream"]);
+    const { page, text } = await open("payer", { amount: 7 }, ["status"]);
     await page.goto(page.url().replace(/token=svct\./, "token=svct.x"));
     await page.reload();
 

@@ -113,13 +113,13 @@ it("what is refused is said, and nothing is sent again", async () => {
 it("a token uploads for its job only, with the scope answer, and uses no upload of others", async () => {
   const [job, other] = [await service().start("signer", {}), await service().start("signer", {})];
   for (const { id } of [job, other]) await until(server.service, id, ["awaiting"]);
-  const tokenOf = async (one: typeof job, scope: "answer" | "read") =>
+  const tokenOf = async (one: typeof job, scope: "answer" | "record") =>
     (await one.token({ scopes: [scope] })).token;
   const own = client(server.url, await tokenOf(job, "answer")).job(job.id);
   const text = new File(["signed"], "s.txt", { type: "text/plain" });
   const refused = { code: "forbidden" };
   await expect(
-    client(server.url, await tokenOf(job, "read"))
+    client(server.url, await tokenOf(job, "record"))
       .job(job.id)
       .upload(text),
   ).rejects.toMatchObject(refused);

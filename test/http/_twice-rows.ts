@@ -293,6 +293,14 @@ export const ROWS: readonly Row[] = [
     each: { page: "api.md", text: /each request makes another token/ },
   },
   {
+    of: "DELETE /jobs/{id}/tokens",
+    before: ends,
+    send: () => ({}),
+    counts: { "lines of the audit log": audit("job.token_revoke") },
+    same: whole,
+    each: { page: "api.md", text: /each request revokes the tokens that were made before it/ },
+  },
+  {
     of: "POST /jobs/{id}/messages",
     before: (desk, id) => desk.make("/agents/talker/jobs", { job_context: { job_id: id } }),
     send: (id) => ({ json: { id: "m", content: id } }),

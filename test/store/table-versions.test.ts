@@ -92,6 +92,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
     { id: "upload-2", place: "bb", sha256: "0f", touched_at: "2026-01-31T09:30:00.500Z" },
   ],
   JobFile: [{ id: "0f.job-1", job_id: "job-1", sha256: "0f", created_at: "2026-01-31T09:30:00.500Z" }],
+  Revocation: [{ id: "0f", mark: 1_800_000_000_000, until: 1_800_000_000_000 }],
   FileRemoval: [{ id: "aa", due_at: "2026-01-31T10:30:00.500Z" }],
   A2aPush: [{ id: "push-1", job_id: "job-1" }],
   A2aMessage: [{ id: "message-1", job_id: "job-1", question: "approve" }],

@@ -8,6 +8,7 @@ import { continueHeld, move } from "./held.ts";
 import { list } from "./list.ts";
 import { pull } from "./pull.ts";
 import { replay } from "./replay.ts";
+import { revokeTokens } from "./revoke-tokens.ts";
 import { show } from "./show.ts";
 import { start } from "./start.ts";
 import { resume, retry, stop } from "./steer.ts";
@@ -36,5 +37,6 @@ export const run = serviceCommands({
     replay,
     remove,
     restore,
+    revokeTokens,
   ],
 });

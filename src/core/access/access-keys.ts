@@ -112,6 +112,11 @@ export class AccessKeys {
     return holder.caller;
   }
 
+  /** Whether there is any named key. */
+  get isUsed(): boolean {
+    return this.#holders.size > 0;
+  }
+
   /** All named keys, the declared ones first. */
   async list(): Promise<Access[]> {
     const { items } = await this.#table.list({ limit: Number.POSITIVE_INFINITY });

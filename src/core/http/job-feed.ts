@@ -66,15 +66,19 @@ export class JobFeed {
     return this.#parts.log.last(jobId);
   }
 
-  /** What `watch` gives, as the texts of a stream. */
-  follow(jobId: string, after: number): StreamSource {
+  /** What `watch` gives, as the texts of a stream; `show` says what its reader is shown of each event. */
+  follow(
+    jobId: string,
+    after: number,
+    show: (event: ServerEvent) => ServerEvent = (event) => event,
+  ): StreamSource {
     let next: Source | undefined;
     let isFirst = true;
     return async (signal) => {
       next ??= this.#open(jobId, after, signal);
       const events = await next();
       if (!events) return undefined;
-      const text = events.map(toEventText).join("");
+      const text = events.map((event) => toEventText(show(event))).join("");
       if (!isFirst) return text;
       isFirst = false;
       return `retry: 1000\n${text}`;

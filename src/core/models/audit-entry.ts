@@ -27,6 +27,7 @@ export const AUDIT_ACTIONS = [
   "job.fork",
   "job.export",
   "job.token",
+  "job.token_revoke",
   "case.status",
   "case.delete",
   "case.erase",

@@ -42,6 +42,7 @@ import {
   PEOPLE,
   REDACTOR,
   REJECTED_KEYS,
+  REVOKED_TOKENS,
   ROUTER,
   RUNNER,
   SEEN,
@@ -86,7 +87,12 @@ export function createApp(scope: Container): H3 {
   );
   const { apiKey, previousApiKey, rsaPrivateKey } = scope.get(KEYS);
   const apiKeys = previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey];
-  const tokens = new JobTokens({ apiKeys, rsaPrivateKey }, scope.get(ACCESS), clock);
+  const tokens = new JobTokens({
+    keys: { apiKeys, rsaPrivateKey },
+    access: scope.get(ACCESS),
+    revoked: scope.get(REVOKED_TOKENS),
+    clock,
+  });
   scope.value(CLIENTS, clients);
   const gate = new Gate({
     apiKeys,
@@ -139,6 +145,7 @@ export function createApp(scope: Container): H3 {
     tokens,
     access: scope.get(ACCESS),
     people: scope.get(PEOPLE),
+    revoked: scope.get(REVOKED_TOKENS),
     seen,
     audit: scope.get(AUDIT),
     attention: scope.get(ATTENTION),

@@ -3,6 +3,7 @@ import type { H3 } from "h3";
 import { AccessKeys } from "../access/access-keys.ts";
 import { assertAgentsExist } from "../access/assert-agents-exist.ts";
 import { People } from "../access/people.ts";
+import { RevokedTokens } from "../access/revoked-tokens.ts";
 import { AgentSettings } from "../agents/agent-settings.ts";
 import { Parameters } from "../agents/parameters.ts";
 import { AgentRegistry } from "../agents/registry.ts";
@@ -77,6 +78,7 @@ import {
   REDACTOR,
   REJECTED_KEYS,
   RETENTION,
+  REVOKED_TOKENS,
   RUNNER,
   SERVICE_STATE,
   STORE,
@@ -167,6 +169,8 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     backups = options.backup && (await openBackups(options.backup, scope));
     await scope.get(ACCESS).start();
     scope.onClose(() => scope.get(ACCESS).close());
+    await scope.get(REVOKED_TOKENS).start();
+    scope.onClose(() => scope.get(REVOKED_TOKENS).close());
     await scope.get(PEOPLE).start();
     scope.onClose(() => scope.get(PEOPLE).close());
     app = createApp(scope);
@@ -475,6 +479,10 @@ export function createScope(options: ResolvedOptions): Container {
     return new AccessKeys({
       ...{ store, ledger, audit, log, declared, agents, clock: options.clock },
     });
+  });
+  scope.factory(REVOKED_TOKENS, () => {
+    const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];
+    return new RevokedTokens({ store, ledger, audit, log: scope.get(LOGGER), clock: options.clock });
   });
   scope.factory(PEOPLE, () => {
     const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];

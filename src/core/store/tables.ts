@@ -25,6 +25,7 @@ import type { ShownQuestion } from "../models/shown-question.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
 import { tagText } from "../models/tags.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
+import { REVOCATION_TABLE } from "./revocation-table.ts";
 import { rowTable } from "./row-table.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
@@ -271,4 +272,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   JOB_FILE_TABLE,
   FILE_TOTAL_TABLE,
   FILE_REMOVAL_TABLE,
+  REVOCATION_TABLE,
 ];

@@ -27,6 +27,7 @@ import {
   PLUGINS,
   REDACTOR,
   RETENTION,
+  REVOKED_TOKENS,
   ROUTER,
   RUNNER,
   SEEN,
@@ -170,8 +171,13 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
   });
   for (const part of [hub, activity, console, bulk, sessions, jobLog, wellness])
     context.onClose(() => part.close());
+  const access = context.get(ACCESS);
   return {
     options,
+    access,
+    people: context.get(PEOPLE),
+    revoked: context.get(REVOKED_TOKENS),
+    isShared: () => access.isUsed || signIn !== undefined,
     service: context.get(OPTIONS),
     state,
     jobs,

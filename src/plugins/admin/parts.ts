@@ -1,4 +1,7 @@
+import type { AccessKeys } from "../../core/access/access-keys.ts";
 import type { IdentityProvider } from "../../core/access/identity-provider.ts";
+import type { People } from "../../core/access/people.ts";
+import type { RevokedTokens } from "../../core/access/revoked-tokens.ts";
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
@@ -54,6 +57,8 @@ export interface CommonParts {
   readonly assets: Assets;
   readonly renderer: Renderer;
   readonly extensions: Extensions;
+  /** Whether there is more than one key, or people sign in. */
+  readonly isShared: () => boolean;
   /** The lines that a job has logged: of jobs that the caller has found. */
   readonly jobLog: JobLog;
   readonly hub: LiveHub;
@@ -82,6 +87,9 @@ export interface AdminParts extends CommonParts {
   readonly agents: AgentRegistry;
   readonly runner: () => Runner;
   readonly threads: Threads;
+  readonly access: AccessKeys;
+  readonly people: People;
+  readonly revoked: RevokedTokens;
   readonly audit: AuditLog;
   readonly retention: Retention;
   readonly budgets: Budgets;

@@ -1,5 +1,6 @@
 import type { LiveStreams } from "../../core/http/live-streams.ts";
 import type { RouteDefinition } from "../../core/http/route.ts";
+import { accessPageRoutes } from "./access/routes.ts";
 import { actionApiRoutes } from "./actions/api.ts";
 import { actionFormRoutes } from "./actions/forms.ts";
 import { agentRoutes } from "./agents/agents-page.ts";
@@ -76,6 +77,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...pluginPageRoutes(parts),
     ...sessionRoutes(parts),
     ...sessionListRoutes(parts),
+    ...accessPageRoutes(parts),
     ...findRoutes(parts),
     ...helpRoutes(parts),
     ...assetRoutes(parts.assets),

@@ -56,6 +56,8 @@ interface PageLink extends RouteNeeds {
   readonly icon: string;
   /** Whether it shows something to people who see questions only. */
   readonly asks?: boolean;
+  /** Whether it is of use only where several people or programs have access. */
+  readonly isForMany?: boolean;
 }
 
 /** Pages of the navigation, with what their routes need. */
@@ -71,6 +73,7 @@ export const PAGES: readonly PageLink[] = [
   { href: "/admin/events", label: "Events", icon: "events", needs: "view" },
   { href: "/admin/console", label: "Console", icon: "console", needs: "operate" },
   { href: "/admin/deliveries", label: "Deliveries", icon: "deliveries", needs: "view" },
+  { href: "/admin/access", label: "Access", icon: "people", needs: "manage", isForMany: true },
   { href: "/admin/audit", label: "Audit log", icon: "audit", needs: "manage" },
   { href: "/admin/server", label: "Server", icon: "server", needs: "view" },
 ];
@@ -90,7 +93,7 @@ export async function createShell(parts: CommonParts, event: HttpEvent, flash?: 
   const times = readTimes(event, parts);
   const session = readCookie(event, parts, SESSION_COOKIE);
   const viewer = viewerOf(event);
-  const pages = PAGES.filter((page) => isFor(viewer, page));
+  const pages = PAGES.filter((page) => isFor(viewer, page) && (!page.isForMany || parts.isShared()));
   const badges = await readBadges(parts, viewer);
   const extensions = mayCall(viewer, { needs: "view" }) ? [...parts.extensions.pages] : [];
   return {
@@ -114,9 +117,7 @@ export async function createShell(parts: CommonParts, event: HttpEvent, flash?: 
     tick: viewer.sight === undefined ? parts.hub.tick : 0,
     assets: parts.assets.urls,
     nav: [
-      ...pages.map(({ href, label, icon }) =>
-        item(path, { href, label, icon, badge: badges[href] ?? 0 }),
-      ),
+      ...pages.map(({ href, label, icon }) => item(path, { href, label, icon, badge: badges[href] ?? 0 })),
       ...(extensions.length > 0 ? [RULE] : []),
       ...extensions.map(([at, { title }]) =>
         item(path, { href: `/admin/x/${at}`, label: title, icon: "page", badge: 0 }),

@@ -20,10 +20,10 @@ export function viewerOf(event: HttpEvent): Caller {
 export function seenBy(parts: AdminParts, caller: Caller): SeenParts {
   const { jobs, cases, agents, runner, threads } = parts.seen(caller);
   const { options, service, state, seen, settings, clients, log, redactor, clock } = parts;
-  const { assets, renderer, extensions, jobLog, hub, attention, files, answerLinks } = parts;
+  const { assets, renderer, extensions, isShared, jobLog, hub, attention, files, answerLinks } = parts;
   return {
     ...{ options, service, state, seen, settings, clients, log, redactor, clock },
-    ...{ assets, renderer, extensions, jobLog, hub, attention, files, answerLinks },
+    ...{ assets, renderer, extensions, isShared, jobLog, hub, attention, files, answerLinks },
     ...{ caller, jobs, cases, agents, threads, runner: () => runner },
   };
 }

@@ -1,9 +1,12 @@
 import * as v from "valibot";
+import type { Caller } from "../../audit/caller.ts";
+import { ServiceError } from "../../base/errors.ts";
 import { ListedFileSchema, Sha256Schema } from "../../models/file.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { fileResponse } from "../file-response.ts";
 import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
+import { viewOf } from "../token-view.ts";
 import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
@@ -21,7 +24,7 @@ export function jobFileRoutes({ prefix, files, seen }: MachineParts): RouteDefin
     keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/files`,
-      token: { scope: "read", job: "id" },
+      token: { scope: "record", job: "id" },
       needs: "view",
       narrows: true,
       summary: "List the files of a job",
@@ -37,7 +40,7 @@ export function jobFileRoutes({ prefix, files, seen }: MachineParts): RouteDefin
     keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/files/{sha256}`,
-      token: { scope: "read", job: "id" },
+      token: { scope: "status", job: "id" },
       needs: "view",
       narrows: true,
       summary: "Download a file of a job",
@@ -50,7 +53,8 @@ export function jobFileRoutes({ prefix, files, seen }: MachineParts): RouteDefin
         206: { description: "The part that was asked for", contentType: "application/octet-stream" },
       },
       handler: async ({ params, query, event, caller }) => {
-        const { id } = await seen(caller).jobs.get(params.id);
+        const { id, result } = await seen(caller).jobs.get(params.id);
+        assertInResult(caller, result, params.sha256);
         const found = await files.ofJob(id, params.sha256);
         const { names } = found.file;
         const named = names.find(({ name }) => name === query.name) ?? names[0]!;
@@ -61,4 +65,12 @@ export function jobFileRoutes({ prefix, files, seen }: MachineParts): RouteDefin
       },
     }),
   ];
+}
+
+/** Who is shown the state of a job gets the files of its result, not those that it was given or that steps have made. */
+function assertInResult(caller: Caller, result: unknown, sha256: string): void {
+  if (viewOf(caller) !== "status" || JSON.stringify(result ?? null).includes(sha256)) return;
+  throw new ServiceError("forbidden", "The token shows the files of the job's result only", {
+    detail: 'Make one with the scope "record" for the others.',
+  });
 }

@@ -1,6 +1,7 @@
 import { isTerminal } from "../../models/entity-status.ts";
 import { invalid } from "../check.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
+import { shownEvent } from "../token-view.ts";
 import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
@@ -13,7 +14,7 @@ export function jobStreamRoute(
     method: "GET",
     path: `${prefix}/jobs/{id}/stream`,
     auth: "key",
-    token: { scope: "stream", job: "id" },
+    token: { scope: "status", job: "id" },
     needs: "view",
     narrows: true,
     summary: "Follow a job",
@@ -32,7 +33,10 @@ export function jobStreamRoute(
       if (event.req.method === "HEAD") {
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
       }
-      return streams.open(feed.follow(job.id, after), { caller });
+      return streams.open(
+        feed.follow(job.id, after, (event) => shownEvent(event, caller)),
+        { caller },
+      );
     },
   });
 }

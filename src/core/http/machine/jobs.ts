@@ -9,6 +9,7 @@ import { announcePage, behindCursor } from "../cursor.ts";
 import { KEY_NOTE, readGivenKey } from "../idempotency-key.ts";
 import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
+import { shownCase, shownJob, shownResponse } from "../token-view.ts";
 import { readWait } from "./agent-jobs.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
@@ -35,7 +36,7 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
     keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}`,
-      token: { scope: "read", job: "id" },
+      token: { scope: "status", job: "id" },
       needs: "view",
       narrows: true,
       summary: "Show a job",
@@ -44,13 +45,13 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       stored: true,
       handler: ({ params, caller }) => {
         const { jobs, runner } = seen(caller);
-        return andThen(jobs.peek(params.id), (job) => runner.describe(job));
+        return andThen(jobs.peek(params.id), (job) => shownResponse(runner.describe(job), caller));
       },
     }),
     keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/result`,
-      token: { scope: "read", job: "id" },
+      token: { scope: "status", job: "id" },
       needs: "view",
       narrows: true,
       summary: "Show a job with its result",
@@ -62,9 +63,9 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
         const { jobs, runner } = seen(caller);
         const job = await jobs.get(params.id);
         const seconds = readWait(event);
-        if (seconds === undefined) return jobs.show(job);
+        if (seconds === undefined) return shownJob(await jobs.show(job), caller);
         event.res.headers.set("preference-applied", `wait=${seconds}`);
-        return jobs.show(await runner.ended(job.id, seconds * 1000));
+        return shownJob(await jobs.show(await runner.ended(job.id, seconds * 1000)), caller);
       },
     }),
     keyRoute({
@@ -80,13 +81,13 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       responses: { 200: { description: "The current state of the job", schema: JobResponseSchema } },
       handler: async ({ params, caller }) => {
         const { runner } = seen(caller);
-        return runner.describe(await runner.stop(params.id, caller));
+        return shownResponse(runner.describe(await runner.stop(params.id, caller)), caller);
       },
     }),
     keyRoute({
       method: "GET",
       path: `${prefix}/jobs/{id}/cases`,
-      token: { scope: "read", job: "id" },
+      token: { scope: "status", job: "id" },
       needs: "view",
       narrows: true,
       summary: "List a job's cases",
@@ -101,7 +102,7 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
         const asked = { where: { job_id: job.id }, sort: "created_at", ...query };
         const page = await cases.listWithUpdates(behindCursor(asked, after), updates);
         announcePage(event, asked.sort, page);
-        return page.items;
+        return page.items.map((item) => shownCase(item, caller));
       },
     }),
     keyRoute({

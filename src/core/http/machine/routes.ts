@@ -19,7 +19,7 @@ import type { MachineParts } from "./parts.ts";
 import { receivedEventRoutes } from "./received-events.ts";
 import { receiverRoutes } from "./receivers.ts";
 import { scheduleRoutes } from "./schedules.ts";
-import { tokenRoute } from "./tokens.ts";
+import { tokenRoutes } from "./tokens.ts";
 import { uiChatRoutes } from "./ui-chat.ts";
 import { utilRoutes } from "./utils.ts";
 
@@ -34,7 +34,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...jobRoutes(parts),
     ...forkRoutes(parts),
     jobStreamRoute(parts),
-    tokenRoute(parts),
+    ...tokenRoutes(parts),
     messageRoute(parts),
     ...completionRoutes(parts),
     ...uiChatRoutes(parts),

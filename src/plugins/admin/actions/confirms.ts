@@ -97,6 +97,20 @@ export function jobConfirms(parts: CommonParts, job: StoredJob, action: string):
   };
 }
 
+/** The confirmation before the tokens of a job are revoked. */
+export function revokeConfirm({ id }: StoredJob): Confirm {
+  return {
+    action: pathTo("jobs", id, "revoke-tokens"),
+    back: pathTo("jobs", id),
+    title: "Revoke the tokens of this job?",
+    lines: [
+      "Pages that use this job with a token are refused from now on, on every instance within seconds. Tokens that are made later work.",
+    ],
+    fields: "",
+    buttons: [button("Revoke the tokens", { style: "danger" })],
+  };
+}
+
 /** Most calls that a job can be forked from by the form; the command line takes any. */
 const SHOWN_CALLS = 1000;
 

@@ -16,11 +16,12 @@ import type { AdminParts, CommonParts, SeenParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
-import { type Confirm, caseConfirms, forkConfirm, jobConfirms } from "./confirms.ts";
+import { type Confirm, caseConfirms, forkConfirm, jobConfirms, revokeConfirm } from "./confirms.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 
-const SchedulePathSchema = v.object({ id: v.string() });
+/** Of what has other ids than jobs and cases do. */
+const NamePathSchema = v.object({ id: v.string() });
 
 type Act<Parts = AdminParts> = (
   parts: Parts,
@@ -53,6 +54,16 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
         },
       }),
     ),
+    ...seenPair(parts, "jobs", {
+      action: "revoke-tokens",
+      needs: "start",
+      act: async (seen, id, { caller }) => {
+        const job = await seen.jobs.get(id);
+        await parts.revoked.revoke(job.id, undefined, caller);
+        return "The tokens of this job were revoked.";
+      },
+      confirm: async (seen, id) => revokeConfirm(await seen.jobs.get(id)),
+    }),
     ...Object.entries(CASE_ACTS).flatMap(([action, act]) =>
       seenPair(parts, "cases", {
         action,
@@ -72,7 +83,7 @@ export interface Pair<Parts = AdminParts> {
   readonly confirm: (parts: Parts, id: string, query: URLSearchParams) => Promise<Confirm>;
 }
 
-type Kind = "jobs" | "cases" | "schedules" | "deleted" | "deleted-cases";
+type Kind = Parameters<typeof pathTo>[0];
 
 /** The routes of a change, for people who see everything: its confirmation, and the change. */
 export function pair(parts: AdminParts, kind: Kind, change: Pair): RouteDefinition[] {
@@ -96,7 +107,8 @@ interface FormInput {
 }
 
 function pairOf<Parts extends CommonParts>(kind: Kind, { action, needs, act, confirm }: Pair<Parts>) {
-  const params = kind === "schedules" ? SchedulePathSchema : PathSchema;
+  const isNamed = kind === "schedules" || kind === "access" || kind === "access/people";
+  const params = isNamed ? NamePathSchema : PathSchema;
   const about = { path: `/admin/${kind}/{id}/${action}`, hidden: true, params, needs } as const;
   return {
     get: {

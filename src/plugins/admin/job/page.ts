@@ -16,6 +16,7 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { offeredTo } from "../viewer.ts";
 import { type Call, collectCalls } from "../views/calls.ts";
 import { toFacts } from "../views/facts.ts";
 import { fold } from "../views/fold.ts";
@@ -277,6 +278,7 @@ async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<R
       meters: toMeters(job, now, currency),
       limitNote: limitNote(job),
       context: renderJson(withoutNulls(shownContext)),
+      revokeHref: offeredTo(parts.caller).start ? pathTo("jobs", job.id, "revoke-tokens") : "",
     },
   };
 }

@@ -57,7 +57,7 @@ export function linkPiece(href: string, text: string): Html {
 
 /** A path of the admin interface with an id in it. */
 export function pathTo(
-  kind: "jobs" | "cases" | "agents" | "schedules" | "deleted" | "deleted-cases",
+  kind: "jobs" | "cases" | "agents" | "schedules" | "deleted" | "deleted-cases" | "access" | "access/people",
   id: string,
   ...rest: readonly string[]
 ): string {
