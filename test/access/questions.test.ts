@@ -49,6 +49,13 @@ async function open(agent: keyof typeof AGENTS) {
     /** Answers as somebody whom the proxy vouches for. */
     as: async ({ groups = [], ...said }: Said & { readonly groups?: readonly string[] }) =>
       (await send({ "x-person": await issuer.sign({ groups: ["clerks", ...groups], ...said }) })).status,
+    issuer: name,
+    sign: (said: Said) => issuer.sign({ groups: ["clerks"], ...said }),
+    /** Comes to a page, and answers nothing. */
+    visit: async (said: Said) => {
+      const headers = { "x-person": await issuer.sign({ groups: ["clerks"], ...said }) };
+      await server.request("/admin/api/inbox", { key: null, headers });
+    },
     approvals: async () => {
       const { items } = (await (await server.request("/admin/api/inbox")).json()) as {
         items: { question: { approvals?: { person: string; proven?: string }[] } }[];
@@ -60,6 +67,7 @@ async function open(agent: keyof typeof AGENTS) {
 }
 
 const ada = { sub: "ada-1", email: "ada@example.com" };
+const eve = { sub: "eve-3", email: "eve@example.com" };
 const bob = { sub: "bob-2", email: "bob@example.com" };
 
 describe("a question that two people must answer alike, where people sign in", () => {
@@ -122,6 +130,83 @@ describe("a question that two people must answer alike, where people sign in", (
 
     expect([byKey.status, bySession.status, byToken.status, byLink.status]).toEqual([403, 403, 403, 403]);
     expect(await at.approvals()).toHaveLength(1);
+  });
+});
+
+describe("a link that was made for a person who has signed in", () => {
+  /** Makes a link as a person, and answers with it as a program would. */
+  async function byLink(at: Awaited<ReturnType<typeof open>>, maker: string | undefined, name: string) {
+    const headers = { "sec-fetch-site": "same-origin", ...(maker !== undefined && { "x-person": maker }) };
+    const made = await at.server.request("/admin/api/cases/case-j/links", {
+      ...{ headers, json: { name } },
+      ...(maker !== undefined && { key: null }),
+    });
+    const { path } = (await made.json()) as { path: string };
+    return async () => {
+      const token = new URL(path, at.server.url).searchParams.get("token")!;
+      const response = await fetch(`${at.server.url}/answer`, {
+        method: "POST",
+        headers: { accept: "application/json" },
+        body: new URLSearchParams({ token, "f.approved": "true" }),
+      });
+      return response.status;
+    };
+  }
+  const came = async (at: Awaited<ReturnType<typeof open>>, ...people: (typeof ada)[]) => {
+    for (const one of people) await at.visit(one);
+    await expect
+      .poll(async () => ((await (await at.server.request("/access/people")).json()) as object[]).length)
+      .toBe(people.length);
+  };
+
+  it("counts as that person, who does not count again", async () => {
+    await using at = await open("four-eyes");
+    await came(at, ada, bob, eve);
+    const answer = await byLink(at, await at.sign(ada), "Bob@example.com");
+
+    const statuses = [await answer(), await at.as(bob)];
+
+    expect(statuses).toEqual([200, 409]);
+    expect(await at.approvals()).toMatchObject([{ by: "bob@example.com", proven: at.issuer }]);
+    expect(await at.as(eve)).toBe(200);
+    await until(at.server.service, "j", ["completed"]);
+  });
+
+  it("does not count beside who has made it, nor two links beside each other that one person has made", async () => {
+    await using at = await open("four-eyes");
+    await came(at, ada, bob, eve);
+    const asAda = await at.sign(ada);
+    const [forBob, forEve] = [await byLink(at, asAda, bob.email), await byLink(at, asAda, eve.email)];
+
+    const statuses = [await forBob(), await at.as(ada), await forEve()];
+
+    expect(statuses).toEqual([200, 409, 409]);
+    expect(await at.approvals()).toHaveLength(1);
+  });
+
+  it("does not count where a key has made it, or for a name that nobody has", async () => {
+    await using at = await open("four-eyes");
+    await came(at, ada, bob);
+
+    const byKey = await byLink(at, undefined, bob.email);
+    const forNobody = await byLink(at, await at.sign(ada), "Somebody");
+
+    expect([await byKey(), await forNobody()]).toEqual([403, 403]);
+  });
+
+  it("does not work once the person was removed", async () => {
+    await using at = await open("finance");
+    await came(at, ada, bob);
+    const answer = await byLink(at, await at.sign(ada), bob.email);
+    const people = (await (await at.server.request("/access/people")).json()) as {
+      id: string;
+      name: string;
+    }[];
+    const { id } = people.find(({ name }) => name === bob.email)!;
+
+    await at.server.request(`/access/people/${encodeURIComponent(id)}`, { method: "DELETE" });
+
+    expect(await answer()).toBe(403);
   });
 });
 

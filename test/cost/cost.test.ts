@@ -50,9 +50,9 @@ async function serviceOf(control = "") {
     child.send("take");
     return (await taken)[0] as Cost;
   };
-  const request = async (path: string, body?: object) => {
+  const request = async (path: string, body?: object, key = KEY) => {
     const init = body && { method: "POST", body: JSON.stringify(body) };
-    const headers = { "X-API-Key": KEY, "Content-Type": "application/json" };
+    const headers = { "X-API-Key": key, "Content-Type": "application/json" };
     return (await fetch(`${url}${path}`, { ...init, headers })).json() as Promise<Record<string, unknown>>;
   };
   return { take, request };
@@ -112,6 +112,32 @@ describe("what a request costs does not grow", () => {
     const read = await costOf(take, () => request("/jobs/job-1000"));
     check("start, one step and end of a job", started);
     check("a read of a job", read);
+  });
+
+  test("of a job and of a read with a named key: at most a twentieth more than with the API key", async () => {
+    const { take, request } = await serviceOf();
+    const { key } = (await request("/access", { name: "other", role: "operator" })) as { key: string };
+    const at = (from: number, round: number) => {
+      const { job_context } = job(round);
+      return { job_context: { ...job_context, job_id: `job-${from + round}` }, job_fields: {} };
+    };
+    const pairs = [
+      [
+        await costOf(take, (round) => request("/agents/worker/jobs", at(1000, round))),
+        await costOf(take, (round) => request("/agents/worker/jobs", at(2000, round), key)),
+      ],
+      [
+        await costOf(take, () => request("/jobs/job-1000")),
+        await costOf(take, () => request("/jobs/job-1000", undefined, key)),
+      ],
+    ] as const;
+
+    expect((await request("/jobs/job-2000")).status).toBe("completed");
+    for (const [root, named] of pairs) {
+      console.log(`with the API key ${root.calls} calls, with a named key ${named.calls}`);
+      expect(named.calls).toBeLessThanOrEqual(root.calls * 1.05);
+      expect(named.syncs).toBeLessThanOrEqual(root.syncs);
+    }
   });
 
   test("of a job with a control system", async () => {

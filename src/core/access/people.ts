@@ -76,6 +76,16 @@ export class People {
     };
   }
 
+  /** Throws `forbidden` for a person who was removed: for what was made for that person. */
+  assertIn(id: string): void {
+    this.#mirror.assertFresh();
+    const row = this.#rows.get(id);
+    if (!row?.removed_at) return;
+    throw new ServiceError("forbidden", `${row.name} was removed from this service`, {
+      detail: "Ask an administrator of the service.",
+    });
+  }
+
   /** Everybody who has come so far, by name. */
   async list(): Promise<Person[]> {
     const { items } = await this.#table.list({ limit: Number.POSITIVE_INFINITY });

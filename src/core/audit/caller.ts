@@ -33,6 +33,8 @@ export interface Caller {
   readonly address?: string;
   /** The only job that a token opens. */
   readonly job?: string;
+  /** Who made the link with which a person answers, by the id of the access: could have used it, too. */
+  readonly voucher?: string;
   /** What a token was made for. */
   readonly scopes?: readonly string[];
   /** Aborts when the right to be here ends before its time: for streams. */

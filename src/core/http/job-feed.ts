@@ -67,18 +67,14 @@ export class JobFeed {
   }
 
   /** What `watch` gives, as the texts of a stream; `show` says what its reader is shown of each event. */
-  follow(
-    jobId: string,
-    after: number,
-    show: (event: ServerEvent) => ServerEvent = (event) => event,
-  ): StreamSource {
+  follow(jobId: string, after: number, show?: (event: ServerEvent) => ServerEvent): StreamSource {
     let next: Source | undefined;
     let isFirst = true;
     return async (signal) => {
       next ??= this.#open(jobId, after, signal);
       const events = await next();
       if (!events) return undefined;
-      const text = events.map((event) => toEventText(show(event))).join("");
+      const text = (show ? events.map(show) : events).map(toEventText).join("");
       if (!isFirst) return text;
       isFirst = false;
       return `retry: 1000\n${text}`;

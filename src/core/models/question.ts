@@ -13,6 +13,8 @@ export const ApprovalSchema = v.object({
   person: v.string(),
   /** The issuer that vouches for the person. */
   proven: v.optional(v.string()),
+  /** Who made the link with which the person answered: the two count once. */
+  vouched_by: v.optional(v.string()),
   /** Who answered, as a history names them. */
   by: v.string(),
   answer: JsonMapSchema,

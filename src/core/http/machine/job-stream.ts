@@ -34,7 +34,11 @@ export function jobStreamRoute(
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
       }
       return streams.open(
-        feed.follow(job.id, after, (event) => shownEvent(event, caller)),
+        feed.follow(
+          job.id,
+          after,
+          caller.kind === "token" ? (event) => shownEvent(event, caller) : undefined,
+        ),
         { caller },
       );
     },

@@ -20,20 +20,43 @@ export interface GivenApproval {
  */
 export function addApproval(item: StoredCase, question: Question, given: GivenApproval): Approval[] {
   const { actor, mustBeProven, ...rest } = given;
-  const { proven = undefined } = typeof actor === "object" ? actor : {};
+  const { proven = undefined, voucher = undefined } = typeof actor === "object" ? actor : {};
   if (mustBeProven && proven === undefined) throw notProven(item);
   const person = personOf(item, actor);
-  const one = { person, by: nameOf(actor ?? "anyone"), ...(proven !== undefined && { proven }), ...rest };
+  const one: Approval = {
+    ...{ person, by: nameOf(actor ?? "anyone"), ...rest },
+    ...(proven !== undefined && { proven }),
+    ...(voucher !== undefined && { vouched_by: voucher }),
+  };
   // Answers from before people signed in are by names that somebody typed.
   const before = (question.approvals ?? []).filter((answer) => !mustBeProven || answer.proven !== undefined);
   if (!before[0] || toText(before[0].answer) !== toText(one.answer)) return [one];
   const own = before.find(({ person }) => person === one.person);
+  const same = own ? undefined : before.find((other) => couldBeSame(other, one));
+  if (same) throw madeByOne(item, same);
   if (!own) return [...before, one];
   throw new ServiceError(
     "invalid_transition",
     `${own.by} has already given this answer to case "${item.id}"`,
     {
       detail: `${before.length} of ${question.approvers} people agree. Another person must give the same answer.`,
+    },
+  );
+}
+
+/** Who makes a link can use it: its maker counts with the person that it was made for, and makers of several once. */
+function couldBeSame(one: Approval, other: Approval): boolean {
+  const people = [one.person, one.vouched_by];
+  return [other.person, other.vouched_by].some((id) => id !== undefined && people.includes(id));
+}
+
+function madeByOne(item: StoredCase, { by }: Approval): ServiceError {
+  return new ServiceError(
+    "invalid_transition",
+    `This and the answer of ${by} to case "${item.id}" could be of one person`,
+    {
+      detail:
+        "Who makes a link for somebody could answer with it. Sign in as yourself, or answer by a link that somebody else has made.",
     },
   );
 }

@@ -7,8 +7,12 @@ export interface AnswerLink {
   readonly id: string;
   /** The person that it was made for: who has answered, in the history of the job. */
   readonly name: string;
+  /** The same, where it is somebody who has signed in: the answer counts as that person's. */
+  readonly person?: { readonly id: string; readonly issuer: string };
   /** Who made it. */
   readonly by: string;
+  /** The same, where an identity provider vouches for that person: its access. */
+  readonly maker?: string;
   readonly case_id: string;
   readonly question_id: string;
   /** When the question was asked: a job that starts over asks another one, with the same ids. */

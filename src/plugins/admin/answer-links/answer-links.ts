@@ -12,7 +12,9 @@ interface LinkParts {
 
 interface NewAnswerLink {
   readonly name: string;
+  readonly person?: AnswerLink["person"];
   readonly by: string;
+  readonly maker?: string;
   /** Milliseconds. */
   readonly lasts: number;
   readonly evidence: boolean;
@@ -29,7 +31,7 @@ export class AnswerLinks {
   /** A link to be stored. The token is returned only here. */
   async make(
     item: AskingCase,
-    { name, by, lasts, evidence }: NewAnswerLink,
+    { lasts, evidence, ...whom }: NewAnswerLink,
   ): Promise<{ link: AnswerLink; token: string }> {
     await this.#removeExpired();
     const token = randomBytes(24).toString("base64url");
@@ -37,7 +39,7 @@ export class AnswerLinks {
     const { id: question_id, asked_at } = item.question;
     const about = { case_id: item.id, question_id, asked_at };
     const shows = evidence ? { evidence } : {};
-    const link = { id: hash(token), name, by, ...about, ...shows, created, until: created + lasts };
+    const link = { id: hash(token), ...whom, ...about, ...shows, created, until: created + lasts };
     return { link, token };
   }
 

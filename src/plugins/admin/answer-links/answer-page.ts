@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import * as v from "valibot";
-import { describeProblems } from "../../../core/agents/fields.ts";
+import { describeProblems, describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { Attempts } from "../../../core/http/attempts.ts";
 import { fileResponse } from "../../../core/http/file-response.ts";
@@ -115,7 +116,7 @@ async function answer(parts: AdminParts, misses: Attempts, event: HttpEvent): Pr
     return showQuestion(parts, event, { ...view, problems: verdict.problems });
   }
   const message = (typed.get("message") ?? "").slice(0, 2000) || null;
-  const by = { kind: "link", name: link.name, address: parts.clients.address(event) } as const;
+  const by = toCaller(link, parts.clients.address(event));
   let recorded = "Your answer was recorded.";
   try {
     const request = { answer: given, message, question_id, asked_at, uploader };
@@ -159,6 +160,7 @@ async function open(parts: AdminParts, misses: Attempts, event: HttpEvent, text:
       detail: "It has expired, was revoked, or was not copied completely. Ask for another one.",
     });
   }
+  if (link.person) parts.people.assertIn(link.person.id);
   const item = await parts.answerLinks.asking(link);
   if (item) return { link, item };
   throw new ServiceError("invalid_transition", "This question is no longer open", {
@@ -166,6 +168,15 @@ async function open(parts: AdminParts, misses: Attempts, event: HttpEvent, text:
       ? `You answered it, ${link.name}. Thank you.`
       : "It was answered, or its time is over. There is nothing more to do.",
   });
+}
+
+/**
+ * Who answers with a link. One whom an identity provider vouches for has made it for a person who has signed in: the
+ * answer counts as that person's. Who holds a key could be anybody, and so could be who answers by their links.
+ */
+function toCaller({ name, person, maker }: AnswerLink, address: string): Caller {
+  const who = { kind: "link", name, address, ...(person && { access: person.id }) } as const;
+  return person && maker !== undefined ? { ...who, proven: person.issuer, voucher: maker } : who;
 }
 
 function tooMany(seconds: number): ServiceError {

@@ -166,7 +166,12 @@ async function createLink(
 ) {
   const item = await askingCase(parts, caseId);
   const lasts = toMilliseconds(given.expires_in as "7d");
-  const about = { name: given.name, by: nameOf(caller), lasts, evidence: given.evidence };
+  const person = await findPerson(parts, given.name);
+  const about = {
+    ...{ name: given.name, by: nameOf(caller), lasts, evidence: given.evidence },
+    ...(person && { person: { id: person.id, issuer: person.issuer }, name: person.name }),
+    ...(caller.proven !== undefined && caller.access !== undefined && { maker: caller.access }),
+  };
   const { link, token } = await parts.answerLinks.make(item, about);
   const line = {
     by: caller,
@@ -179,6 +184,18 @@ async function createLink(
     await unit.tx.insert("AnswerLink", link);
   });
   return { link, path: withQuery("/answer", { token }) };
+}
+
+/** Somebody who has signed in, by the address or the id: nobody, where several have it. */
+async function findPerson({ people, service }: AdminParts, name: string) {
+  if (service.access.signIn === undefined) return undefined;
+  const found = (await people.list()).filter(
+    (one) => one.id === name || one.name.toLowerCase() === name.toLowerCase(),
+  );
+  if (found.length !== 1) return undefined;
+  const [{ id, issuer, name: known }] = found as [(typeof found)[number]];
+  people.assertIn(id);
+  return { id, issuer, name: known };
 }
 
 async function revokeLink(
