@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import * as v from "valibot";
-import { describeProblems, describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import { describeProblems } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { Attempts } from "../../../core/http/attempts.ts";
