@@ -56,6 +56,7 @@ describe("every route of the service", () => {
       "GET /admin/help",
       "GET /admin/sign-in",
       "GET /answer",
+      "GET /answer/files/{sha256}",
       "GET /docs",
       "GET /docs/{file}",
       "GET /openapi.json",
