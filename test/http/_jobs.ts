@@ -19,11 +19,11 @@ export function jobContext(id: string, more: Partial<JobContext> = {}): JobConte
 }
 
 /** Stores a job that nothing runs. */
-export async function storeJob(service: Service, id: string): Promise<void> {
+export async function storeJob(service: Service, id: string, agent = "greeter"): Promise<void> {
   const job = {
     id,
     name: id,
-    agent_name: "greeter",
+    agent_name: agent,
     job_context: jobContext(id),
     job_fields: { name: "Ada" },
     fingerprint: id,
