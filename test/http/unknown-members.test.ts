@@ -20,7 +20,9 @@ const IGNORED: readonly { route: RegExp; part: "body" | "query"; reason: RegExp 
   { route: /^POST \/a2a\//, part: "body", reason: /Agent2Agent/ },
   { route: /^POST \/mcp$/, part: "body", reason: /Model Context Protocol/ },
   { route: /^POST \/ag-ui\//, part: "body", reason: /AG-UI/ },
-  { route: /^(POST|PATCH) \/files\b/, part: "body", reason: /content of a file/ },
+  { route: /^POST \/chat\/\{slug\}$/, part: "body", reason: /AI SDK/ },
+  { route: /^\w+ \/chat\//, part: "query", reason: /AI SDK/ },
+  { route: /^(POST|PATCH) \/(files|jobs\/\{id\}\/uploads)\b/, part: "body", reason: /content of a file/ },
 ];
 
 const plugins = [a2a({ publicCards: true }), mcp(), agUi()];

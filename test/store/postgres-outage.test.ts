@@ -144,6 +144,8 @@ async function openProxy() {
   const { folder } = await sharedCluster();
   const sockets = new Set<Socket>();
   let late: (() => Promise<void>) | undefined;
+  /** The name of the statement that writes a group, once it is prepared. */
+  let prepared: string | undefined;
   let server: Server;
   const proxy = {
     url: "",
@@ -170,7 +172,9 @@ async function openProxy() {
       socket.on("error", () => {});
     }
     client.on("data", (data) => {
-      if (proxy.next === "pass" || !data.includes('."_commit:')) return void upstream.write(data);
+      prepared ??= /(svc_\w+)\0[^\0]*\."_commit:/.exec(data.toString("latin1"))?.[1];
+      const isCommit = data.includes('."_commit:') || (prepared !== undefined && data.includes(prepared));
+      if (proxy.next === "pass" || !isCommit) return void upstream.write(data);
       const fate = proxy.next;
       proxy.next = "pass";
       if (fate === "lose answer") {
