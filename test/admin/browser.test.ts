@@ -118,7 +118,7 @@ for (const view of shareOf(VIEWS, 2)) {
       await page.locator(".problem").first().waitFor();
       await look({ page, complaints }, "start-refused", view);
       expect(await page.getByLabel("Count").inputValue()).toBe("2");
-      await page.getByLabel("File").fill("october.csv");
+      await page.getByRole("textbox", { name: "File" }).fill("october.csv");
       await page.getByRole("button", { name: "Start" }).click();
 
       await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
@@ -236,7 +236,7 @@ chromium.it("everything that a person can do works without script", async () => 
 
   await signIn(page, server.url, server.key);
   await page.goto(`${server.url}/admin/agents/invoice-auditor/start`);
-  await page.getByLabel("File").fill("october.csv");
+  await page.getByRole("textbox", { name: "File" }).fill("october.csv");
   await page.getByRole("button", { name: "Start" }).click();
   await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
   const jobUrl = page.url();
@@ -245,7 +245,7 @@ chromium.it("everything that a person can do works without script", async () => 
   await page.getByRole("button", { name: "Answer" }).click();
   await page.getByText("Answered: Invoice 1").waitFor();
   await page.goto(`${server.url}/admin/jobs`);
-  await page.getByLabel("Search id, name or error").fill("quick-001");
+  await page.getByLabel("Search id, name, input or error").fill("quick-001");
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByText("1–1 of 1 job").first().waitFor();
   await page.goto(jobUrl);

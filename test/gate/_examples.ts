@@ -248,6 +248,11 @@ const person = async ({ server }: World): Promise<Example> => {
 /** Only what a schema cannot say: which entity, in which state, with which fields of the agent. */
 const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example | Promise<Example>>> = {
   "POST /access": () => ({ json: newKey() }),
+  "POST /admin/access": () => ({ form: { name: `key ${++keys}`, role: "viewer", expires: "90d" } }),
+  "POST /admin/access/{id}/rotate": named,
+  "POST /admin/access/{id}/remove": named,
+  "POST /admin/access/people/{id}/remove": person,
+  "POST /admin/access/people/{id}/restore": person,
   "POST /access/{id}/rotate": named,
   "DELETE /access/{id}": named,
   "DELETE /access/people/{id}": person,

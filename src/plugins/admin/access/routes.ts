@@ -1,13 +1,14 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isDuration, toMilliseconds } from "../../../core/base/duration.ts";
-import { isServiceError } from "../../../core/base/errors.ts";
+import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { AccessSchema, NewAccessSchema, PersonSchema } from "../../../core/models/access.ts";
 import { button, type Confirm } from "../actions/confirms.ts";
 import { pair } from "../actions/forms.ts";
 import { adminRoute } from "../admin-route.ts";
 import { readForm } from "../forms/read-form.ts";
+import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import { renderPage } from "../respond.ts";
@@ -136,7 +137,10 @@ async function addKey(parts: AdminParts, event: HttpEvent, caller: Caller): Prom
     ...{ name: text("name"), role: text("role"), workspace: text("workspace"), expires: text("expires") },
     agents: form.getAll("agent"),
   };
-  const refuse = (problem: string, status = 422) => show(parts, event, { typed, problem }, status);
+  const refuse = (problem: string, status = 422) => {
+    if (wantsJson(event)) throw new ServiceError("invalid_request", problem);
+    return show(parts, event, { typed, problem }, status);
+  };
   const parsed = v.safeParse(NewAccessSchema, {
     ...{ name: typed.name, role: typed.role },
     ...(typed.agents.length > 0 && { agents: typed.agents }),
@@ -155,7 +159,7 @@ async function addKey(parts: AdminParts, event: HttpEvent, caller: Caller): Prom
     const made = await parts.access.add({ ...parsed.output, expires_at }, caller);
     return await show(parts, event, { made: { ...made, isRotated: false } });
   } catch (error) {
-    if (!isServiceError(error) || error.status >= 500) throw error;
+    if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
     return refuse([error.message, error.detail].filter(Boolean).join(". "), error.status);
   }
 }
