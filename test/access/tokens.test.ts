@@ -3,6 +3,7 @@ import { type AddedRoute, JOBS, ROUTER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { REVOKED_TOKENS } from "../../src/core/service/tokens.ts";
 
 /** What no page may learn from the state of a job. */
 const INNER = [
@@ -193,6 +194,17 @@ describe("revoking tokens", () => {
     await expect.poll(() => stream.isOver).toBe(true);
     const audit = await (await server.request("/admin/api/audit?action=job.token_revoke")).text();
     expect(audit).toContain('"id":"revoked"');
+  });
+
+  it("holds nothing more for a token that is used again and again", () => {
+    const revoked = server.service.get(REVOKED_TOKENS);
+    const token = { job: "j", name: "Ada", marks: [0, 0] as const, exp: 4e9 };
+    const [maker, other] = [new AbortController().signal, new AbortController().signal];
+
+    expect(revoked.over(token, undefined)).toBe(revoked.over(token, undefined));
+    expect(revoked.over(token, maker)).toBe(revoked.over({ ...token, exp: 5e9 }, maker));
+    expect(revoked.over(token, other)).not.toBe(revoked.over(token, maker));
+    expect(revoked.over({ ...token, name: "Bob" }, maker)).not.toBe(revoked.over(token, maker));
   });
 
   it("by name leaves those of others, and tokens of other jobs", async () => {

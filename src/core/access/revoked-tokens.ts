@@ -31,9 +31,11 @@ interface Issued {
 }
 
 interface Following extends Issued {
-  /** Milliseconds since 1970: when the token expires. */
-  readonly until: number;
+  /** Milliseconds since 1970: when the last of these tokens expires. */
+  until: number;
   readonly over: AbortController;
+  /** The signal of the last maker, and what aborts with it or with `over`. */
+  either?: { readonly maker: AbortSignal; readonly signal: AbortSignal };
 }
 
 /**
@@ -46,8 +48,8 @@ export class RevokedTokens {
   readonly #mirror: Mirror<"Revocation">;
   /** By job and name. */
   #known = new Map<string, number>();
-  /** Streams that tokens have opened. */
-  readonly #following = new Set<Following>();
+  /** What ends the streams of tokens that are revoked together, however often these are used. */
+  readonly #following = new Map<string, Following>();
   #tidyAt = 64;
 
   constructor(parts: RevokedTokensParts) {
@@ -84,11 +86,19 @@ export class RevokedTokens {
 
   /** Aborts when a token is revoked that opens a stream, or with the signal of who made it. */
   over(token: Issued & { readonly exp: number }, maker: AbortSignal | undefined): AbortSignal {
-    this.#tidy();
     const { job, name, marks, exp } = token;
-    const over = new AbortController();
-    this.#following.add({ job, name, marks, until: exp * 1000, over });
-    return maker ? AbortSignal.any([maker, over.signal]) : over.signal;
+    const key = JSON.stringify([job, name, marks]);
+    let one = this.#following.get(key);
+    if (!one) {
+      this.#tidy();
+      one = { job, name, marks, until: 0, over: new AbortController() };
+      this.#following.set(key, one);
+    }
+    one.until = Math.max(one.until, exp * 1000);
+    if (!maker) return one.over.signal;
+    if (one.either?.maker !== maker)
+      one.either = { maker, signal: AbortSignal.any([maker, one.over.signal]) };
+    return one.either.signal;
   }
 
   /** Revokes the tokens of a job that were made so far; with a name, those that were made for it. */
@@ -120,10 +130,10 @@ export class RevokedTokens {
 
   #index(rows: readonly Revocation[]): void {
     this.#known = new Map(rows.map(({ id, mark }) => [id, mark]));
-    for (const one of this.#following) {
+    for (const [key, one] of this.#following) {
       if (!this.#isOver(one)) continue;
       one.over.abort();
-      this.#following.delete(one);
+      this.#following.delete(key);
     }
   }
 
@@ -131,7 +141,7 @@ export class RevokedTokens {
   #tidy(): void {
     if (this.#following.size < this.#tidyAt) return;
     const now = this.#parts.clock().getTime();
-    for (const one of this.#following) if (one.until <= now) this.#following.delete(one);
+    for (const [key, one] of this.#following) if (one.until <= now) this.#following.delete(key);
     this.#tidyAt = Math.max(64, this.#following.size * 2);
   }
 }

@@ -55,7 +55,7 @@ export function shownResponse(response: JobResponse, caller: Caller): JobRespons
 
 /** The message of an error, where its stack trace was recorded with it. */
 function withoutFrames<T extends string | null | undefined>(text: T): T {
-  return text?.replace(/^\s*at .+:\d+:\d+\)?$\n?/gm, "").trimEnd() as T;
+  return text?.replace(/^[ \t]*at .+:\d+:\d+\)?$\n?/gm, "").trimEnd() as T;
 }
 
 /** A case: its state has its open question, what it delivers, and the names of its updates. */

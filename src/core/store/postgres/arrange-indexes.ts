@@ -90,10 +90,19 @@ function formerOf(layout: TableLayout): string[] {
 /** Returns whether it was done; another instance may be doing it. */
 async function doWork(parts: Parts, { missing, broken, needless }: Work): Promise<boolean> {
   const { schema, connect, log, signal } = parts;
-  const [keeper, client] = await Promise.all([connect(), connect()]);
-  const end = () => void Promise.all([keeper.end(), client.end()]).catch(() => {});
+  const open: Client[] = [];
+  const end = () => void Promise.all(open.map((client) => client.end())).catch(() => {});
   signal.addEventListener("abort", end, { once: true });
   try {
+    const opened = async () => {
+      const client = await connect();
+      open.push(client);
+      return client;
+    };
+    const keeper = await opened();
+    const client = await opened();
+    // It may have ended while a connection was made.
+    signal.throwIfAborted();
     // Held by a transaction, as a lock of a session would be lost behind PgBouncer. The making of an index waits for all that
     // have a view of the database: a statement with parameters would keep one.
     await keeper.query("begin isolation level read committed");

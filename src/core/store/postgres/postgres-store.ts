@@ -30,7 +30,6 @@ import {
   type Transaction,
   type TransactionOptions,
 } from "../store.ts";
-
 import { arrangeIndexes } from "./arrange-indexes.ts";
 import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
 import { readMark } from "./closed-database.ts";

@@ -5,7 +5,7 @@ import { type Html, html } from "../views/html.ts";
  * images are named, not fetched.
  */
 export function renderMarkdown(text: string): Html {
-  return html`<div class="md">${blocks(text.replace(/\r\n?/g, "\n").split("\n"), 0)}</div>`;
+  return html`<div class="md">${blocks(text.split(/\r\n?|[\n\u2028\u2029]/), 0)}</div>`;
 }
 
 /** Quotes and lists inside of each other. */
