@@ -13,7 +13,7 @@ const FREE: readonly (readonly [of: RegExp, path: RegExp])[] = [
   [/^POST \/agents\/\{slug\}\/(status|chat)$/, /^params\./],
 ];
 /** Protocols demand that what is not known is ignored; what must be there is missed anyway. */
-const PROTOCOLS = /^POST \/(v1|a2a|mcp|ag-ui)\b/;
+const PROTOCOLS = /^POST \/(v1|a2a|mcp|ag-ui|chat)\b/;
 
 interface Renamed {
   readonly path: string;

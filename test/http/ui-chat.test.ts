@@ -226,6 +226,21 @@ it("a picture is refused by name, and a thread of another agent", async () => {
   expect((await server.service.get(JOBS).list()).total).toBe(0);
 });
 
+it.each([
+  ["a part without its text", [{ type: "text", txt: "hello" }], "The text of part 1 of a message is missing"],
+  ["no text", [{ type: "step-start" }], "The last message has no text"],
+  ["an empty text", [{ type: "text", text: "" }], "The last message has no text"],
+])("a message with %s is refused, and calls no model", async (_, parts, error) => {
+  const json = { id: "t", messages: [{ id: "m", role: "user", parts }] };
+
+  const refused = await server.request("/chat/desk", { json });
+
+  expect(refused.status).toBe(422);
+  expect(await refused.json()).toMatchObject({ error_type: "invalid_request", error });
+  expect(calls).toEqual([]);
+  expect(await (await server.request("/jobs")).json()).toEqual([]);
+});
+
 it("the stream says its version, and each message has one id", async () => {
   const json = { id: "t", messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }] };
   const [first, again] = [

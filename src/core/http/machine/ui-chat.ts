@@ -131,9 +131,14 @@ async function take(
       detail: "Send a message, or answer the parts that ask with an approval or an output.",
     });
   }
+  const content = textOf(last);
+  if (content === "")
+    throw new ServiceError("invalid_request", "The last message has no text", {
+      detail: "A message of the user has a part of the type text.",
+    });
   const history = thread ? [] : messages.slice(0, -1).flatMap(toMessage);
   const turn = await threads.send(slug, id, {
-    ...{ content: textOf(last), history, by, via },
+    ...{ content, history, by, via },
     ...(last.id && { key: last.id }),
   });
   return { turn, messageId: messageIdOf(turn, last.id), answers: [] };
@@ -184,5 +189,13 @@ function textOf(message: Message): string {
 }
 
 function joined({ parts }: Message): string {
-  return parts.flatMap(({ type, text }) => (type === "text" && text !== undefined ? [text] : [])).join("\n");
+  return parts
+    .filter(({ type }) => type === "text")
+    .map(({ text }, at) => {
+      if (text !== undefined) return text;
+      throw new ServiceError("invalid_request", `The text of part ${at + 1} of a message is missing`, {
+        detail: 'A part of the type "text" has a text.',
+      });
+    })
+    .join("\n");
 }
