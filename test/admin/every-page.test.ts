@@ -165,6 +165,8 @@ for (const view of shareOf(VIEWS, VIEWS.length)) {
         reducedMotion: "reduce",
       });
       const look = async (name: string) => {
+        // A click only waits for what it names; the rest of its page may still arrive.
+        await page.waitForLoadState();
         const wide = await page.evaluate<number>(
           "document.documentElement.scrollWidth - document.documentElement.clientWidth",
         );
