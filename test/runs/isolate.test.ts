@@ -49,6 +49,10 @@ export default createServer({
       await item.close(answer);
       return answer.text;
     }, {}, { human_answer: { run: ({ answer }) => did("notified " + answer.text) }, chat: { run: () => "chat in " + (process.env.SVC_AGENT ?? "the service") } }),
+    agent("Tagged", async ({ job }) => {
+      await job.tag("customer:acme", "order:7");
+      return job.tag(undefined).catch((error) => error.message);
+    }),
     agent("Patient", ({ job, signal }) => job.step("long", () => did("long") ?? new Promise((_, fail) => signal.addEventListener("abort", () => { did("aborted"); fail(signal.reason); })))),
   ],
 });
@@ -97,6 +101,22 @@ test(
 
     expect(job.payload).toEqual({ items: [11, 22, 33], ids: [], token: "own", own: "own" });
     expect((await service.did()).filter((one) => one.startsWith("fetch"))).toHaveLength(3);
+  },
+  PROCESS_TIME,
+);
+
+test(
+  "the tags of an isolated agent are checked as those of any other",
+  async () => {
+    const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
+    await service.startJob("tagged", "job-1");
+
+    const job = await service.until("job-1", ["completed", "failed"]);
+    const [listed] = (await (await service.send("/jobs?tag=order:7")).json()) as { tags: string[] }[];
+
+    expect(job).toMatchObject({ status: "completed", message: expect.stringContaining("invalid tags") });
+    expect(listed).toMatchObject({ tags: ["customer:acme", "order:7"] });
+    expect(await service.end()).toBe(0);
   },
   PROCESS_TIME,
 );

@@ -32,7 +32,8 @@ type Passed<Handle, Own extends keyof Handle> = {
 /** All that is passed. A call that a handle gets does not compile without its line here, and works with it. */
 const JOB: Passed<JobHandle, "step" | "model" | "file"> = {
   openCase: { gives: "case", once: ([{ id }]: [{ id: string }]) => id },
-  tag: { send: (args: readonly unknown[]) => args.map(String) },
+  // What is missing is refused, and not omitted.
+  tag: { send: (args: readonly unknown[]) => args.map((tag) => tag ?? null) },
   sleep: {},
   start: {
     gives: "child",

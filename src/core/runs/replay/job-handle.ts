@@ -171,7 +171,7 @@ export class RunJob implements JobHandle {
     const run = this.#run;
     const checked = v.safeParse(
       TagsSchema,
-      given.map((tag) => run.parts.redact(String(tag))),
+      given.map((tag) => (typeof tag === "string" ? run.parts.redact(tag) : tag)),
     );
     if (!checked.success) {
       const problems = checked.issues.map(
