@@ -1,10 +1,12 @@
 // @long
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { defineAgent, defineChat } from "agent-control-service";
+import { defineAgent, defineChat, file } from "agent-control-service";
 import { THREADS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
+import * as v from "valibot";
 import { afterAll, beforeAll, expect, vi } from "vitest";
 import { requirement } from "../_require.ts";
 import { shareOf } from "../_share.ts";
@@ -54,6 +56,21 @@ const waiter = defineAgent({
     },
   },
 });
+const CONTENT = `order,note\n42,${ARABIC}\n43,${UNBROKEN}\n`;
+const filer = defineAgent({
+  name: "Filer",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: v.object({ orders: file(), note: v.optional(file()) }),
+      async run({ job, fields }) {
+        const item = await job.openCase({ id: `${job.id}-case`, name: ARABIC });
+        await item.artifact("orders", fields.orders, { title: UNBROKEN });
+        await item.ask("fine", { question: ARABIC, fields: v.object({ scan: file(), fine: v.boolean() }) });
+      },
+    },
+  },
+});
 const baker = defineChat({
   name: "Baker",
   version: "1.0.0",
@@ -86,6 +103,13 @@ const PAGES: Readonly<Record<string, string>> = {
   ...{ chat: "jobs/thread/chat", "new-chat": "agents/baker/chat", "waits-for-event": "jobs/waits-43" },
   ...{ models: "models", schedules: "schedules", events: "events", "events-waiting": "events/waiting" },
   ...{ console: "console", deliveries: "deliveries", audit: "audit", server: "server", sessions: "sessions" },
+  ...{
+    access: "access",
+    "start-file": "agents/filer/start",
+    files: "jobs/filed",
+    "asks-file": "cases/filed-case",
+  },
+  file: `jobs/filed/files/${hash("sha256", CONTENT, "hex")}/view`,
   ...{ help: "help", find: "find", "nothing-found": "find?q=nothing+at+all", missing: "jobs/none" },
 };
 
@@ -103,7 +127,7 @@ beforeAll(async () => {
   [browser, server, axe] = await Promise.all([
     launch(),
     testServer({
-      agents: [worker, waiter, baker],
+      agents: [worker, waiter, baker, filer],
       schedules: [
         { id: "nightly", cron: "0 3 * * *", agent: waiter },
         {
@@ -137,6 +161,27 @@ beforeAll(async () => {
     [UNBROKEN.slice(0, 100), 9],
   ] as const)
     await server.request("/events/payment", { json: { id, data: { order: { id: order }, text: UNBROKEN } } });
+  const name = `orders ${UNBROKEN}.csv`;
+  const sent = await server.request(`/files?name=${encodeURIComponent(name)}`, {
+    ...{ method: "POST", headers: { "content-type": "text/csv" }, body: CONTENT },
+  });
+  const { upload } = (await sent.json()) as { upload: string };
+  await server.request("/agents/filer/jobs", {
+    json: { job_context: { job_id: "filed", mission_name: ARABIC }, job_fields: { orders: { upload } } },
+  });
+  await vi.waitFor(
+    async () => {
+      const { status } = (await (await server.request("/admin/api/cases/filed-case")).json()) as {
+        status: string;
+      };
+      expect(status).toBe("awaiting");
+    },
+    { timeout: 60_000 },
+  );
+  for (const name of ["billing", UNBROKEN.slice(0, 60)])
+    await server.request("/access", {
+      json: { name, role: "starter", agents: ["worker"], expires_in: "90d" },
+    });
   const threads = server.service.get(THREADS);
   await threads.start("baker", { message: ARABIC }, { id: "thread" });
   for (const message of [UNBROKEN, "no"]) await threads.say("thread", message);

@@ -28,6 +28,10 @@ function poller(version = "1.0.0"): { readonly agent: AgentDefinition; readonly 
         fields: v.object({ does: v.optional(v.string()), error: v.optional(v.string()) }),
         async run({ job, fields }) {
           for (const n of [1, 2, 3]) await job.step(`poll ${n}`, () => n);
+          if (fields.does === "ask") {
+            const item = await job.openCase({ id: `case-${job.id}`, name: "A question" });
+            await item.ask("well", { question: "Is it well?", fields: v.object({ well: v.boolean() }) });
+          }
           if (fields.does === "fail") throw new Error(fields.error);
           if (fields.does === "hang") await job.step("poll 4", () => hanging);
           if (fields.does === "first") await job.step("compute", () => hanging);
@@ -82,6 +86,14 @@ it("nothing needs a person while jobs run and complete", async () => {
   expect(await attention(server)).toEqual([]);
   expect(await dashboard(server)).toContain("Nothing needs you.");
   expect(await metrics(server)).not.toContain("svc_attention{");
+});
+
+it("an open question is named as what is left, and is no alert before its deadline", async () => {
+  const { server } = await serve();
+  await start(server, "asks", { does: "ask" });
+  await expect.poll(() => dashboard(server)).toContain("Only the open questions need you.");
+
+  expect(await attention(server)).toEqual([]);
 });
 
 it("a step that takes far longer than it ever has is stuck; one without a history is not", async () => {

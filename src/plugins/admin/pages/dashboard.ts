@@ -132,6 +132,7 @@ async function dashboardState(
   return {
     startable: startable(parts.agents, caller),
     attention: items.map(toAttentionView),
+    calm: waiting.total > 0 ? "Only the open questions need you." : "Nothing needs you.",
     sentence: await readSentence(parts, { well, items }, now),
     figures: toTiles(well, month, options.currency, now),
     chart: renderChart(
