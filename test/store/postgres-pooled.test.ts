@@ -130,16 +130,17 @@ requirement("postgres", "pgbouncer").describe("Postgres behind PgBouncer in tran
     const stores = [await open(), await open()];
     onTestFinished(async () => void (await Promise.all(stores.map((store) => store.close()))));
 
-    for (let round = 0; round < 20; round++) {
+    const told = () => warnings.filter((message) => message.includes("pgbouncer=true"));
+    // On a busy machine one connection of the pooler may serve all for a while.
+    for (let round = 0; round < 20 || (told().length === 0 && round < 500); round++) {
       const ids = [0, 1, 2, 3].map((n) => `job-${round}-${n}`);
       await Promise.all(ids.map((id, n) => stores[n % 2]!.table("Job").insert(makeJob(id))));
       const read = await Promise.all(ids.map((id, n) => stores[(n + 1) % 2]!.table("Job").get(id)));
       expect(read.map((job) => job?.id)).toEqual(ids);
     }
 
-    const told = warnings.filter((message) => message.includes("pgbouncer=true"));
-    expect(told.length).toBeGreaterThan(0);
-    expect(told.length).toBeLessThanOrEqual(stores.length);
+    expect(told().length).toBeGreaterThan(0);
+    expect(told().length).toBeLessThanOrEqual(stores.length);
   });
 
   it("has the jobs of two instances, each run once, on fewer connections than they open", async () => {
