@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import Provider from "oidc-provider";
@@ -16,12 +17,17 @@ export interface TestProvider {
   readonly accounts: Map<string, Account>;
   /** Signs in as an account by the provider's pages, from the service's link; gives the address that leads back. */
   signIn(from: string, account: string): Promise<string>;
+  /** The same from any link, until an address that begins with `back`. */
+  walk(from: string, account: string, back: string): Promise<string>;
+  /** An access token for an account and a resource, as a program gets one, and the ID token that comes with it. */
+  tokensFor(account: string, resource: string): Promise<{ readonly access: string; readonly id: string }>;
   /** Answers nothing from now on, or again. */
   down(is: boolean): void;
 }
 
 /** Starts one for a client that may come back to any port of loopback. */
 export async function startProvider(service: () => string, { refresh = true } = {}): Promise<TestProvider> {
+  const program = "http://127.0.0.1/back";
   const accounts = new Map<string, Account>();
   let isDown = false;
   let provider: Provider;
@@ -47,12 +53,30 @@ export async function startProvider(service: () => string, { refresh = true } = 
         redirect_uris: [`${service()}/admin/sign-in/back`],
         grant_types: refresh ? ["authorization_code", "refresh_token"] : ["authorization_code"],
       },
+      {
+        ...{ client_id: "a-program", application_type: "native", token_endpoint_auth_method: "none" },
+        ...{ redirect_uris: [program], grant_types: ["authorization_code"] },
+      },
     ],
     claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["groups"] },
     conformIdTokenClaims: false,
     issueRefreshToken: () => refresh,
     rotateRefreshToken: true,
-    features: { devInteractions: { enabled: true } },
+    features: {
+      devInteractions: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => [],
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_, audience) => ({
+          ...{ scope: "openid", audience, accessTokenTTL: 600, accessTokenFormat: "jwt" },
+        }),
+      },
+    },
+    extraTokenClaims: (_, token) => {
+      const account = accounts.get("accountId" in token ? String(token.accountId) : "");
+      return account && { groups: account.groups };
+    },
     findAccount: (_, id) => {
       const account = accounts.get(id);
       return account && { accountId: id, claims: () => ({ sub: id, ...account }) };
@@ -66,6 +90,33 @@ export async function startProvider(service: () => string, { refresh = true } = 
       isDown = is;
     },
     signIn: (from, account) => walk(from, account, service()),
+    walk,
+    tokensFor: async (account, resource) => {
+      const verifier = "v".repeat(64);
+      const asked = new URL(`${issuer}/auth`);
+      asked.search = new URLSearchParams({
+        ...{
+          client_id: "a-program",
+          redirect_uri: program,
+          response_type: "code",
+          scope: "openid",
+          resource,
+        },
+        code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+        code_challenge_method: "S256",
+      }).toString();
+      const back = new URL(await walk(asked.href, account, program));
+      const response = await fetch(`${issuer}/token`, {
+        method: "POST",
+        body: new URLSearchParams({
+          ...{ grant_type: "authorization_code", code: back.searchParams.get("code") ?? "", resource },
+          ...{ client_id: "a-program", redirect_uri: program, code_verifier: verifier },
+        }),
+      });
+      const given = (await response.json()) as { access_token?: string; id_token?: string };
+      if (!given.access_token || !given.id_token) throw new Error(JSON.stringify(given));
+      return { access: given.access_token, id: given.id_token };
+    },
   };
 }
 
@@ -75,7 +126,7 @@ async function walk(from: string, account: string, service: string): Promise<str
   let url = from;
   let body: URLSearchParams | undefined;
   for (let steps = 0; steps < 15; steps++) {
-    if (url.startsWith(`${service}/`)) return url;
+    if (url.startsWith(`${service}/`) || url.startsWith(`${service}?`)) return url;
     const response = await fetch(url, {
       redirect: "manual",
       headers: { cookie: Array.from(cookies, ([name, value]) => `${name}=${value}`).join("; ") },

@@ -17,7 +17,15 @@ export async function freePort(): Promise<number> {
 }
 
 /** A service whose people sign in at a real provider, which knows `ada`. */
-export async function start(options: { readonly refresh?: boolean; readonly roles?: RoleTable } = {}) {
+export async function start(
+  options: {
+    readonly refresh?: boolean;
+    readonly roles?: RoleTable;
+    readonly plugins?: Parameters<typeof testServer>[0]["plugins"];
+    /** Whether the service knows its public address. @default true */
+    readonly isPublic?: boolean;
+  } = {},
+) {
   const publicUrl = `http://127.0.0.1:${await freePort()}`;
   const provider = await startProvider(() => publicUrl, options);
   const ada = { email: "ada@example.com", email_verified: true, groups: ["platform"] };
@@ -29,7 +37,8 @@ export async function start(options: { readonly refresh?: boolean; readonly role
   const server = await testServer({
     agents: [greeter],
     access: { signIn },
-    publicUrl,
+    ...(options.plugins && { plugins: options.plugins }),
+    ...(options.isPublic !== false && { publicUrl }),
     port: Number(new URL(publicUrl).port),
   });
   /** Where the provider is asked, with the cookie that the browser keeps meanwhile. */

@@ -295,6 +295,75 @@ it("a starter starts from a form, and its page of the job shows what became of i
   expect((await get("one", "/admin/jobs/started-by-form")).status).toBe(404);
 });
 
+describe("a starter", () => {
+  const send = (id: string, form: Record<string, string>, name = "one") =>
+    server.request(`/admin/cases/${id}/answer`, {
+      method: "POST",
+      key: keyOf(name),
+      headers: { "content-type": "application/x-www-form-urlencoded", accept: "text/html" },
+      body: new URLSearchParams(form).toString(),
+      redirect: "manual",
+    });
+  const ask = async (job_id: string, to?: string) => {
+    const json = { job_context: { job_id }, job_fields: { ...(to && { to }) } };
+    expect((await server.request("/agents/asker/jobs", { key: keyOf("one"), json })).status).toBe(202);
+    await expect.poll(async () => (await server.service.get(JOBS).get(job_id)).status).toBe("awaiting");
+    const page = await (await get("one", `/admin/inbox?question=case-${job_id}`)).text();
+    const { question } = (await (
+      await get("one", `/admin/api/cases/case-${job_id}`, "application/json")
+    ).json()) as StoredCase;
+    return { page, question_id: question!.id };
+  };
+
+  it("answers what its job asks of nobody with a form of the inbox, and nobody else's job", async () => {
+    const { page, question_id } = await ask("form-of-own");
+    const foreign = await send("case-form-of-own", { question_id, "f.fine": "true" }, "two");
+    const answered = await send("case-form-of-own", { question_id, "f.fine": "true" });
+
+    expect(page).toContain('action="/admin/cases/case-form-of-own/answer"');
+    expect(foreign.status).toBe(404);
+    expect([answered.status, answered.headers.get("location")]).toEqual([303, "/admin/inbox"]);
+    await expect.poll(async () => (await server.service.get(JOBS).get("form-of-own")).status).toBe("failed");
+  });
+
+  it("has no form for what its job asks of somebody, and does not answer that, by a token neither", async () => {
+    const { page, question_id } = await ask("form-of-others", "finance");
+    const make = (json: object) => server.request("/jobs/form-of-others/tokens", { key: keyOf("one"), json });
+    const { token } = (await (await make({ scopes: ["answer"], name: "finance" })).json()) as {
+      token: string;
+    };
+
+    const byForm = await send("case-form-of-others", { question_id, "f.fine": "true" });
+    const byToken = await fetch(`${server.url}/jobs/form-of-others/cases/case-form-of-others/update`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ answer: { fine: true } }),
+    });
+
+    expect(page).toContain("question of form-of-others");
+    expect(page).not.toContain('action="/admin/cases/case-form-of-others/answer"');
+    expect([byForm.status, byToken.status]).toEqual([403, 403]);
+    expect((await server.service.get(JOBS).get("form-of-others")).status).toBe("awaiting");
+  });
+
+  it("answers what its job asks of it by its name", async () => {
+    const { question_id } = await ask("form-by-name", "one");
+
+    expect((await send("case-form-by-name", { question_id, "f.fine": "true" })).status).toBe(303);
+  });
+
+  it("uploads a file for a job that it starts", async () => {
+    const upload = await server.request("/files?name=a.txt", {
+      method: "POST",
+      key: keyOf("one"),
+      headers: { "content-type": "text/plain" },
+      body: "content",
+    });
+
+    expect(upload.status).toBe(201);
+  });
+});
+
 it("who sees a part begins on the first page that is for them", async () => {
   const to = async (name: string) => {
     const response = await get(name, "/admin/");

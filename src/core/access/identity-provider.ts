@@ -104,6 +104,13 @@ export class IdentityProvider {
     }
   }
 
+  /** Where the provider publishes the public keys that it signs with. */
+  async keysAt(): Promise<URL> {
+    const { jwks_uri } = (await this.#configuration()).serverMetadata();
+    if (jwks_uri === undefined) throw unreachable(new Error("its configuration has no jwks_uri"));
+    return new URL(jwks_uri);
+  }
+
   async #userInfo(accessToken: string, subject: string): Promise<Record<string, unknown>> {
     const client = await import("openid-client");
     const configuration = await this.#configuration();

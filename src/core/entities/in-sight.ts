@@ -4,14 +4,15 @@ import type { StoredJob } from "../models/job.ts";
 import type { Condition, ListQuery } from "../store/store.ts";
 
 /** Matches nothing. */
-const NOTHING: readonly string[] = [];
+export const NOTHING: readonly string[] = [];
 
 /** Whether a caller with this sight sees a job. Who sees questions only sees no job. */
 export function seesJob(sight: Sight | undefined, job: StoredJob): boolean {
   if (sight === undefined) return true;
-  const { agents, workspace, startedBy, askedOf } = sight;
+  const { agents, workspace, startedBy, askedOf, job: only } = sight;
   if (askedOf !== undefined) return false;
   return (
+    (only === undefined || only === job.id) &&
     (agents === undefined || agents.includes(job.agent_name)) &&
     (workspace === undefined || workspace === job.job_context.workspace_id) &&
     (startedBy === undefined || startedBy === job.access)
@@ -24,8 +25,9 @@ export function jobsInSight<Q extends ListQuery>(
   query: Q | undefined,
 ): Q | undefined {
   if (sight === undefined) return query;
-  const { agents, workspace, startedBy, askedOf } = sight;
+  const { agents, workspace, startedBy, askedOf, job } = sight;
   const where = { ...query?.where };
+  if (job !== undefined) where.id = both(where.id, [job]);
   if (agents) where.agent_name = both(where.agent_name, agents);
   if (workspace !== undefined) where.workspace_id = both(where.workspace_id, [workspace]);
   if (startedBy !== undefined) where.access = both(where.access, [startedBy]);

@@ -10,6 +10,7 @@ import type { DamagedJob } from "../models/own-rows.ts";
 import type { MarkEntry, RunEntry } from "../models/run-entry.ts";
 import { withTags } from "../models/tags.ts";
 import {
+  type Condition,
   type ListQuery,
   type LogEntry,
   type Page,
@@ -21,8 +22,16 @@ import {
 import { laterOf } from "../store/timestamp.ts";
 import { eraseCasesOf, removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
+import {
+  asked,
+  entryWithoutHidden,
+  namesOthers,
+  type OtherJobs,
+  textWithoutHidden,
+  withoutHidden,
+} from "./hidden-jobs.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
-import { jobsInSight, seesJob } from "./in-sight.ts";
+import { jobsInSight, NOTHING, seesJob } from "./in-sight.ts";
 import { unlinkFiles } from "./job-files.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
@@ -88,8 +97,18 @@ export class Jobs {
   readonly #store: Store;
   readonly #liveCosts: LiveCosts;
   readonly #clock: () => Date;
-
   readonly #sight: Sight | undefined;
+  readonly #others: OtherJobs = {
+    sees: async (id) => {
+      const job = await this.#store.table("Job").peek(id);
+      return job !== undefined && seesJob(this.#sight, job);
+    },
+    hides: async (id) => {
+      const job = await this.#store.table("Job").peek(id);
+      if (job) return !seesJob(this.#sight, job);
+      return (await this.#store.table("DeletedJob").get(id)) !== undefined;
+    },
+  };
 
   constructor(
     store: Store,
@@ -116,7 +135,17 @@ export class Jobs {
 
   async find(id: string): Promise<StoredJob | undefined> {
     const job = await this.#store.table("Job").get(id);
-    return job && seesJob(this.#sight, job) ? this.#withCost(job) : undefined;
+    return job && seesJob(this.#sight, job) ? this.asSeen(this.#withCost(job)) : undefined;
+  }
+
+  /** A job that the caller sees, without the ids of others. */
+  asSeen(job: StoredJob, others = this.#others): MaybePromise<StoredJob> {
+    return this.#sight === undefined || !namesOthers(job) ? job : withoutHidden(job, others);
+  }
+
+  /** A text about jobs, such as a line that one has logged, without the ids of those that the caller does not see. */
+  async textAsSeen(text: string): Promise<string> {
+    return this.#sight === undefined ? text : textWithoutHidden(text, this.#others);
   }
 
   /** The job, or `job_not_found`; with `agentName`, another agent's job is not found either. */
@@ -127,12 +156,13 @@ export class Jobs {
   /** The result of `get` for read-only use: frozen, and synchronous if it is in memory. */
   peek(id: string, agentName?: string): MaybePromise<Readonly<StoredJob>> {
     return andThen(this.#store.table("Job").peek(id), (job) =>
-      found(job && seesJob(this.#sight, job) ? job : undefined, id, agentName),
+      this.asSeen(found(job && seesJob(this.#sight, job) ? job : undefined, id, agentName)),
     );
   }
 
   /** The job as the API returns it, with the ids of its cases, oldest first. */
-  async show(job: StoredJob): Promise<Job> {
+  async show(given: StoredJob): Promise<Job> {
+    const job = this.#sight === undefined ? given : await this.asSeen(given);
     if (job.case_count === 0) return toJob(job, []);
     const query = { where: { job_id: job.id }, sort: "created_at" };
     return toJob(job, await this.#store.table("Case").ids(query));
@@ -146,23 +176,30 @@ export class Jobs {
   }
 
   async list(query?: ListQuery): Promise<Page<StoredJob>> {
-    const live = this.#withLive(query);
-    const { items, ...page } = await this.#store.table("Job").list(live);
+    const live = this.#withLive(this.#sight === undefined ? query : await this.#aboutSeen(query));
+    const { items: found, ...page } = await this.#store.table("Job").list(live);
     // What is shown is what was searched: a job that runs may cost more by now.
     const costs = live?.live?.values?.total_cost;
-    return { items: items.map((job) => this.#withCost(job, costs?.get(job.id))), ...page };
+    const items = found.map((job) => this.#withCost(job, costs?.get(job.id)));
+    if (this.#sight === undefined) return { items, ...page };
+    const others = asked(this.#others);
+    return { items: await Promise.all(items.map((job) => this.asSeen(job, others))), ...page };
   }
 
   countBy(
     field: string,
     query?: Pick<ListQuery, "where" | "search" | "joins">,
   ): Promise<Record<string, number>> {
-    return this.#store.table("Job").countBy(field, this.#withLive(query));
+    if (this.#sight === undefined) return this.#store.table("Job").countBy(field, this.#withLive(query));
+    return this.#aboutSeen(query).then((seen) =>
+      this.#store.table("Job").countBy(field, this.#withLive(seen)),
+    );
   }
 
   /** The ids of what `list` would return, all by default: read from the index alone. */
   ids(query?: ListQuery): Promise<string[]> {
-    return this.#store.table("Job").ids(this.#withLive(query));
+    if (this.#sight === undefined) return this.#store.table("Job").ids(this.#withLive(query));
+    return this.#aboutSeen(query).then((seen) => this.#store.table("Job").ids(this.#withLive(seen)));
   }
 
   /** The children of a job that have not ended and end with it. */
@@ -179,18 +216,42 @@ export class Jobs {
 
   /** Lines of a job's run log after number `after`. */
   async log(id: string, range?: { after?: number; limit?: number }): Promise<LogEntry<RunEntry>[]> {
-    if (this.#sight) await this.get(id);
-    return this.#store.log("Run").read(id, range);
+    if (this.#sight && !(await this.#others.sees(id))) return [];
+    const lines = this.#store.log("Run").read(id, range);
+    return this.#sight ? this.#shown(await lines) : lines;
   }
 
   /** The beginning and the end of a long log; all of it if it has at most `first + last` entries. */
   async logEnds(id: string, { first, last }: { first: number; last: number }): Promise<LogEntry<RunEntry>[]> {
-    if (this.#sight) await this.get(id);
+    if (this.#sight && !(await this.#others.sees(id))) return [];
     const log = this.#store.log("Run");
     const after = (await log.last(id)) - last;
-    if (after <= first) return log.read(id);
+    if (after <= first) return this.#shown(await log.read(id));
     const [beginning, end] = await Promise.all([log.read(id, { limit: first }), log.read(id, { after })]);
-    return [...beginning, ...end];
+    return this.#shown([...beginning, ...end]);
+  }
+
+  /** Lines of a log as the caller may read them. */
+  async #shown(lines: LogEntry<RunEntry>[]): Promise<LogEntry<RunEntry>[]> {
+    if (this.#sight === undefined) return lines;
+    const others = asked(this.#others);
+    return Promise.all(
+      lines.map(async (line) => ({ ...line, entry: await entryWithoutHidden(line.entry, others) })),
+    );
+  }
+
+  /** The query, or one that finds nothing where it asks for relatives of a job that the caller does not see. */
+  async #aboutSeen<Q extends ListQuery>(query: Q | undefined): Promise<Q | undefined> {
+    const { parent_id, forked_from, mission_id } = query?.where ?? {};
+    const isAbout = async (id: Condition | undefined, hidden: (id: string) => Promise<boolean>) =>
+      typeof id === "string" && (await hidden(id));
+    const isHidden = async (id: string) => !(await this.#others.sees(id));
+    const isOther =
+      (await isAbout(parent_id, isHidden)) ||
+      (await isAbout(forked_from, isHidden)) ||
+      (await isAbout(mission_id, this.#others.hides));
+    if (!isOther || query === undefined) return query;
+    return { ...query, where: { ...query.where, id: NOTHING } };
   }
 
   #withCost(job: StoredJob, searched?: number): StoredJob {

@@ -9,6 +9,7 @@ import { check, invalid } from "./check.ts";
 import type { Gate } from "./gate.ts";
 import { readJson } from "./json-body.ts";
 import { isMultipart } from "./multipart.ts";
+import type { ProtectedResources } from "./protected-resources.ts";
 import { readQuery } from "./query.ts";
 import { receiveBody } from "./request-body.ts";
 import { assertMayCall } from "./rights.ts";
@@ -23,6 +24,8 @@ export interface HandlerParts {
   /** Largest body, bytes. */
   readonly bodyLimit: number;
   readonly redactor: Redactor;
+  /** Where an identity provider issues access tokens. */
+  readonly resources?: ProtectedResources | undefined;
 }
 
 /** Bytes that anybody may send to a route without a key, which are held in memory, unless the route has a limit of its own. */
@@ -35,7 +38,7 @@ const OPEN_BODY = 100_000;
  */
 export function createHandler(
   route: AnyRoute,
-  { gate, bodyLimit, redactor }: HandlerParts,
+  { gate, bodyLimit, redactor, resources }: HandlerParts,
 ): (event: H3Event) => unknown {
   const { params, token } = route;
   const roles: ReadonlySet<Role> = new Set(rolesWith(route.needs));
@@ -76,6 +79,21 @@ export function createHandler(
     return (event) => {
       const jobId = decode(event.context.params)[token.job] ?? "";
       return proceed(event, gate.enter(event, route.auth, { scope: token.scope, jobId }) as Caller);
+    };
+  }
+  if (route.accessTokens && resources) {
+    return async (event) => {
+      let caller: Caller;
+      try {
+        const sent = resources.find(event);
+        caller =
+          sent === undefined
+            ? await gate.enter(event, route.auth)
+            : await resources.enter(event, sent, route.path);
+      } catch (error) {
+        throw resources.challenge(error, event, route.path);
+      }
+      return proceed(event, caller);
     };
   }
   if (route.auth !== "session") return (event) => proceed(event, gate.enter(event, route.auth) as Caller);

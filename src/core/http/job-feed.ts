@@ -48,10 +48,12 @@ interface JobFeedParts {
 /** Reports what happens to jobs: what is in their run logs, and what their steps emit now. */
 export class JobFeed {
   readonly #parts: JobFeedParts;
-  readonly #followers = new Map<string, Set<() => void>>();
+  readonly #followers: Map<string, Set<() => void>>;
 
-  constructor(parts: JobFeedParts) {
+  constructor(parts: JobFeedParts, followers?: Map<string, Set<() => void>>) {
     this.#parts = parts;
+    this.#followers = followers ?? new Map();
+    if (followers) return;
     const { hooks } = parts;
     hooks.on("run:entry", ({ job_id }) => this.#tell(job_id));
     hooks.on("job:changed", ({ job }) => this.#tell(job.id));
@@ -59,6 +61,11 @@ export class JobFeed {
     hooks.on("jobs:touched", ({ jobs }) => {
       for (const id of jobs === "all" ? this.#followers.keys() : jobs) this.#tell(id);
     });
+  }
+
+  /** The same for a caller who sees a part: as these jobs show it. */
+  seenBy(jobs: Jobs): JobFeed {
+    return new JobFeed({ ...this.#parts, jobs }, this.#followers);
   }
 
   /** Number of the last entry in a job's log. */
@@ -100,7 +107,7 @@ export class JobFeed {
 
   /** Gives what has happened since the last call, and waits until something has. */
   #open(jobId: string, after: number, signal: AbortSignal): Source {
-    const { jobs, log, shared } = this.#parts;
+    const { jobs, shared } = this.#parts;
     let seen = after;
     let batch = FEWEST;
     let state: "new" | "following" | "over" = "new";
@@ -130,7 +137,7 @@ export class JobFeed {
               return [{ event: "chunks", data: isHere ? { available: true } : ELSEWHERE }];
             }
           }
-          const entries = job ? await log.read(jobId, { after: seen, limit: batch }) : [];
+          const entries = job ? await jobs.log(jobId, { after: seen, limit: batch }) : [];
           shared?.relay.settle(jobId, entries);
           // They come before the entry that ends their attempt, which is read again.
           const ended = change.chunks("over");

@@ -126,6 +126,8 @@ export class JobTokens {
       scope === "status" ? this.#revoked.over({ job, name, marks, exp }, maker?.over) : maker?.over;
     return {
       ...{ kind: "token", job, scopes, until: new Date(exp * 1000) },
+      // No more than its maker sees, and of that one job.
+      sight: { ...maker?.sight, job },
       ...(name !== undefined && { name }),
       ...(over && { over }),
     };

@@ -81,6 +81,11 @@ export interface RouteDefinition<
   readonly narrows?: boolean;
   /** Accepts tokens of one job, too, from pages of allowed origins as well; only with `auth: "key"`. @default none */
   readonly token?: TokenRule;
+  /**
+   * Accepts access tokens that the identity provider of `access.signIn` has issued for the address of this route, too: of
+   * programs that people use. Only with `auth: "key"`, and a path without parameters. @default false
+   */
+  readonly accessTokens?: boolean;
   readonly summary: string;
   readonly description?: string;
   readonly tag: string;
@@ -124,7 +129,7 @@ export type AddedRoute = RouteDefinition<
 >;
 
 const NAMES: NamesOf<RouteDefinition> = {
-  ...{ method: true, path: true, auth: true, needs: true, narrows: true, token: true },
+  ...{ method: true, path: true, auth: true, needs: true, narrows: true, token: true, accessTokens: true },
   ...{ summary: true, description: true, tag: true },
   ...{ params: true, query: true, body: true, rawBody: true, streamsBody: true, bodyLimit: true },
   ...{ responses: true, status: true, errors: true, stored: true, hidden: true, handler: true },

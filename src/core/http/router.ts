@@ -44,6 +44,7 @@ export class AppRouter implements Router {
     }
     assertParameters(route);
     assertToken(route);
+    assertAccessTokens(route);
     assertNeeds(route);
     this.#app.on(route.method, toH3Path(route.path), createHandler(route as AnyRoute, this.#parts));
     known.methods.push(route.method);
@@ -51,6 +52,8 @@ export class AppRouter implements Router {
     known.errors ??= route.errors;
     this.#byShape.set(shape, known);
     this.#routes.push(route);
+    const { resources } = this.#parts;
+    if (route.accessTokens && resources) this.add(resources.metadataRoute(route));
   }
 
   /** Whether a route at the path of a request accepts tokens: pages may use it. */
@@ -101,6 +104,14 @@ function assertToken({ method, path, auth, token }: RouteDefinition): void {
   if (!token || (auth === "key" && parameterNames(path).includes(token.job))) return;
   throw new Error(
     `Route ${method} ${path} accepts tokens: it needs the auth "key" and the parameter "${token.job}" in its path`,
+  );
+}
+
+/** A token is for one address, and sessions have no use for one. */
+function assertAccessTokens({ method, path, auth, accessTokens }: RouteDefinition): void {
+  if (!accessTokens || (auth === "key" && parameterNames(path).length === 0)) return;
+  throw new Error(
+    `Route ${method} ${path} accepts access tokens: it needs the auth "key", and a path without parameters`,
   );
 }
 

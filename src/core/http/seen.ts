@@ -4,9 +4,11 @@ import { isServiceError, ServiceError } from "../base/errors.ts";
 import { Threads, type ThreadsParts } from "../conversations/threads.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
-import { grants, type Sight } from "../models/access.ts";
+import type { Sight } from "../models/access.ts";
 import type { StoredJob } from "../models/job.ts";
+import { isOpenTo } from "../runs/questions/assert-assigned.ts";
 import type { Runner, StartRequest } from "../runs/runner.ts";
+import type { JobFeed } from "./job-feed.ts";
 import { uploaderOf } from "./uploads.ts";
 
 /** The parts of a service as a caller sees them: what it may not see does not exist in them. */
@@ -16,7 +18,10 @@ export interface Seen {
   readonly cases: Cases;
   readonly runner: Runner;
   readonly threads: Threads;
+  readonly feed: JobFeed;
 }
+
+type SightsParts = ThreadsParts & Pick<Seen, "feed">;
 
 /**
  * Gives each caller the parts as it sees them. Jobs, cases and agents apply its sight in every read, list, count and
@@ -24,12 +29,12 @@ export interface Seen {
  */
 export class Sights {
   readonly #whole: Seen;
-  readonly #parts: ThreadsParts;
+  readonly #parts: SightsParts;
 
-  constructor(parts: ThreadsParts) {
+  constructor(parts: SightsParts) {
     this.#parts = parts;
-    const { agents, jobs, cases, runner } = parts;
-    this.#whole = { agents, jobs, cases, runner, threads: new Threads(parts) };
+    const { agents, jobs, cases, runner, feed } = parts;
+    this.#whole = { agents, jobs, cases, runner, feed, threads: new Threads(parts) };
   }
 
   /** The parts themselves, for a caller who sees everything. */
@@ -40,13 +45,9 @@ export class Sights {
     const cases = this.#parts.cases.seenBy(sight, jobs);
     const agents = this.#parts.agents.seenBy(sight);
     const runner = new SeenRunner(this.#parts.runner, { jobs, cases, agents, sight, caller });
-    return {
-      agents,
-      jobs,
-      cases,
-      runner,
-      threads: new Threads({ ...this.#parts, agents, jobs, cases, runner }),
-    };
+    const feed = this.#parts.feed.seenBy(jobs);
+    const own = { agents, jobs, cases, runner, feed };
+    return { ...own, threads: new Threads({ ...this.#parts, ...own }) };
   };
 }
 
@@ -88,7 +89,7 @@ class SeenRunner implements Runner {
     const access = sight.startedBy;
     const uploader = uploaderOf(caller);
     const asked = {
-      ...{ ...request, job_context },
+      ...{ ...request, job_context, sight },
       ...(access !== undefined && { access }),
       ...(uploader !== null && { uploader }),
     };
@@ -102,21 +103,18 @@ class SeenRunner implements Runner {
     }
     // A repeated request gives the job that it has started: not one of somebody else.
     if (!(await jobs.find(job.id))) throw idInUse();
-    return job;
+    return jobs.asSeen(job);
   }
 
   async answer(...args: Args<"answer">): Result<"answer"> {
-    const [jobId, caseId] = args;
-    const { cases, caller, sight } = this.#parts;
-    const { question, id } = await cases.ofJob(jobId, caseId);
-    const isForOthers = question?.assigned_to !== undefined || (question?.approvers ?? 1) > 1;
-    const isOwn = sight.startedBy !== undefined && !isForOthers;
-    if (!isOwn && (caller.role === undefined || !grants(caller.role, "answer"))) {
-      throw new ServiceError("forbidden", `Case "${id}" asks somebody else`, {
-        detail: "Who has started a job answers questions that are assigned to nobody and need one answer.",
+    const [jobId, caseId, request, actor] = args;
+    const { cases, caller } = this.#parts;
+    const item = await cases.ofJob(jobId, caseId);
+    if (!isOpenTo(caller, item)) {
+      throw new ServiceError("forbidden", `Case "${item.id}" asks somebody else`, {
+        detail: "Who has started a job answers what it asks of nobody else, where one answer is enough.",
       });
     }
-    const [, , request, actor] = args;
     const uploader = uploaderOf(caller);
     return this.#runner.answer(jobId, caseId, { ...request, ...(uploader !== null && { uploader }) }, actor);
   }
@@ -124,7 +122,8 @@ class SeenRunner implements Runner {
   async fork(...[jobId, request, by]: Args<"fork">): Result<"fork"> {
     await this.#parts.jobs.get(jobId);
     const uploader = uploaderOf(this.#parts.caller);
-    return this.#runner.fork(jobId, { ...request, ...(uploader !== null && { uploader }) }, by);
+    const fork = await this.#runner.fork(jobId, { ...request, ...(uploader !== null && { uploader }) }, by);
+    return this.#parts.jobs.asSeen(fork);
   }
 
   ended = this.#ofJob("ended");
@@ -223,8 +222,10 @@ class SeenRunner implements Runner {
   /** A method about a job, by its id: `job_not_found` where the caller does not see it. */
   #ofJob<K extends OfJob>(name: K): Runner[K] {
     return (async (...args: unknown[]) => {
-      await this.#parts.jobs.get(args[0] as string);
-      return (this.#runner[name] as (...all: unknown[]) => unknown).apply(this.#runner, args);
+      const { jobs } = this.#parts;
+      await jobs.get(args[0] as string);
+      const result = await (this.#runner[name] as (...all: unknown[]) => unknown).apply(this.#runner, args);
+      return isJob(result) ? jobs.asSeen(result) : result;
     }) as unknown as Runner[K];
   }
 
@@ -240,6 +241,10 @@ type OfCase = "assign" | "overrideCase" | "removeCase";
 type OfJob =
   | ("ended" | "stop" | "say" | "resume" | "retry" | "continue" | "move")
   | ("calls" | "export" | "override" | "remove");
+
+function isJob(result: unknown): result is StoredJob {
+  return typeof result === "object" && result !== null && "job_context" in result;
+}
 
 function idInUse(): ServiceError {
   return new ServiceError("job_already_exists", "The id of the job, or the idempotency key, is in use", {

@@ -17,8 +17,8 @@ const GRANTED: Readonly<Record<Role, readonly Right[]>> = {
   viewer: ["view"],
   /** Sees the questions that are theirs. */
   answerer: ["view", "answer"],
-  /** Sees what it has started. */
-  starter: ["view", "start"],
+  /** Sees what it has started, and answers what that asks of nobody in particular. */
+  starter: ["view", "answer", "start"],
   operator: ["view", "answer", "start", "operate"],
   admin: RIGHTS,
 };
@@ -41,6 +41,8 @@ export interface Sight {
   readonly workspace?: string;
   /** Only jobs that this key or person has started, and their children. */
   readonly startedBy?: string;
+  /** Only this job: of a token. */
+  readonly job?: string;
   /** Only open questions that are assigned to one of these names, and the cases and jobs that ask them. */
   readonly askedOf?: readonly string[];
 }

@@ -3,8 +3,10 @@ import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { GivenKey } from "../entities/keyed-requests.ts";
 import type { Unit } from "../entities/ledger.ts";
+import type { Sight } from "../models/access.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { Store } from "../store/store.ts";
+import { QUEUED_JOBS } from "../models/job-state.ts";
+import type { ListQuery, Store } from "../store/store.ts";
 import type { HeldTries } from "./check/held-tries.ts";
 import type { Cluster } from "./cluster/cluster.ts";
 import type { LeaseTimes } from "./cluster/membership.ts";
@@ -104,13 +106,37 @@ export async function refuseWhenFull(parts: RequestParts, slug: string): Promise
   if (!parts.scheduler.hasFreeSlot({ jobId: "", agent: slug, workspace: "" })) await refuseMore(parts);
 }
 
-/** Refuses a job that would have to wait while too many do. */
-export async function refuseMore({ cluster, scheduler, maxQueuedJobs }: RequestParts): Promise<void> {
+/**
+ * Refuses a job that would have to wait while too many do. A tenth of the queue is kept for callers who see everything;
+ * of the others, who sees only what it has started has at most half, and so has a workspace to which keys are limited.
+ */
+export async function refuseMore(
+  { cluster, scheduler, jobs, maxQueuedJobs }: RequestParts,
+  sight?: Sight,
+): Promise<void> {
   const queued = await cluster.countQueued();
-  if (queued < maxQueuedJobs) return;
+  const kept = sight && maxQueuedJobs > 1 ? Math.max(1, Math.floor(maxQueuedJobs / 10)) : 0;
+  const share = Math.ceil(maxQueuedJobs / 2);
+  const isFull = queued >= maxQueuedJobs - kept;
+  const own = isFull || queued < share ? undefined : ofShare(sight);
+  const isOver =
+    own && ((await jobs.countBy("status", { where: { ...QUEUED_JOBS, ...own } })).stopped ?? 0) >= share;
+  if (!isFull && !isOver) return;
   const seconds = scheduler.retryAfter();
-  throw new ServiceError("rate_limited", `${queued} jobs are already queued`, {
+  // How many jobs others have is no business of who sees a part.
+  const message = isOver
+    ? "Too many jobs of this caller are queued"
+    : sight
+      ? "Too many jobs are queued"
+      : `${queued} jobs are already queued`;
+  throw new ServiceError("rate_limited", message, {
     detail: `Try again in ${seconds} s.`,
     headers: { "Retry-After": String(seconds) },
   });
+}
+
+/** The jobs that count together; `undefined` where the caller has no share of its own. */
+function ofShare(sight: Sight | undefined): ListQuery["where"] {
+  if (sight?.startedBy !== undefined) return { access: sight.startedBy };
+  return sight?.workspace === undefined ? undefined : { workspace_id: sight.workspace };
 }

@@ -1,6 +1,7 @@
 import type { Actor } from "../audit/caller.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { GivenKey } from "../entities/keyed-requests.ts";
+import type { Sight } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -30,6 +31,8 @@ export interface StartRequest {
   readonly uploader?: string;
   /** The access that starts it, where that sees only what it has started. */
   readonly access?: string;
+  /** What its sender sees, where that is a part: it has a share of the queue. @default all of it */
+  readonly sight?: Sight;
   /** Value of the `Idempotency-Key` header. */
   readonly idempotencyKey?: string;
 }

@@ -1,5 +1,7 @@
 import { H3, type H3Event, type HTTPError } from "h3";
+import { AccessTokens } from "../access/access-tokens.ts";
 import { Assertions } from "../access/assertions.ts";
+import { IdentityProvider } from "../access/identity-provider.ts";
 import { type Container, createSharedToken, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -14,6 +16,7 @@ import { JobTokens } from "../http/job-tokens.ts";
 import { LiveStreams } from "../http/live-streams.ts";
 import { machineRoutes } from "../http/machine/routes.ts";
 import { keepMiddlewareNear } from "../http/near-middleware.ts";
+import { ProtectedResources } from "../http/protected-resources.ts";
 import { ProxiedPeople } from "../http/proxied-people.ts";
 import { AppRouter } from "../http/router.ts";
 import { Sights } from "../http/seen.ts";
@@ -104,7 +107,8 @@ export function createApp(scope: Container): H3 {
     sessions: () => (scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined),
     proxied: openProxied(scope),
   });
-  const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });
+  const resources = openResources(scope);
+  const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor, resources });
   const streams = new LiveStreams({ most: options.maxStreams, clock });
   hooks.on("service:closing", () => streams.close());
   scope.value(H3_APP, app);
@@ -172,6 +176,21 @@ function openProxied(scope: Container): ProxiedPeople | undefined {
     own: { clients: scope.get(CLIENTS), state: scope.get(SERVICE_STATE) },
     rejected: scope.get(REJECTED_KEYS),
     clock,
+  });
+}
+
+/** What accepts access tokens of the identity provider, where people sign in at one. */
+function openResources(scope: Container): ProtectedResources | undefined {
+  const { access, publicUrl } = scope.get(OPTIONS);
+  const { signIn } = access;
+  if (signIn?.kind !== "oidc") return undefined;
+  return new ProtectedResources({
+    tokens: new AccessTokens(signIn, new IdentityProvider(signIn), scope.get(CLOCK)),
+    people: scope.get(PEOPLE),
+    clients: scope.get(CLIENTS),
+    rejected: scope.get(REJECTED_KEYS),
+    state: scope.get(SERVICE_STATE),
+    publicUrl,
   });
 }
 

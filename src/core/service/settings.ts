@@ -185,7 +185,10 @@ export const SETTINGS = {
   maxQueuedJobs: {
     schema: wholeAtLeast(1),
     default: 10_000,
-    docs: ["10,000", "Jobs that may wait before new ones are refused with 429"],
+    docs: [
+      "10,000",
+      "Jobs that may wait before new ones are refused with 429, [shared out](security.md#limits)",
+    ],
   },
   maxStreams: {
     env: ["SERVICE_MAX_STREAMS"],

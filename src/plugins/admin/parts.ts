@@ -60,7 +60,7 @@ export interface CommonParts {
   /** Whether there is more than one key, or people sign in. */
   readonly isShared: () => boolean;
   /** The lines that a job has logged: of jobs that the caller has found. */
-  readonly jobLog: JobLog;
+  readonly jobLog: Pick<JobLog, "read">;
   readonly hub: LiveHub;
   /** Ids of jobs that are stuck, to be compared with jobs that the caller has found. */
   readonly attention: Pick<Attention, "stuck">;

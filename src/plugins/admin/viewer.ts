@@ -2,6 +2,7 @@ import { ANYONE, type Caller } from "../../core/audit/caller.ts";
 import { mayCall } from "../../core/http/rights.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { Right } from "../../core/models/access.ts";
+import type { JobLine } from "./job-log/job-log-table.ts";
 import type { AdminParts, SeenParts } from "./parts.ts";
 
 const VIEWERS = new WeakMap<HttpEvent, Caller>();
@@ -23,9 +24,20 @@ export function seenBy(parts: AdminParts, caller: Caller): SeenParts {
   const { assets, renderer, extensions, isShared, jobLog, hub, attention, files, answerLinks } = parts;
   return {
     ...{ options, service, state, seen, settings, clients, log, redactor, clock },
-    ...{ assets, renderer, extensions, isShared, jobLog, hub, attention, files, answerLinks },
+    ...{ assets, renderer, extensions, isShared, hub, attention, files, answerLinks },
+    jobLog: caller.sight ? logSeenBy(jobs, jobLog) : jobLog,
     ...{ caller, jobs, cases, agents, threads, runner: () => runner },
   };
+}
+
+/** The lines of jobs without the ids of others. */
+function logSeenBy(jobs: SeenParts["jobs"], log: AdminParts["jobLog"]): AdminParts["jobLog"] {
+  const shown = async (line: JobLine) => ({
+    ...line,
+    message: await jobs.textAsSeen(line.message),
+    fields: await jobs.textAsSeen(line.fields),
+  });
+  return { read: async (id) => Promise.all((await log.read(id)).map(shown)) };
 }
 
 /** What a page offers its reader. */

@@ -8,7 +8,7 @@ import { isTerminal } from "../../core/models/entity-status.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
-import { JOB_FEED, OPTIONS, ROUTER, SEEN, STREAMS } from "../../core/service/tokens.ts";
+import { OPTIONS, ROUTER, SEEN, STREAMS } from "../../core/service/tokens.ts";
 import { takeMessage, unsupported } from "./take-message.ts";
 import { toChatEvents } from "./to-chat-events.ts";
 import { toEvents } from "./to-events.ts";
@@ -54,7 +54,7 @@ export const agUi = definePlugin({
   name: "ag-ui",
   options: OptionsSchema,
   setup({ options, get }) {
-    const [seen, feed, streams] = [get(SEEN), get(JOB_FEED), get(STREAMS)];
+    const [seen, streams] = [get(SEEN), get(STREAMS)];
     get(ROUTER).add(
       defineRoute({
         method: "POST",
@@ -70,7 +70,7 @@ export const agUi = definePlugin({
         body: InputSchema,
         responses: { 200: { description: "The events", contentType: "text/event-stream" } },
         handler: async ({ params, body, caller }) => {
-          const { agents, jobs, cases, runner, threads } = seen(caller);
+          const { agents, jobs, cases, runner, threads, feed } = seen(caller);
           const { slug, definition } = agents.get(params.slug);
           const id = threadIdOf(slug, body.threadId);
           const before = await jobs.find(id);

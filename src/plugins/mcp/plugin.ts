@@ -111,6 +111,7 @@ export const mcp = definePlugin({
         method: "POST",
         path: `${get(OPTIONS).apiPrefix}${options.path}`,
         auth: "key",
+        accessTokens: true,
         needs: "start",
         narrows: true,
         summary: "Model Context Protocol",

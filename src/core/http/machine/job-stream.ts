@@ -6,10 +6,8 @@ import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
 /** The live stream of a job. */
-export function jobStreamRoute(
-  parts: Pick<MachineParts, "prefix" | "seen" | "feed" | "streams">,
-): RouteDefinition {
-  const { prefix, seen, feed, streams } = parts;
+export function jobStreamRoute(parts: Pick<MachineParts, "prefix" | "seen" | "streams">): RouteDefinition {
+  const { prefix, seen, streams } = parts;
   return defineRoute({
     method: "GET",
     path: `${prefix}/jobs/{id}/stream`,
@@ -28,7 +26,8 @@ export function jobStreamRoute(
     },
     handler: async ({ params, event, caller }) => {
       const after = readLastEventId(event);
-      const job = await seen(caller).jobs.get(params.id);
+      const { jobs, feed } = seen(caller);
+      const job = await jobs.get(params.id);
       if (after > 0 && isTerminal(job.status) && (await feed.last(job.id)) <= after) return undefined;
       if (event.req.method === "HEAD") {
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });

@@ -92,7 +92,7 @@ export class Starts {
       checkRequired(agent, values);
       if (agent.definition.budget?.refuse) await this.#parts.budgets?.refuse(agent.slug);
       slot = this.#parts.scheduler.tryTake(toQueuedJob(input));
-      if (!slot) await refuseMore(this.#parts);
+      if (!slot) await refuseMore(this.#parts, request.sight);
     } catch (refusal) {
       // A repeated request is answered also where a new one is refused.
       const before = await jobs.find(input.id);

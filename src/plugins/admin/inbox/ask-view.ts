@@ -4,6 +4,7 @@ import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { isIn } from "../../../core/models/job-state.ts";
 import { agreement, type Question } from "../../../core/models/question.ts";
+import { isOpenTo } from "../../../core/runs/questions/assert-assigned.ts";
 import type { FilePreview } from "../files/file-views.ts";
 import { encodingOf, type FormState, renderFields } from "../forms/fields.ts";
 import { offeredTo } from "../viewer.ts";
@@ -39,7 +40,7 @@ export function toAskView(item: StoredCase, context: AskContext) {
   return {
     caseId: item.id,
     domId,
-    mayAnswer: may.answer,
+    mayAnswer: may.answer && isOpenTo(caller, item),
     mayAssign: may.operate,
     caseName: item.name,
     caseHref: pathTo("cases", item.id),

@@ -95,7 +95,7 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 200: { description: "Lines, oldest first", schema: JobLogSchema } },
       handler: async ({ params }, seen) => {
         const { id } = await seen.jobs.get(params.id);
-        return { items: await parts.jobLog.read(id) };
+        return { items: await seen.jobLog.read(id) };
       },
     }),
   ];
