@@ -23,6 +23,20 @@ describe("redactor", () => {
     }
   });
 
+  it("removes what is left of a secret without the space around it, and each line of one, from JSON and JSON in JSON", () => {
+    const redactor = new Redactor();
+    redactor.add(' pass"word\\one ');
+    redactor.add('-----BEGIN-----\nfirst "line" of the key\n-----END-----');
+
+    for (const text of ['pass"word\\one', 'first "line" of the key']) {
+      for (const value of [{ text }, { text: JSON.stringify({ text }) }, [JSON.stringify([text])]]) {
+        const json = JSON.stringify(redactor.json(value));
+        expect(json).toContain("[secret]");
+        expect(json).not.toContain(text.slice(0, 4));
+      }
+    }
+  });
+
   it("cleans keys and values of a JSON value and leaves a clean one unchanged", () => {
     const redactor = new Redactor();
     redactor.add("hunter2-hunter2");

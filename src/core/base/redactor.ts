@@ -112,16 +112,25 @@ export class Redactor {
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret, "utf8");
   const lines = secret.split(/\r?\n/).map((line) => line.trim());
-  return [
+  const texts = [
     secret,
     secret.trim(),
-    JSON.stringify(secret).slice(1, -1),
+    ...lines.filter((line) => line.length >= SHORTEST_LINE && !line.startsWith("-----")),
+  ];
+  return [
+    ...texts,
+    // In a string of JSON, and where that is in a string of JSON itself.
+    ...texts.map(inJson),
+    ...texts.map((text) => inJson(inJson(text))),
     encodeURIComponent(toWellFormed(secret)),
     bytes.toString("hex"),
     bytes.toString("hex").toUpperCase(),
     ...[0, 1, 2].flatMap((offset) => base64Forms(bytes, offset)),
-    ...lines.filter((line) => line.length >= SHORTEST_LINE && !line.startsWith("-----")),
   ].filter((form) => form.length >= SHORTEST);
+}
+
+function inJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 /** The characters that depend only on the secret, if it starts `offset` bytes into a group of three. */

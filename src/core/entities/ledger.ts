@@ -161,8 +161,8 @@ class OpenUnit implements Unit {
 
   record(jobId: string, input: RunEntryInput): Promise<number> {
     const dated = input.at === undefined ? { at: this.now, ...input } : input;
-    const entry = this.#scrub.entry(dated as RunEntry);
-    return this.#raw.append("Run", jobId, entry).then((seq) => {
+    const { entry, json } = this.#scrub.entry(dated as RunEntry);
+    return this.#raw.append("Run", jobId, entry, json).then((seq) => {
       this.#seq = seq;
       this.#announcements.push({ name: "run:entry", payload: { job_id: jobId, seq, entry } });
       return seq;

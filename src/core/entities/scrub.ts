@@ -34,14 +34,15 @@ export class Scrub {
     return this.#once(item, () => cleanFields(item, CASE_FIELDS, this.#redactor));
   }
 
-  entry(entry: RunEntry): RunEntry {
+  /** The entry without secrets, with its JSON where that was made to look for them. */
+  entry(entry: RunEntry): { readonly entry: RunEntry; readonly json?: string | undefined } {
     // It contains no text from agents or people; what is read was redacted when it was stored, and is given back as it was.
-    if (entry.type === "status" || (entry.type === "call" && entry.call === "read")) return entry;
-    return cleanFields(
-      entry,
-      ENTRY_FIELDS as readonly string[] as readonly (keyof RunEntry)[],
-      this.#redactor,
-    );
+    if (entry.type === "status" || (entry.type === "call" && entry.call === "read")) return { entry };
+    const json = jsonOf(entry);
+    // Where the whole has none, no field has one: most entries are serialized, and searched, once.
+    if (json !== undefined && !this.#redactor.finds(json)) return { entry, json };
+    const fields = ENTRY_FIELDS as readonly string[] as readonly (keyof RunEntry)[];
+    return { entry: cleanFields(entry, fields, this.#redactor) };
   }
 
   /** What participants and observers receive about a change. */
@@ -136,4 +137,13 @@ function cleanFields<T extends object>(value: T, fields: readonly (keyof T)[], r
     if (after !== before) clean = { ...clean, [field]: after };
   }
   return clean;
+}
+
+/** Nothing where it cannot be stored: the store says what is wrong with it. */
+function jsonOf(entry: RunEntry): string | undefined {
+  try {
+    return JSON.stringify(entry);
+  } catch {
+    return undefined;
+  }
 }

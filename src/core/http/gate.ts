@@ -120,7 +120,7 @@ export class Gate {
       throw new ServiceError("unauthorized", "Invalid API key", { detail: HOW, headers: CHALLENGE_INVALID });
     if (found === "expired") throw expired();
     // Read now: after a client disconnects, its address is no longer available.
-    return event.req.method === "GET" ? found : { ...found, address: this.#clients.address(event) };
+    return event.req.method === "GET" ? found : { address: this.#clients.address(event), ...found };
   }
 
   /** Counts a right or a wrong key; throws `rate_limited` where its address has sent too many wrong ones. */

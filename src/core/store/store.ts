@@ -231,8 +231,8 @@ export interface Transaction {
   remove<K extends TableName>(table: K, id: string): Promise<boolean>;
   /** Number of the last entry of a key, 0 where there is none. */
   last<K extends LogName>(log: K, key: string): Promise<number>;
-  /** Adds an entry; resolves with the number it will have. */
-  append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number>;
+  /** Adds an entry; resolves with the number it will have. `json` is the entry as JSON, where the caller has it. */
+  append<K extends LogName>(log: K, key: string, entry: Logs[K], json?: string): Promise<number>;
   /** Removes all entries of a key. */
   clear<K extends LogName>(log: K, key: string): Promise<void>;
 }

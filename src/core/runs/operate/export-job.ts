@@ -38,7 +38,7 @@ async function* lines(
     idempotency_key: null,
   };
   yield { type: "job", format: EXPORT_FORMAT, job: masked };
-  for (const { entry } of await jobs.log(job.id)) yield { type: "entry", entry: scrub.entry(entry) };
+  for (const { entry } of await jobs.log(job.id)) yield { type: "entry", entry: scrub.entry(entry).entry };
   const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
   for (const item of (await cases.list(query)).items) {
     yield { type: "case", case: scrub.case(item) };

@@ -212,7 +212,7 @@ export class ActiveRuns {
       if (run.isOver) {
         this.#forget(run);
         slot.leave();
-      } else this.#execute(run, job, { ...beginning, record });
+      } else this.#execute(run, job, { record, ...beginning });
     } catch (error) {
       this.#forget(run);
       throw error;

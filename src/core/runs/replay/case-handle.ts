@@ -77,7 +77,7 @@ export class RunCase implements CaseHandle {
   /** The same for a handler in another process, which may have started the step. */
   stepOf<T>(step: GivenStep<T>): Promise<T> {
     const show: StepCall<T>["show"] = (unit, shown) => updateCase(unit, this.id, shown);
-    return runStep({ ...step, scope: this.#scope, show });
+    return runStep({ scope: this.#scope, show, ...step });
   }
 
   artifact(

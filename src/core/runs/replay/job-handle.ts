@@ -69,7 +69,7 @@ export class RunJob implements JobHandle {
 
   /** The same for a handler in another process, which may have started the step. */
   stepOf<T>(step: GivenStep<T>): Promise<T> {
-    return runStep({ ...step, scope: this.#scope, show: undefined });
+    return runStep({ scope: this.#scope, show: undefined, ...step });
   }
 
   model<Request, Answer>(

@@ -97,9 +97,9 @@ export class Stage {
     return pending.last;
   }
 
-  append(log: StoreLog, key: string, entry: unknown): number {
+  append(log: StoreLog, key: string, entry: unknown, json?: string): number {
     const last = this.last(log, key) + 1;
-    const text = toJson(entry, `An entry of log ${log.name} "${key}"`);
+    const text = json ?? toJson(entry, `An entry of log ${log.name} "${key}"`);
     this.#add({ kind: "append", log, key, last, text });
     return last;
   }

@@ -364,8 +364,8 @@ class StagedTransaction implements Transaction {
     return this.#do((stage) => stage.last(this.#logOf(log), key));
   }
 
-  append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number> {
-    return this.#do((stage) => stage.append(this.#logOf(log), key, entry));
+  append<K extends LogName>(log: K, key: string, entry: Logs[K], json?: string): Promise<number> {
+    return this.#do((stage) => stage.append(this.#logOf(log), key, entry, json));
   }
 
   clear(log: LogName, key: string): Promise<void> {

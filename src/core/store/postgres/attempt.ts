@@ -172,9 +172,9 @@ export class Attempt implements Transaction, Writer {
     return [...found].sort(byAge).map(([id]) => id);
   }
 
-  async append(log: string, key: string, entry: unknown): Promise<number> {
+  async append(log: string, key: string, entry: unknown, json?: string): Promise<number> {
     const seen = await this.#seeLog(log, key);
-    const text = toJson(entry, `An entry of log ${log} "${key}"`);
+    const text = json ?? toJson(entry, `An entry of log ${log} "${key}"`);
     const before = this.logWrites.get(seen.key);
     const last = (before?.head ?? seen).last + 1;
     const entries = before?.entries ?? [];
