@@ -66,7 +66,8 @@ function describeMix({ beside, swapped }: Verdict, strikes?: Readonly<Record<str
   const mix = beside as MixCounts;
   const done = Object.entries(strikes ?? {}).map(([kind, count]) => `${kind} ${count}`);
   const waits = Object.entries(mix.takeOvers).map(
-    ([how, { count, median, longest }]) => `${count} after ${how} (median ${median} s, longest ${longest} s)`,
+    ([how, { count, median, longest, of }]) =>
+      `${count} after ${how} (median ${median} s, longest ${longest} s${of ? `: ${of}` : ""})`,
   );
   return [
     `beside them: ${mix.children} children, ${mix.events} events, ${mix.scheduled} planned times of schedules, ${mix.effects} effects of steps; the code changed ${mix.deploys} times, and jobs that it did not fit were held ${mix.held} times`,

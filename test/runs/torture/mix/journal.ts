@@ -72,9 +72,8 @@ export class Journal {
 export function checkOwners(label: string, { log }: Outcome, findings: Findings): void {
   let owner: number | undefined;
   for (const entry of log.values()) {
-    if (entry.type === "mark" || entry.type === "status") {
-      if (entry.type === "status" || CHANGES.includes(entry.mark)) owner = undefined;
-    } else if (isStep(entry) && !entry.error) {
+    if (entry.type === "status" || mayChangeOwner(entry)) owner = undefined;
+    else if (isStep(entry) && !entry.error) {
       const { life } = entry.result as Effect;
       owner ??= life;
       if (life !== owner)
@@ -87,6 +86,11 @@ export function checkOwners(label: string, { log }: Outcome, findings: Findings)
 
 /** Marks with which a job may get another owner. */
 const CHANGES: readonly string[] = ["interrupted", "resumed", "restarted", "retried", "continued", "moved"];
+
+/** Whether a job may have another owner from then on. */
+export function mayChangeOwner(entry: RunEntry): boolean {
+  return entry.type === "mark" && CHANGES.includes(entry.mark);
+}
 
 export function isInterruption(entry: RunEntry): boolean {
   return entry.type === "mark" && entry.mark === "interrupted";

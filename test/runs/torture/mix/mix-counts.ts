@@ -20,4 +20,6 @@ export interface TakeOvers {
   readonly count: number;
   readonly median: number;
   readonly longest: number;
+  /** The job that waited longest. */
+  readonly of: string | undefined;
 }
