@@ -356,6 +356,35 @@ test("an instance that closes gives its jobs up at the end of their steps, and o
   expect(await store.table("Instance").ids()).toHaveLength(1);
 });
 
+test("an instance that closes gives each job up as soon as its own steps are over", async () => {
+  const store = await emptyStore();
+  const held = { short: gate(), long: gate() };
+  for (const { open } of Object.values(held)) onTestFinished(open);
+  const begun = new Set<string>();
+  const agent = (where: string) =>
+    agentOf(async ({ job }) => {
+      await job.step("first", async () => {
+        begun.add(job.id);
+        await held[job.id as keyof typeof held].opened;
+      });
+      await job.step("second", () => {});
+      return where;
+    });
+  const a = await join(store, agent("a"));
+  const b = await join(store, agent("b"));
+  for (const id of Object.keys(held)) await start(a, id);
+  await expect.poll(() => begun.size).toBe(2);
+
+  const closed = a.runner.close(60);
+  held.short.open();
+
+  expect(await ended(b, "short")).toMatchObject({ result: "b" });
+  expect((await b.jobs.get("long")).owner).toBe(a.runner.instance);
+  held.long.open();
+  await closed;
+  expect(await ended(b, "long")).toMatchObject({ result: "b" });
+});
+
 test("of many instances that find a job without an owner, one runs it", async () => {
   const store = await emptyStore();
   const [begun, held] = [gate(), gate()];
@@ -488,6 +517,54 @@ test("older code leaves a job alone that newer code has started, until a person 
   await older.runner.move(JOB, "1.10.0");
 
   expect(await ended(older)).toMatchObject({ result: "older", agent_version: "1.10.0" });
+});
+
+test("jobs that nobody here may run do not keep those behind them from being claimed", async () => {
+  const store = await emptyStore();
+  const held = gate();
+  onTestFinished(held.open);
+  const of = (version: string, wait?: Promise<void>) =>
+    agentOf(
+      async ({ job }) => {
+        await job.step("work", () => wait);
+        return version;
+      },
+      { version },
+    );
+  const newer = await join(store, of("2.0.0", held.opened), { most: 20 });
+  for (let n = 0; n < 20; n++) await start(newer, `newer-${n}`);
+  const first = await join(store, of("1.0.0", held.opened));
+  await start(first, "behind");
+  await newer.runner.close(0);
+  await first.runner.close(0);
+
+  const older = await join(store, of("1.0.0"), { most: 1 });
+
+  expect(await ended(older, "behind")).toMatchObject({ result: "1.0.0" });
+});
+
+test("suspended jobs that nobody here may run do not keep those behind them from being woken", async () => {
+  const store = await emptyStore();
+  const of = (version: string, time: "1h" | "2h") =>
+    agentOf(
+      async ({ job }) => {
+        await job.sleep(time);
+        return version;
+      },
+      { version },
+    );
+  const newer = await join(store, of("2.0.0", "1h"), { most: 120, suspendAfter: 0 });
+  for (let n = 0; n < 120; n++) await start(newer, `newer-${n}`);
+  const first = await join(store, of("1.0.0", "2h"), { suspendAfter: 0 });
+  await start(first, "behind");
+  await expect.poll(() => store.table("Job").ids({ where: { wake_at: { gte: 0 } } })).toHaveLength(121);
+  await newer.runner.close(0);
+  await first.runner.close(0);
+
+  const later = () => new Date(Date.now() + 3 * 3_600_000);
+  const older = await join(store, of("1.0.0", "2h"), { suspendAfter: 0, clock: later });
+
+  expect(await ended(older, "behind")).toMatchObject({ result: "1.0.0" });
 });
 
 test("newer code continues a job of older code that nobody hosts any longer", async () => {

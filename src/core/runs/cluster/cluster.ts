@@ -43,8 +43,8 @@ export interface Cluster {
   hint(jobIds: readonly string[]): void;
   /** Tells the others that there is something to claim. */
   offer(jobIds: readonly string[]): void;
-  /** Gives up the jobs of runs that have ended here without ending them, for any instance to claim. */
-  release(runs: readonly LeftRun[]): Promise<void>;
+  /** Gives up the job of a run that has ended here without ending it, for any instance to claim. */
+  release(run: LeftRun): Promise<void>;
   /** Reads the answers to a run's questions that others have stored; absent where nobody else can. */
   answersOf(run: () => Run): (() => Promise<void>) | undefined;
 }

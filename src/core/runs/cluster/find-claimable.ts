@@ -1,14 +1,22 @@
 import type { StoredJob } from "../../models/job.ts";
 import { ACTIVE_JOBS, UNFINISHED } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
-import type { Condition } from "../../store/store.ts";
+import type { Condition, Position } from "../../store/store.ts";
 import { toQueuedJob } from "../queue/scheduler.ts";
 import type { RequestParts } from "../runner-parts.ts";
 
 type Where = Readonly<Record<string, Condition | undefined>>;
 
+/** Jobs that one search reads behind the oldest of a workspace, where those are for others. */
+const PAGE = 200;
 /** What jobs without an owner are counted by. */
 const NOBODY = "null";
+
+/** Where the searches of an instance have got to, by workspace: behind jobs that are for others. */
+export class Searched {
+  readonly unowned = new Map<string, Position>();
+  readonly ofDead = new Map<string, Position>();
+}
 
 interface Claimable {
   readonly found: StoredJob[];
@@ -28,8 +36,15 @@ export async function findOwners({ jobs }: Pick<RequestParts, "jobs">): Promise<
  */
 export async function findClaimable(
   parts: RequestParts,
-  living: readonly Instance[],
-  owners: readonly string[],
+  {
+    living,
+    owners,
+    searched,
+  }: {
+    readonly living: readonly Instance[];
+    readonly owners: readonly string[];
+    readonly searched: Searched;
+  },
 ): Promise<Claimable> {
   const { cluster, jobs, runs, scheduler, store, suspects } = parts;
   const alive = new Set(living.map(({ id }) => id));
@@ -50,9 +65,9 @@ export async function findClaimable(
     return job.owner ? scheduler.hasRoom(queued) : scheduler.hasFreeSlot(queued);
   };
   const open = { ...where, ...ACTIVE_JOBS };
-  const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);
+  const due = await firstOfEach(parts, { ...open, owner: null }, { isDue, searched: searched.unowned });
   if (dead.length > 0 && due.length < scheduler.free)
-    due.push(...(await firstOfEach(parts, { ...open, owner: dead })).filter(isDue));
+    due.push(...(await firstOfEach(parts, { ...open, owner: dead }, { isDue, searched: searched.ofDead })));
   const found = [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, scheduler.free)];
   return { found, died: new Set(died) };
 }
@@ -68,20 +83,37 @@ async function hostedOf({ agents, jobs }: RequestParts, where: Where): Promise<W
   return hosted.length === names.length ? {} : { agent_name: hosted };
 }
 
-/** The oldest jobs of each workspace, in turn: those come first of whose workspace the fewest run here. */
-async function firstOfEach({ jobs, scheduler }: RequestParts, where: Where): Promise<StoredJob[]> {
+/** The oldest of each workspace that are due, in turn: those come first of whose workspace the fewest run here. */
+async function firstOfEach(
+  { jobs, scheduler }: RequestParts,
+  where: Where,
+  {
+    isDue,
+    searched,
+  }: { readonly isDue: (job: StoredJob) => boolean; readonly searched: Map<string, Position> },
+): Promise<StoredJob[]> {
   const { free } = scheduler;
   if (free <= 0) return [];
   const workspaces = Object.keys(await jobs.countBy("workspace_id", { where }));
+  for (const workspace of searched.keys()) if (!workspaces.includes(workspace)) searched.delete(workspace);
   const running = (workspace: string) => scheduler.runningOf(workspace);
   const inTurn = workspaces.toSorted((a, b) => running(a) - running(b)).slice(0, free);
-  // Some may be of versions that others host.
-  const query = { sort: "created_at", limit: 2 * free };
-  const lists = await Promise.all(
-    inTurn.map((workspace_id) => jobs.list({ where: { ...where, workspace_id }, ...query })),
-  );
-  const found: StoredJob[] = [];
-  for (let at = 0; at < query.limit; at++)
-    for (const { items } of lists) found.push(...items.slice(at, at + 1));
-  return found;
+  const oldestOf = async (workspace_id: string) => {
+    const query = { where: { ...where, workspace_id }, sort: "created_at" };
+    const first = await jobs.list({ ...query, limit: 2 * free });
+    const due = first.items.filter(isDue);
+    if (!first.next) searched.delete(workspace_id);
+    if (!first.next || due.length >= free) return due;
+    // Some are for others, such as those of a version that others host. Those behind them must not wait for that: each
+    // search reads some more, and the one after the last begins at the oldest.
+    const after = searched.get(workspace_id) ?? first.next;
+    const { items, next } = await jobs.list({ ...query, limit: PAGE, after });
+    if (next) searched.set(workspace_id, next);
+    else searched.delete(workspace_id);
+    const known = new Set(first.items.map(({ id }) => id));
+    return [...due, ...items.filter((job) => !known.has(job.id) && isDue(job))];
+  };
+  const lists = await Promise.all(inTurn.map(oldestOf));
+  const longest = Math.max(0, ...lists.map(({ length }) => length));
+  return Array.from({ length: longest }, (_, at) => lists.flatMap((list) => list.slice(at, at + 1))).flat();
 }

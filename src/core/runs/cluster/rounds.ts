@@ -84,7 +84,7 @@ export class Rounds {
       idle.set(id, run_count);
       if (this.#idle.get(id) !== run_count) continue;
       log.warn("a job of this instance had no run: it is claimed again", { job_id: id });
-      await cluster.release([{ jobId: id, epoch: run_count }]);
+      await cluster.release({ jobId: id, epoch: run_count });
     }
     this.#idle = idle;
   }

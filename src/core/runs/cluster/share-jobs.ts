@@ -2,7 +2,7 @@ import type { StoredJob } from "../../models/job.ts";
 import { endStopped } from "../operate/steer.ts";
 import { claimJobs } from "./claim-jobs.ts";
 import { claimantOf, type SharedParts } from "./claimant.ts";
-import { findClaimable, findOwners } from "./find-claimable.ts";
+import { findClaimable, findOwners, type Searched } from "./find-claimable.ts";
 import { followOthers } from "./follow-others.ts";
 import type { Membership } from "./membership.ts";
 import type { Rounds } from "./rounds.ts";
@@ -38,7 +38,11 @@ export function shareJobs(parts: SharedParts, membership: Membership): () => voi
 }
 
 /** Follows what was stored elsewhere, wakes suspended jobs, and claims what nobody owns. */
-export async function lookAround(parts: SharedParts, membership: Membership, rounds: Rounds): Promise<void> {
+export async function lookAround(
+  parts: SharedParts,
+  membership: Membership,
+  { rounds, searched }: { readonly rounds: Rounds; readonly searched: Searched },
+): Promise<void> {
   const { cluster, pauses, scheduler, waker } = parts;
   // Together, as a store may read all of it in one statement.
   const [owners, living] = await Promise.all([
@@ -57,7 +61,7 @@ export async function lookAround(parts: SharedParts, membership: Membership, rou
   cluster.livingElsewhere = new Set(others.map(({ id }) => id));
   if (membership.isFirstLook) waker.look();
   const left = membership.isFirstLook ? await findSuspendedToEnd(parts) : [];
-  const { found, ...dead } = await findClaimable(parts, living, owners);
+  const { found, ...dead } = await findClaimable(parts, { living, owners, searched });
   // While the store was away, the others could not renew their signs of life either.
   const died = membership.wasAway ? new Set<string>() : dead.died;
   await claimJobs({ ...parts, claimant: claimantOf(parts, died) }, [...left, ...found]);

@@ -128,21 +128,15 @@ export class SharedCluster implements Cluster {
     if (jobIds.length > 0) this.#store.hints.tell("claim", jobIds);
   }
 
-  async release(runs: readonly LeftRun[]): Promise<void> {
-    const released = await Promise.all(runs.map((run) => this.#release(run)));
-    this.offer(released.flat());
-  }
-
-  async #release({ jobId, epoch, total_cost }: LeftRun): Promise<string[]> {
+  async release({ jobId, epoch, total_cost }: LeftRun): Promise<void> {
     const fence = { job: jobId, epoch };
     try {
       await this.#ledger.write((unit) => takeJob(unit, jobId, { total_cost }), { fence });
-      return [jobId];
+      this.offer([jobId]);
     } catch (error) {
       // It has ended, or others have it.
       if (!(error instanceof FencedError))
         this.#log.warn("a job could not be given up: others claim it later", { job_id: jobId, error });
-      return [];
     }
   }
 

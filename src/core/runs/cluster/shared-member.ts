@@ -1,6 +1,7 @@
 import { QuestionNotices } from "../questions/question-notices.ts";
 import { isStorageError, whenWritable } from "../queue/when-writable.ts";
 import type { SharedParts } from "./claimant.ts";
+import { Searched } from "./find-claimable.ts";
 import type { Member } from "./member.ts";
 import type { Membership } from "./membership.ts";
 import { runProbe } from "./probe-run.ts";
@@ -21,7 +22,8 @@ export class SharedMember implements Member {
     this.#notices = new QuestionNotices({ ...parts, isClosed: () => parts.scheduler.isClosed });
     const rounds = new Rounds(parts, membership.times.dead, this.#notices);
     membership.onLost = () => parts.runs.leaveAll();
-    membership.onLook = () => lookAround(parts, membership, rounds);
+    const searched = new Searched();
+    membership.onLook = () => lookAround(parts, membership, { rounds, searched });
     this.#stopSharing = shareJobs(parts, membership);
   }
 

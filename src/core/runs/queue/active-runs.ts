@@ -157,22 +157,25 @@ export class ActiveRuns {
     for (const { id } of waits) this.#waits.signal(id);
   }
 
-  /** Lets running steps end within the grace time, in seconds, and leaves all jobs to the next start. */
+  /**
+   * Lets running steps end within the grace time, in seconds, and leaves all jobs to the next start: each as soon as its own
+   * steps are over.
+   */
   async close(grace: number): Promise<void> {
     this.#parts.scheduler.close();
-    const runs = [...this.#runs.values()];
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, grace * 1000);
     });
-    await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
+    const giveUp = async (run: Run): Promise<void> => {
+      await Promise.race([run.freeze(), late]);
+      run.abandon(CLOSING);
+      const { jobId, parts, spent: total_cost } = run;
+      const left = { jobId, epoch: parts.epoch, ...(total_cost !== undefined && { total_cost }) };
+      await this.#parts.cluster.release(left);
+    };
+    await Promise.all([...this.#runs.values()].map(giveUp));
     clearTimeout(timer);
-    for (const run of runs) run.abandon(CLOSING);
-    const left = runs.map(({ jobId, parts: { epoch }, spent }) => ({
-      ...{ jobId, epoch },
-      ...(spent !== undefined && { total_cost: spent }),
-    }));
-    await this.#parts.cluster.release(left);
     this.ends.close();
     this.#parts.processes?.close();
     this.#parts.underWay?.end();
@@ -198,7 +201,7 @@ export class ActiveRuns {
     // While its beginning was being stored, the service began to close, or counted as dead: others may have the job.
     if (scheduler.isClosed || cluster.isElsewhere(job)) {
       slot.release();
-      void cluster.release([{ jobId: job.id, epoch: job.run_count, total_cost: job.total_cost }]);
+      void cluster.release({ jobId: job.id, epoch: job.run_count, total_cost: job.total_cost });
       return;
     }
     const run = this.#toRun(job, slot, beginning);

@@ -5,6 +5,7 @@ import type { StartTimer } from "../../base/timer.ts";
 import type { Hooks } from "../../entities/hooks.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
+import type { Position } from "../../store/store.ts";
 import { NO_WAKE_TIME } from "../../store/tables.ts";
 
 /** Jobs of one agent that are asked for together. */
@@ -36,6 +37,10 @@ export class Waker {
   readonly #lead: number;
   /** Jobs that wait for their turn. */
   readonly #waking = new Map<string, Promise<boolean>>();
+  /** Jobs of the last search that are for others, such as those of a newer version. */
+  #refused = new Set<string>();
+  /** Where the searches have got to behind such jobs, by agent. */
+  readonly #searched = new Map<string, Position>();
   /** When the timer fires, by the service's clock. */
   #next = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
@@ -105,11 +110,26 @@ export class Waker {
     const { agents, jobs, isClosed } = this.#parts;
     let next = Number.POSITIVE_INFINITY;
     const limit = BATCH + this.#waking.size;
-    const lists = agents.list().map(({ slug }) => {
-      const where = { agent_name: slug, wake_at: { gte: 0, lt: NO_WAKE_TIME } };
-      return jobs.list({ where, sort: "wake_at", limit, joins: "now" });
-    });
-    for (const { items } of await Promise.all(lists)) {
+    const found = await Promise.all(
+      agents.list().map(async ({ slug }) => {
+        const where = { agent_name: slug, wake_at: { gte: 0, lt: NO_WAKE_TIME } };
+        const first = await jobs.list({ where, sort: "wake_at", limit, joins: "now" });
+        const isBlocked = first.next && first.items.every(({ id }) => this.#refused.has(id));
+        if (!isBlocked) this.#searched.delete(slug);
+        if (!isBlocked) return first.items;
+        // Each search reads some more, and the one after the last begins at the first.
+        const after = this.#searched.get(slug) ?? first.next;
+        const { items, next } = await jobs.list({ where, sort: "wake_at", limit: BATCH, after });
+        if (next) this.#searched.set(slug, next);
+        else this.#searched.delete(slug);
+        const known = new Set(first.items.map(({ id }) => id));
+        return [...first.items, ...items.filter(({ id }) => !known.has(id))];
+      }),
+    );
+    const refused = new Set<string>();
+    for (const items of found) for (const { id } of items) if (this.#refused.has(id)) refused.add(id);
+    this.#refused = refused;
+    for (const items of found) {
       if (isClosed()) return;
       const due: StoredJob[] = [];
       for (const job of items) {
@@ -127,8 +147,10 @@ export class Waker {
   /** Resumes these, and once half of them run, asks for more. */
   #wakeAll(due: readonly StoredJob[]): void {
     let left = due.length;
-    const settled = (isRunning: boolean): void => {
+    const settled = (id: string, isRunning: boolean): void => {
       left--;
+      if (isRunning) this.#refused.delete(id);
+      else this.#refused.add(id);
       if (!isRunning) this.#expect(this.#now() + AGAIN);
       else if (left === Math.floor(due.length / 2) && due.length >= BATCH / 2) this.look();
     };
@@ -136,7 +158,7 @@ export class Waker {
       const { wake_at, reached } = job.suspended!;
       const time = reached ?? (this.#isOfLaterClock(job) ? wake_at : undefined);
       const wokenAt = time ? Date.parse(time) : undefined;
-      void this.wake(job, wokenAt).then(settled);
+      void this.wake(job, wokenAt).then((isRunning) => settled(job.id, isRunning));
     }
   }
 
