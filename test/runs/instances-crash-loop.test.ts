@@ -1,5 +1,6 @@
 // @long
 // @losses
+import { setTimeout as delay } from "node:timers/promises";
 import type { AgentDefinition } from "agent-control-service";
 import { expect, onTestFinished, test } from "vitest";
 import { ServiceError } from "../../src/core/base/errors.ts";
@@ -211,6 +212,70 @@ test("after a first death all jobs resume at the same time, and after a second o
   gates[2]!.open();
   for (const id of ["x1", "x2", "x3"])
     await expect.poll(async () => (await d.jobs.get(id)).status).toBe("completed");
+});
+
+test("jobs that were under way at two deaths resume in turns, each twice as large while they go well", async () => {
+  const ran: string[] = [];
+  const held = new Map<string, () => void>();
+  const fleet = new Fleet(await emptyStore(), (_, nth) =>
+    agentOf(({ job }) =>
+      job.step("work", () => {
+        ran.push(job.id);
+        const { opened, open } = gate();
+        held.set(job.id, open);
+        return nth < 2 ? never() : opened;
+      }),
+    ),
+  );
+  const ids = Array.from({ length: 7 }, (_, n) => `x${n + 1}`);
+  const first = await fleet.join();
+  for (const id of ids) await start(first, id);
+  for (let life = first; fleet.lives.length < 3; life = await fleet.join()) {
+    await expect.poll(() => ran.toSorted()).toEqual(ids);
+    ran.length = 0;
+    await fleet.kill(life);
+  }
+
+  for (const turn of [["x1"], ["x2", "x3"], ["x4", "x5", "x6", "x7"]]) {
+    await expect.poll(() => ran.toSorted()).toEqual(turn);
+    await delay(100);
+    expect(ran.toSorted()).toEqual(turn);
+    for (const id of ran.splice(0)) held.get(id)!();
+  }
+  const { jobs } = fleet.lives.at(-1)!;
+  for (const id of ids) await expect.poll(async () => (await jobs.get(id)).status).toBe("completed");
+});
+
+test("of jobs that were resumed together and ended their instance, the one that does so alone is held", async () => {
+  const ran: string[] = [];
+  const fleet = new Fleet(await emptyStore(), (die, nth) =>
+    agentOf(({ job }) =>
+      job.step<unknown>("work", () => {
+        ran.push(job.id);
+        if (nth < 2 || (nth === 2 && job.id === "x2")) return never();
+        return job.id === "x3" ? die() : "done";
+      }),
+    ),
+  );
+  const ids = ["x1", "x2", "x3", "x4"];
+  const first = await fleet.join();
+  for (const id of ids) await start(first, id);
+  for (let life = first; fleet.lives.length < 3; life = await fleet.join()) {
+    await expect.poll(() => ran.toSorted()).toEqual(ids);
+    ran.length = 0;
+    await fleet.kill(life);
+  }
+
+  const life = await fleet.settle("x3");
+
+  const { status, stop_reason, error } = await life.jobs.get("x3");
+  expect({ status, stop_reason, error }).toEqual({
+    ...{ status: "awaiting", stop_reason: "crash_loop" },
+    error: expect.stringMatching(/^The process ended 4 times in a row/),
+  });
+  for (const id of ["x1", "x2", "x4"])
+    await expect.poll(async () => (await life.jobs.get(id)).status).toBe("completed");
+  expect(fleet.deaths).toBe(2);
 });
 
 test("a time in which the store was away does not count against a job whose instance died in it", async () => {

@@ -172,6 +172,8 @@ export interface MarkEntry extends EntryBase {
   run?: number;
   /** Whether it may have ended its instance: until it makes progress, what it does is stored with the job first. */
   watched?: true;
+  /** With how many others it is resumed that were under way at several ends of instances, as it was. */
+  beside?: number;
   by?: string;
   /** Where a run begins: the agent's version and the fingerprint of its code. */
   version?: string;

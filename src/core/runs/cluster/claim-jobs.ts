@@ -39,7 +39,7 @@ export interface Claimant {
   /** What the end of its owner was to a job; `last` is the end of its log. */
   lossOf(job: StoredJob, last: RunEntry | undefined): Promise<Loss>;
   /** What the mark of an interruption says of it besides. */
-  markOf(job: StoredJob, loss: Loss): Pick<MarkEntry, "run" | "watched">;
+  markOf(job: StoredJob, loss: Loss): Pick<MarkEntry, "run" | "watched" | "beside">;
   /** Of jobs that were under way, those that this instance does not resume now. */
   later(suspects: readonly Suspect[]): readonly Suspect[];
   /** Makes this instance the owner of a job inside a unit, or nobody where it is left. */
@@ -245,12 +245,16 @@ async function plan(parts: ClaimParts, job: StoredJob): Promise<Plan> {
       ...claimant.markOf(job, loss),
     });
   if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", note: interrupted });
-  if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, note: interrupted });
+  if (crash && crash.count >= MOST_CRASHES && !crash.beside)
+    return hold(parts, job, { ...crash, note: interrupted });
   const goOn = (kind: TurnKind): Plan => {
     const before = async () => {
       if (kind === "start") await claimant.beforeRestart(job.id);
     };
-    if (crash) return { suspect: { job, kind, crashes: crash.count, entries: crash.entries, before } };
+    if (crash) {
+      const { count: crashes, beside, entries } = crash;
+      return { suspect: { job, kind, crashes, beside, entries, before } };
+    }
     return {
       proceed: async () => {
         if (loss.isWatched) cluster.watched.watch(job.id, kind === "start");

@@ -22,7 +22,10 @@ export function claimantOf(parts: SharedParts, died: ReadonlySet<string>): Claim
       if (!job.owner || !died.has(job.owner) || agent?.isolate) return { isWatched: false };
       return readLoss(job, await entriesOf(jobs, job), { startsOver: agent?.onInterruption === "restart" });
     },
-    markOf: ({ run_count }, { isWatched }) => ({ run: run_count, ...(isWatched && { watched: true }) }),
+    markOf({ id, run_count }, { isWatched }) {
+      const beside = suspects.besides(id);
+      return { run: run_count, ...(isWatched && { watched: true }), ...(beside > 0 && { beside }) };
+    },
     later: (found) => suspects.later(found),
     async own(unit, { id, status }, isLeft) {
       if (status !== "stopped") await takeJob(unit, id, { owner: isLeft ? null : cluster.owner });

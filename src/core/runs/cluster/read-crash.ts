@@ -8,6 +8,8 @@ import type { UnderWay } from "./under-way.ts";
 export interface Crash {
   /** Crashes in a row, this one included, without progress between them. */
   readonly count: number;
+  /** With how many others that had crashed several times it had been resumed: which of them it was is not known. */
+  readonly beside?: number | undefined;
   /** What the job was doing, for people. */
   readonly doing: string;
   /** The job's log, which was read for this. */

@@ -30,14 +30,16 @@ export function readLoss(
   if (last?.run !== undefined && job.run_count === last.run + 1) {
     const count = last.watched ? countCrashes(entries) : 0;
     if (count === 0) return { isWatched: last.watched === true };
-    return { isWatched: true, isKnown: true, crash: { count, doing: lastDoing(entries), entries } };
+    const beside = entries.slice(0, at).findLast(isInterrupted)?.beside;
+    return { isWatched: true, isKnown: true, crash: { count, beside, doing: lastDoing(entries), entries } };
   }
   const isWatched =
     last?.watched === true && (startsOver || !entries.some((entry, line) => line > at && isProgress(entry)));
   const known = job.doing?.run === job.run_count ? job.doing.what : undefined;
   if (isWatched ? known === null : mayOnlyWait(entries)) return { isWatched: true };
   const doing = (isWatched && known) || lastDoing(entries);
-  return { isWatched: true, crash: { count: countCrashes(entries) + 1, doing, entries } };
+  const count = countCrashes(entries) + 1;
+  return { isWatched: true, crash: { count, beside: last?.beside, doing, entries } };
 }
 
 /** Whether it waits for something that nothing in its log ends. */
@@ -47,6 +49,6 @@ function mayOnlyWait(entries: readonly RunEntry[]): boolean {
     .some(({ answer }) => answer === undefined);
 }
 
-function isInterrupted(entry: RunEntry): boolean {
+function isInterrupted(entry: RunEntry): entry is MarkEntry {
   return entry.type === "mark" && entry.mark === "interrupted";
 }

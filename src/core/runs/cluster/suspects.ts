@@ -8,7 +8,7 @@ import type { TurnKind } from "../queue/turn-kind.ts";
 import type { Turns } from "../queue/turns.ts";
 import type { Cluster } from "./cluster.ts";
 
-/** Milliseconds after which the next suspect is resumed in any case. */
+/** Milliseconds after which the next suspects are resumed in any case. */
 const PATIENCE = 60_000;
 
 /** A job that was under way when the process crashed. */
@@ -17,6 +17,8 @@ export interface Suspect {
   readonly kind: TurnKind;
   /** Crashes in a row, without progress between them. */
   readonly crashes: number;
+  /** With how many others it had been resumed before the last one, where that was after several crashes. */
+  readonly beside?: number | undefined;
   /** Called before its turn is waited for. */
   readonly before?: (() => Promise<void>) | undefined;
   /** The beginning of the job's log, where it is kept so that it is not read again. */
@@ -33,16 +35,23 @@ interface SuspectsParts {
 
 /**
  * Resumes the jobs that were under way at a crash. After one crash all of them side by side: most crashes have nothing
- * to do with what ran. Those that were under way at two in a row come one after the other, those with fewer crashes
- * first: should the process crash again, it is known at which. The next one follows when the one before has made
- * progress, waits for something, or has ended, or when nothing has happened for a while.
+ * to do with what ran. Those that were under way at two in a row come in turns, those with fewer crashes first: should
+ * the process crash again, it is known at which. The next turn follows when each of the turn before has made progress,
+ * waits for something, or has ended, or when nothing has happened for a while. A turn is one job; where several instances
+ * share the store, it is twice as many as the one before that went well, and at most half of those with which one of
+ * them has crashed.
  */
 export class Suspects {
   readonly #parts: SuspectsParts;
   #isBusy = false;
   /** Run counts of jobs that are suspects, and are left to others or to a later search. */
   readonly #left = new Map<string, number>();
-  #watched: { readonly jobId: string; readonly pass: () => void } | undefined;
+  /** Those that the present turn waits for. */
+  #watched: { readonly ids: Set<string>; readonly pass: () => void } | undefined;
+  /** Jobs of the next turn, where they were claimed as one. */
+  #chosen = new Set<string>();
+  /** How many jobs the next turn may have, and until when that counts, by a clock that nobody sets. */
+  #most = { count: 1, until: 0 };
 
   /** Called when none is left. */
   onIdle: () => void = () => {};
@@ -52,15 +61,34 @@ export class Suspects {
   }
 
   /**
-   * Of suspects that an instance could claim, those that it leaves to others, or to its next search: each instance
-   * resumes one at a time of those that were under way at several crashes.
+   * Of suspects that an instance could claim, those that it leaves to others, or to its next search: of those that were
+   * under way at several crashes, each instance resumes one turn at a time.
    */
   later(found: readonly Suspect[]): readonly Suspect[] {
     const repeated = found.filter(isRepeated);
-    const [first] = repeated.toSorted((a, b) => a.crashes - b.crashes);
-    const later = repeated.filter((one) => this.#isBusy || one !== first);
+    // One search may claim several times.
+    const isTaken = this.#isBusy || this.#chosen.size > 0;
+    const next = new Set(isTaken ? [] : this.#nextOf(repeated));
+    if (!isTaken) this.#chosen = new Set(Array.from(next, ({ job }) => job.id));
+    const later = repeated.filter((one) => !next.has(one));
     for (const { job } of later) this.#left.set(job.id, job.run_count);
     return later;
+  }
+
+  /** With how many others a job is resumed that `later` has not left; 0 where it was not under way at several crashes. */
+  besides(jobId: string): number {
+    return this.#chosen.has(jobId) ? this.#chosen.size - 1 : 0;
+  }
+
+  #nextOf(repeated: readonly Suspect[]): Suspect[] {
+    let most = performance.now() < this.#most.until ? this.#most.count : 1;
+    const next: Suspect[] = [];
+    for (const one of inOrder(repeated)) {
+      most = Math.min(most, mostWith(one));
+      if (next.length >= most) break;
+      next.push(one);
+    }
+    return next;
   }
 
   /** Whether a job is known to be such a suspect. */
@@ -70,22 +98,26 @@ export class Suspects {
 
   /** The job released its slot: it only waits, or has ended. */
   rested(jobId: string): void {
-    if (this.#watched?.jobId === jobId) this.#watched.pass();
+    const { ids, pass } = this.#watched ?? {};
+    if (ids?.delete(jobId) && ids.size === 0) pass!();
   }
 
   /** Resumes them, after `others` have started: their steps are noted before they begin. */
   async resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
     const { cluster, scheduler, turns } = this.#parts;
+    const chosen = this.#chosen;
+    this.#chosen = new Set();
     for (const { job, kind } of suspects) cluster.watched.watch(job.id, kind === "start");
     await scheduler.whenResumed();
     if (suspects.length === 0) return;
     const ids = suspects.map(({ job }) => job.id);
     const together = this.#resumeTogether(suspects.filter((one) => !isRepeated(one)));
     const first = Promise.all([others, together]);
-    await turns.handling(
-      ids,
-      Promise.all([together, this.#resumeInTurn(suspects.filter(isRepeated), first)]),
-    );
+    const repeated = inOrder(suspects.filter(isRepeated));
+    const oneTurn = repeated.filter(({ job }) => chosen.has(job.id));
+    const alone = repeated.filter(({ job }) => !chosen.has(job.id)).map((one) => [one]);
+    const inTurns = oneTurn.length > 0 ? [oneTurn, ...alone] : alone;
+    await turns.handling(ids, Promise.all([together, this.#resumeInTurns(inTurns, first)]));
   }
 
   async #resumeTogether(suspects: readonly Suspect[]): Promise<void> {
@@ -100,14 +132,13 @@ export class Suspects {
     );
   }
 
-  async #resumeInTurn(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
-    if (suspects.length === 0) return;
+  async #resumeInTurns(inTurns: readonly (readonly Suspect[])[], others: Promise<unknown>): Promise<void> {
+    if (inTurns.length === 0) return;
     this.#isBusy = true;
-    const { hooks, log, scheduler, turns } = this.#parts;
-    // They come in the order in which they were created.
-    const inOrder = suspects.toSorted((a, b) => a.crashes - b.crashes);
-    log.warn("jobs that were under way at several crashes in a row are resumed one at a time", {
-      jobs: inOrder.length,
+    const { hooks, log, scheduler } = this.#parts;
+    log.warn("jobs that were under way at several crashes in a row are resumed in turns", {
+      jobs: inTurns.flat().length,
+      turns: inTurns.length,
     });
     await within(PATIENCE, others);
     const stops = [
@@ -120,14 +151,13 @@ export class Suspects {
       hooks.on("job:deleted", ({ job }) => this.rested(job.id)),
     ];
     try {
-      for (const suspect of inOrder) {
-        const { job, kind, entries, before } = suspect;
+      for (const turn of inTurns) {
         if (scheduler.isClosed) return;
-        const passed = new Promise<void>((pass) => {
-          this.#watched = { jobId: job.id, pass };
-        });
-        await before?.();
-        if (await turns.queue(job, kind, entries)) await within(PATIENCE, passed);
+        const went = await this.#resumeTurn(turn);
+        this.#most = {
+          count: went ? 2 * turn.length : turn.length,
+          until: performance.now() + PATIENCE,
+        };
       }
     } finally {
       this.#watched = undefined;
@@ -137,6 +167,32 @@ export class Suspects {
       this.onIdle();
     }
   }
+
+  /** Resolves with whether each of them has made progress, waits for something, or has ended. */
+  async #resumeTurn(turn: readonly Suspect[]): Promise<boolean> {
+    const ids = new Set(turn.map(({ job }) => job.id));
+    const passed = new Promise<void>((pass) => {
+      this.#watched = { ids, pass };
+    });
+    await Promise.all(
+      turn.map(async ({ job, kind, entries, before }) => {
+        await before?.();
+        if (!(await this.#parts.turns.queue(job, kind, entries))) this.rested(job.id);
+      }),
+    );
+    if (ids.size > 0) await within(PATIENCE, passed);
+    return ids.size === 0;
+  }
+}
+
+/** They come in the order in which they were created. */
+function inOrder(suspects: readonly Suspect[]): Suspect[] {
+  return suspects.toSorted((a, b) => a.crashes - b.crashes);
+}
+
+/** How many may be resumed together where this one is among them. */
+function mostWith({ beside = 0 }: Suspect): number {
+  return beside === 0 ? Number.POSITIVE_INFINITY : (beside + 1) >> 1;
 }
 
 /** Whether it was under way at several crashes in a row. */
