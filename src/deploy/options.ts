@@ -14,6 +14,8 @@ export interface DeployOptions {
   readonly imageRef?: string | undefined;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
+  /** The key that this run replaces by a new one; the present one stays valid beside it. */
+  readonly rotateKey?: "rsa" | "api" | undefined;
   /** Print a generated API key, once. */
   readonly showApiKey?: boolean | undefined;
   /** Whether a failed release is rolled back. */

@@ -18,6 +18,7 @@ import type { DeployOptions } from "./options.ts";
 import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { type Project, readProject } from "./project.ts";
 import { isMadeFrom } from "./release-mark.ts";
+import { rotatedKeys } from "./rotate-key.ts";
 import { planSecrets, type SecretPlan } from "./secrets.ts";
 import { detailsOf } from "./state.ts";
 import { BUCKET_COST, storageFindings } from "./storage.ts";
@@ -133,6 +134,7 @@ async function configure(
   const { session, tools, target, options, platform } = deployment;
   const port = options.port ?? portOf(live) ?? target.port;
   const referred = await referredSecrets(deployment, config);
+  const lastHashes = { ...detailsOf(state).secret_hashes, ...rememberedHashes(deployment) };
   const secrets = await planSecrets({
     config,
     keep: config.keptSecrets,
@@ -142,7 +144,8 @@ async function configure(
     stored,
     live,
     referred,
-    lastHashes: { ...detailsOf(state).secret_hashes, ...rememberedHashes(deployment) },
+    lastHashes,
+    rotated: readOnly ? {} : await rotatedKeys(deployment, { stored, live, lastHashes }),
     generateApiKey: options.generateApiKey,
     generateRsa: options.generateRsa,
     readOnly,

@@ -28,7 +28,7 @@ export interface SecretPlan {
 }
 
 export interface SecretOptions {
-  readonly config: Pick<DeployConfig, "secrets" | "file">;
+  readonly config: Pick<DeployConfig, "secrets" | "file" | "removed">;
   /** Secrets of the running service that stay, although the configuration does not list them. */
   readonly keep: readonly string[];
   /** Whether the jobs are in a database: its URL is a secret then. */
@@ -41,6 +41,8 @@ export interface SecretOptions {
   readonly referred: readonly SecretRef[];
   /** Hashes of the last deployment, for platforms that store none. */
   readonly lastHashes: Readonly<Record<string, string>>;
+  /** A key that this run replaces, and the former ones, by variable. */
+  readonly rotated: Readonly<Record<string, string>>;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
   /** Whether nothing will be deployed: a value that is unknown here is not missing. */
@@ -56,7 +58,11 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const stored = options.stored.filter(({ name }) => !isReferred(name));
   const texts = new Map<string, string>();
   const own = hasDatabase ? [...SERVICE_SECRETS, DATABASE_URL] : SERVICE_SECRETS;
-  const wanted = new Set<string>([...own, ...keep]);
+  // A run that was killed has stored a new key beside them.
+  const former = FORMER_KEYS.filter(
+    (name) => !config.removed?.includes(name) && stored.some((secret) => secret.name === name),
+  );
+  const wanted = new Set<string>([...own, ...keep, ...former, ...Object.keys(options.rotated)]);
   for (const { name, value, source = name } of config.secrets) {
     wanted.add(name);
     if (isReferred(name)) continue;
@@ -80,7 +86,11 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     const found = tools.env[name];
     if (found !== undefined && found !== "" && !texts.has(name) && !isReferred(name)) texts.set(name, found);
   }
-  const generated = generateMissing(options, texts);
+  for (const [name, value] of Object.entries(options.rotated)) texts.set(name, value);
+  const generated = [
+    ...generateMissing(options, texts),
+    ...SERVICE_SECRETS.filter((name) => options.rotated[name] !== undefined),
+  ];
   for (const text of texts.values()) tools.redact(text);
   const password = passwordIn(texts.get(DATABASE_URL) ?? "");
   if (password !== undefined) tools.redact(password);
@@ -96,7 +106,8 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const keptOrWanted = (name: string) => wanted.has(name) || isReferred(name);
   return {
     values,
-    changed: changed.sort(),
+    // Former keys before the key that replaces them.
+    changed: changed.sort((a, b) => Number(isFormer(b)) - Number(isFormer(a)) || (a < b ? -1 : 1)),
     unreleased: unreleasedSecrets(options.live, [...stored, ...referred]).filter(
       (name) => !changed.includes(name) && keptOrWanted(name),
     ),
@@ -110,6 +121,10 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     referred,
   };
 }
+
+/** Secrets with keys that were replaced, and are still valid. */
+const FORMER_KEYS = ["SERVICE_PREVIOUS_API_KEY", "SERVICE_PREVIOUS_RSA_PRIVATE_KEY"];
+const isFormer = (name: string) => FORMER_KEYS.includes(name);
 
 /** A secret without the line break that tools and editors put at its end, wherever it comes from; undefined if nothing is left. */
 export function withoutLineEnd(text: string | undefined): string | undefined {

@@ -57,8 +57,8 @@ export class Life implements TestProcess {
     this.#scope.value(STORE, this.store);
     this.#scope.value(KEYS, {
       ...{ apiKey: API_KEY, apiKeyGenerated: false },
-      get rsaPrivateKey() {
-        return sharedRsaKey();
+      get rsaPrivateKeys(): readonly [string] {
+        return [sharedRsaKey()];
       },
     });
   }

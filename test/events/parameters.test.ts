@@ -22,7 +22,7 @@ const { privateKey } = generateKeyPairSync("rsa", {
 
 function create(env: Record<string, string> = {}, options: { envelopes?: "v2" } = {}) {
   const redactor = new Redactor();
-  const keys = { apiKey: "an-api-key", rsaPrivateKey: privateKey, apiKeyGenerated: false };
+  const keys = { apiKey: "an-api-key", rsaPrivateKeys: [privateKey] as const, apiKeyGenerated: false };
   return { redactor, parameters: new Parameters(keys, redactor, { env, ...options }) };
 }
 

@@ -652,6 +652,13 @@ export const ROWS: readonly Row[] = [
     each: { page: "access.md", text: /each request to rotate makes another key/ },
   },
   {
+    of: "POST /access/signing-keys",
+    send: () => ({}),
+    counts: { "lines of the audit log": (desk) => desk.audit("signing_key.changed", "signing-key") },
+    ...{ apart: true, shared: true },
+    each: { page: "security.md", text: /each request replaces it once more/ },
+  },
+  {
     of: "DELETE /access/{id}",
     before: async (desk, id) => {
       await desk.make("/access", { name: id, role: "viewer" });

@@ -1,54 +1,8 @@
-import { generateKeyPairSync } from "node:crypto";
-import { defineAgent } from "agent-control-service";
-import { AUDIT, JOBS } from "agent-control-service/plugin";
-import { type TestServer, testServer } from "agent-control-service/testing";
-import { expect, it, onTestFinished } from "vitest";
+import { AUDIT } from "agent-control-service/plugin";
+import { expect, it } from "vitest";
+import { answer, makeKey, serve, show, start } from "./_payer.ts";
 
-const payer = defineAgent({
-  name: "Payer",
-  version: "1.0.0",
-  parameters: [{ name: "TOKEN", is_secret: true }],
-  methods: {
-    job_start: {
-      run: async ({ job, parameters }) => {
-        const item = await job.openCase({ id: `${job.id}-case`, name: "Payment" });
-        await item.ask({
-          ...{ key: "pay", question: "Pay?" },
-          fields: [{ name: "approved", field_type: "BooleanField" as const }],
-        });
-        await item.close({});
-        return { length: String(parameters.TOKEN).length };
-      },
-    },
-  },
-});
-
-const makeKey = () =>
-  generateKeyPairSync("rsa", { modulusLength: 2048 })
-    .privateKey.export({ type: "pkcs8", format: "pem" })
-    .toString();
 const [former, present] = [makeKey(), makeKey()];
-
-async function serve(rsaPrivateKey: string, dataDir?: string): Promise<TestServer> {
-  const server = await testServer({
-    ...{ agents: [payer], store: undefined, rsaPrivateKey },
-    ...(dataDir !== undefined && { dataDir }),
-  });
-  onTestFinished(() => server[Symbol.asyncDispose]());
-  return server;
-}
-const show = (server: TestServer, id: string) => server.service.get(JOBS).get(id);
-const start = async (server: TestServer, id: string) => {
-  const text = JSON.stringify({ TOKEN: "planted-4711" });
-  const encrypted_agent_parameters = (await (
-    await server.request("/utils/encrypt", { json: text })
-  ).json()) as string;
-  const json = { job_context: { job_id: id }, job_fields: {}, encrypted_agent_parameters };
-  expect((await server.request("/agents/payer/jobs", { json })).status).toBe(202);
-  await expect.poll(async () => (await show(server, id)).status).toBe("awaiting");
-};
-const answer = (server: TestServer, id: string) =>
-  server.request(`/jobs/${id}/cases/${id}-case/update`, { json: { answer: { approved: true } } });
 
 it("jobs whose parameters cannot be read are held, and resume with the key that they were encrypted for", async () => {
   const first = await serve(former);

@@ -36,7 +36,7 @@ const rsaPrivateKey = generateKeyPairSync("rsa", {
   publicKeyEncoding: { type: "spki", format: "pem" },
   privateKeyEncoding: { type: "pkcs8", format: "pem" },
 }).privateKey;
-const parameters = new Parameters({ rsaPrivateKey }, new Redactor(), {
+const parameters = new Parameters({ rsaPrivateKeys: [rsaPrivateKey] }, new Redactor(), {
   env: {},
 });
 const never = <T>() => new Promise<T>(() => {});

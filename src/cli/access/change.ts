@@ -21,6 +21,21 @@ export const rotate = defineCommand({
   },
 });
 
+/** `svc access rotate-signing-key`: another key that the service signs with. */
+export const rotateSigningKey = defineCommand({
+  usage: "rotate-signing-key",
+  summary:
+    "Replace the key that the service signs cards and checkpoints with; the former one still verifies them",
+  flags,
+  examples: ["svc access rotate-signing-key"],
+  async run({ flags, context }) {
+    const client = await connect(flags, context);
+    const key = await client.post<{ kid: string }>("/access/signing-keys", {});
+    context.print(flags.json ? JSON.stringify(key, null, 2) : `The service signs with the key ${key.kid}`);
+    return 0;
+  },
+});
+
 /** `svc access remove`: a key no longer works. */
 export const remove = defineCommand({
   usage: "remove <name>",

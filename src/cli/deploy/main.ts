@@ -23,11 +23,12 @@ import { restoreCommand } from "./restore.ts";
 import { rollbackCommand } from "./rollback.ts";
 import { setupCommand } from "./setup.ts";
 import { statusCommand } from "./status.ts";
-import { upCommand } from "./up.ts";
+import { rotateKeyCommand, upCommand } from "./up.ts";
 
 const WITH_PLATFORM: readonly PlatformCommand[] = [
   planCommand,
   upCommand,
+  rotateKeyCommand,
   statusCommand,
   listCommand,
   downCommand,

@@ -15,7 +15,8 @@ export interface PlatformSource {
   platform(): Platform<never>;
 }
 
-interface PlatformRun {
+/** What a command on a deployment gets. */
+export interface PlatformRun {
   readonly shell: Shell;
   readonly deployment: Deployment;
   /** The options of the command line. */

@@ -3,68 +3,97 @@ import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { HELD_JOBS } from "../../deploy/held-jobs.ts";
+import { ROTATED_KEYS, type RotatedKey } from "../../deploy/rotate-key.ts";
 import { type Consent, type UpOutcome, up } from "../../deploy/up.ts";
 import { checkJobsWith } from "./check-jobs.ts";
 import { facts, nextCommand } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
-import { platformCommand } from "./platform-command.ts";
+import { type PlatformRun, platformCommand } from "./platform-command.ts";
 import type { Shell } from "./session.ts";
+
+const UP_FLAGS = {
+  ...flags.TARGET_FLAGS,
+  ...flags.RELEASE_FLAGS,
+  ...flags.ROLLBACK,
+  ...flags.DRAIN,
+  ...flags.TIMEOUT,
+  ...flags.BUILD_TIMEOUT,
+  showApiKey: flags.switchOff("print a newly generated API key, once"),
+  heldJobs: v.optional(
+    v.pipe(
+      v.picklist(HELD_JOBS),
+      v.description(
+        "what open jobs may do: stop (they stop the deployment if they do not fit the new code, or if that is not known), unchecked (they do not if it is not known), ok (those that do not fit are held)",
+      ),
+    ),
+    "stop",
+  ),
+  ...flags.CHECK,
+  ...flags.OVERWRITE,
+  ...flags.BREAK_LOCK,
+  ...flags.YES,
+  ...flags.VERBOSE,
+  ...flags.JSON_FLAG,
+};
 
 /** `svc deploy up`: deploys, checks health, and rolls back what does not become healthy. */
 export const upCommand = platformCommand({
   usage: "up",
   summary: "Build, push, release and check the service; roll back a release that does not become healthy",
-  flags: {
-    ...flags.TARGET_FLAGS,
-    ...flags.RELEASE_FLAGS,
-    ...flags.ROLLBACK,
-    ...flags.DRAIN,
-    ...flags.TIMEOUT,
-    ...flags.BUILD_TIMEOUT,
-    showApiKey: flags.switchOff("print a newly generated API key, once"),
-    heldJobs: v.optional(
-      v.pipe(
-        v.picklist(HELD_JOBS),
-        v.description(
-          "what open jobs may do: stop (they stop the deployment if they do not fit the new code, or if that is not known), unchecked (they do not if it is not known), ok (those that do not fit are held)",
-        ),
-      ),
-      "stop",
-    ),
-    ...flags.CHECK,
-    ...flags.OVERWRITE,
-    ...flags.BREAK_LOCK,
-    ...flags.YES,
-    ...flags.VERBOSE,
-    ...flags.JSON_FLAG,
-  },
+  flags: UP_FLAGS,
   examples: [
     "svc deploy up --platform cloud-run --generate-api-key --generate-rsa",
     "svc deploy up --platform aws-ecs-express --env prod --yes",
     "svc deploy up --platform do-app-platform --image 1.10 --no-rollback",
   ],
-  run: async ({ shell, deployment, given }) => {
-    const consent: Consent = async (plan, { SERVICE_API_KEY: key } = {}) => {
-      if (shell.json) return true;
-      shell.progress.clear();
-      shell.print("");
-      for (const line of planTable(plan, shell.paint)) shell.print(line);
-      shell.print("");
-      if (!(await shell.ask(`Deploy ${plan.service_name}?`))) return false;
-      // Explicitly requested: the only line that is not masked. Once it is stored, a run that fails or is killed has lost it.
-      if (key !== undefined && given.showApiKey === true) shell.context.print(`  API key   ${key}`);
-      return true;
-    };
-    const { context } = shell;
-    const self = given.check === false ? undefined : context.self;
-    const outcome = await up(deployment, consent, checkJobsWith(context, deployment), self);
-    shell.progress.clear();
-    if (shell.json) shell.document(toDocument(outcome));
-    else report(shell, deployment, outcome);
-    return EXIT.done;
+  run: deploy,
+});
+
+/** `svc deploy rotate-key`: the same with a new key. */
+export const rotateKeyCommand = platformCommand({
+  usage: "rotate-key",
+  summary: "Deploy with a new key of the service; the present one stays valid beside it",
+  flags: {
+    ...UP_FLAGS,
+    key: v.optional(
+      v.pipe(
+        v.picklist(ROTATED_KEYS),
+        v.description("which one: rsa, which decrypts parameters, or api, which clients send"),
+      ),
+      "rsa",
+    ),
+  },
+  examples: [
+    "svc deploy rotate-key --platform cloud-run",
+    "svc deploy rotate-key --platform aws-ecs-express --env prod --key api --yes",
+  ],
+  run: ({ deployment, ...rest }) => {
+    const rotateKey = rest.given.key as RotatedKey;
+    return deploy({ ...rest, deployment: { ...deployment, options: { ...deployment.options, rotateKey } } });
   },
 });
+
+async function deploy({ shell, deployment, given }: PlatformRun): Promise<number> {
+  const consent: Consent = async (plan, { SERVICE_API_KEY: key } = {}) => {
+    if (shell.json) return true;
+    shell.progress.clear();
+    shell.print("");
+    for (const line of planTable(plan, shell.paint)) shell.print(line);
+    shell.print("");
+    if (!(await shell.ask(`Deploy ${plan.service_name}?`))) return false;
+    // Explicitly requested: the only line that is not masked. Once it is stored, a run that fails or is killed has lost it.
+    if (key !== undefined && given.showApiKey === true) shell.context.print(`  API key   ${key}`);
+    return true;
+  };
+  const { context } = shell;
+  const self = given.check === false ? undefined : context.self;
+  const outcome = await up(deployment, consent, checkJobsWith(context, deployment), self);
+  shell.progress.clear();
+  if (shell.json) shell.document(toDocument(outcome));
+  else report(shell, deployment, outcome);
+  return EXIT.done;
+}
 
 function toDocument({ result, changed, plan, openWork, continued }: UpOutcome): unknown {
   const base = result.service_url?.replace(/\/$/, "");

@@ -58,6 +58,22 @@ export class AgentSettings {
     }));
   }
 
+  /** Replaces what `renew` replaces of the stored parameters, which stay the same; resolves with how many it has replaced. */
+  async renewParameters(renew: (encrypted: string) => string | undefined): Promise<number> {
+    const { items } = await this.#store.table("AgentSetting").list({ limit: Number.POSITIVE_INFINITY });
+    let count = 0;
+    for (const { id, parameters_encrypted: before } of items) {
+      const after = before === null ? undefined : renew(before);
+      if (after === undefined) continue;
+      count += await this.#ledger.write(async ({ tx }) => {
+        if ((await tx.get("AgentSetting", id))?.parameters_encrypted !== before) return 0;
+        await tx.change("AgentSetting", id, (current) => ({ ...current, parameters_encrypted: after }));
+        return 1;
+      });
+    }
+    return count;
+  }
+
   /** The agents that are paused at this time. */
   async paused(now: Date, joins?: Joins): Promise<PausedAgents> {
     const query = { limit: Number.POSITIVE_INFINITY, ...(joins && { joins }) };

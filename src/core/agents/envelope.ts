@@ -55,14 +55,17 @@ export function seal(text: string, publicKey: KeyObject, { version = 2, agent }:
   return prefix + sealed.toString("base64");
 }
 
-/** The decrypted text, or `undefined` if `agent` cannot open it: the reason is not revealed. */
-export function unseal(envelope: string, privateKey: KeyObject, agent?: string): string | undefined {
+/**
+ * The decrypted text, or `undefined` if `agent` cannot open it: the reason is not revealed. The envelope may be for any of
+ * these keys.
+ */
+export function unseal(
+  envelope: string,
+  privateKeys: readonly KeyObject[],
+  agent?: string,
+): string | undefined {
   const [prefix = "", boundTo = agent] = V2_PREFIX.exec(envelope) ?? [];
-  const bytes = readBase64(envelope.slice(prefix.length));
-  const wrappedBytes = (privateKey.asymmetricKeyDetails?.modulusLength ?? 2048) / 8;
-  const wrapped = bytes.subarray(0, wrappedBytes);
-  const rest = bytes.subarray(wrappedBytes);
-  const key = unwrap(wrapped, privateKey);
+  const { key, wrapped, rest } = unwrap(readBase64(envelope.slice(prefix.length)), privateKeys);
   try {
     const plain =
       prefix === "" ? openCbc(key, rest) : openGcm(key, Buffer.concat([Buffer.from(prefix), wrapped]), rest);
@@ -73,18 +76,54 @@ export function unseal(envelope: string, privateKey: KeyObject, agent?: string):
   }
 }
 
+/** For which key an envelope is: the present one, a former one, with the same text for the present one, or neither. */
+export type Renewal =
+  | { readonly of: "present" | "neither" }
+  | { readonly of: "former"; readonly envelope: string };
+
+/** Encrypts the text of an envelope that is for one of the `former` keys for the present one. */
+export function renew(
+  envelope: string,
+  present: { readonly privateKey: KeyObject; readonly publicKey: KeyObject },
+  former: readonly KeyObject[],
+): Renewal {
+  const [prefix = "", agent] = V2_PREFIX.exec(envelope) ?? [];
+  const bytes = readBase64(envelope.slice(prefix.length));
+  if (isWrappedFor(bytes, [present.privateKey])) return { of: "present" };
+  const text = isWrappedFor(bytes, former) ? unseal(envelope, former, agent) : undefined;
+  if (text === undefined) return { of: "neither" };
+  return { of: "former", envelope: seal(text, present.publicKey, { agent }) };
+}
+
 const OAEP = { padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: "sha256" };
 
 /**
- * A random key if the key cannot be unwrapped: the work that follows, and its failure, take the same time.
+ * The key of an envelope; a random one if no key unwraps it: the work that follows, and its failure, take the same time.
+ * So does the search, as all keys are tried.
  */
-function unwrap(wrapped: Buffer, privateKey: KeyObject): Buffer {
-  const random = randomBytes(KEY_BYTES);
+function unwrap(bytes: Buffer, privateKeys: readonly KeyObject[]) {
+  const tried = privateKeys.map((privateKey) => {
+    const size = (privateKey.asymmetricKeyDetails?.modulusLength ?? 2048) / 8;
+    const [wrapped, rest] = [bytes.subarray(0, size), bytes.subarray(size)];
+    return { key: unwrapOne(wrapped, privateKey), wrapped, rest };
+  });
+  const found = tried.find(({ key }) => key !== undefined) ?? tried[0]!;
+  return { ...found, key: found.key ?? randomBytes(KEY_BYTES) };
+}
+
+function isWrappedFor(bytes: Buffer, privateKeys: readonly KeyObject[]): boolean {
+  return privateKeys.some((privateKey) => {
+    const size = (privateKey.asymmetricKeyDetails?.modulusLength ?? 2048) / 8;
+    return unwrapOne(bytes.subarray(0, size), privateKey) !== undefined;
+  });
+}
+
+function unwrapOne(wrapped: Buffer, privateKey: KeyObject): Buffer | undefined {
   try {
     const key = privateDecrypt({ key: privateKey, ...OAEP }, wrapped);
-    return key.length === KEY_BYTES ? key : random;
+    return key.length === KEY_BYTES ? key : undefined;
   } catch {
-    return random;
+    return undefined;
   }
 }
 

@@ -1,9 +1,9 @@
-import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
+import { createPrivateKey, createPublicKey, hash, type KeyObject } from "node:crypto";
 import { listProblems, MOST_TOLD } from "../base/describe-issue.ts";
 import { ServiceError } from "../base/errors.ts";
 import { parseJson } from "../base/parse-json.ts";
 import type { Redactor } from "../base/redactor.ts";
-import { isAuthenticated, type SealOptions, seal, unseal } from "./envelope.ts";
+import { isAuthenticated, type Renewal, renew, type SealOptions, seal, unseal } from "./envelope.ts";
 import type { HostedAgent } from "./registry.ts";
 
 /** Result of a check of encrypted parameters; contains names, never values. */
@@ -12,6 +12,16 @@ export interface ParametersCheck {
   readonly message: string;
   readonly errors: readonly string[];
   readonly invalid_parameters: Readonly<Record<string, string>>;
+}
+
+/** RSA keys of a service, PEM: parameters are encrypted for the first, and decrypted with all. */
+export type RsaKeys = readonly [present: string, ...former: string[]];
+
+interface ParsedKeys {
+  readonly privateKey: KeyObject;
+  readonly publicKey: KeyObject;
+  readonly former: readonly KeyObject[];
+  readonly all: readonly KeyObject[];
 }
 
 /** Decrypted values by parameter name. */
@@ -39,50 +49,75 @@ export class UnreadableStoredParameters extends ServiceError {
   constructor(slug: string) {
     super("invalid_parameters", `The parameters that are stored for agent "${slug}" cannot be read`, {
       detail:
-        "They were encrypted for another RSA key: store them again, or start the service with that key (SERVICE_RSA_PRIVATE_KEY).",
+        "They were encrypted for another RSA key: store them again, or start the service with that key as SERVICE_PREVIOUS_RSA_PRIVATE_KEY.",
     });
   }
 }
 
 /** Encrypts and decrypts agent parameters. What it decrypts is for the agent's handler; the redactor learns every value. */
 export class Parameters {
-  readonly #keys: { readonly rsaPrivateKey: string };
-  #pair: { readonly privateKey: KeyObject; readonly publicKey: KeyObject } | undefined;
+  readonly #given: { readonly rsaPrivateKeys: RsaKeys };
+  #parsed: ParsedKeys | undefined;
+  #names: readonly string[] | undefined;
   readonly #redactor: Redactor;
   readonly #env: Environment;
   readonly #envelopes: AcceptedEnvelopes;
 
   constructor(
-    keys: { readonly rsaPrivateKey: string },
+    keys: { readonly rsaPrivateKeys: RsaKeys },
     redactor: Redactor,
     {
       env = process.env,
       envelopes = "all",
     }: { readonly env?: Environment; readonly envelopes?: AcceptedEnvelopes } = {},
   ) {
-    this.#keys = keys;
+    this.#given = keys;
     this.#redactor = redactor;
     this.#env = env;
     this.#envelopes = envelopes;
   }
 
   /** Parsed at the first use: it takes milliseconds, and many services have no encrypted parameters. */
-  get #keyPair(): { readonly privateKey: KeyObject; readonly publicKey: KeyObject } {
-    if (!this.#pair) {
-      const privateKey = createPrivateKey(this.#keys.rsaPrivateKey);
-      this.#pair = { privateKey, publicKey: createPublicKey(privateKey) };
+  get #keys(): ParsedKeys {
+    if (!this.#parsed) {
+      const [present, ...former] = this.#given.rsaPrivateKeys;
+      const privateKey = createPrivateKey(present);
+      const others = former.map((pem) => createPrivateKey(pem));
+      this.#parsed = {
+        ...{ privateKey, publicKey: createPublicKey(privateKey), former: others },
+        all: [privateKey, ...others],
+      };
     }
-    return this.#pair;
+    return this.#parsed;
+  }
+
+  /** Whether former keys are read, too. */
+  get hasFormerKeys(): boolean {
+    return this.#given.rsaPrivateKeys.length > 1;
+  }
+
+  /** Names of the keys that are read here, the present one first: nobody can derive a key from its name. */
+  keyNames(): readonly string[] {
+    this.#names ??= this.#keys.all.map((key) =>
+      hash("sha256", createPublicKey(key).export({ type: "spki", format: "der" }), "hex").slice(0, 16),
+    );
+    return this.#names;
+  }
+
+  /** For which key an envelope is, and what replaces it. */
+  renew(encrypted: string): Renewal {
+    const { privateKey, publicKey, former } = this.#keys;
+    return renew(encrypted, { privateKey, publicKey }, former);
   }
 
   /** PEM, SPKI. */
   publicKeyPem(): string {
-    return this.#keyPair.publicKey.export({ type: "spki", format: "pem" }).toString();
+    return this.#keys.publicKey.export({ type: "spki", format: "pem" }).toString();
   }
 
   /** An envelope that this service can decrypt. */
   encrypt(text: string, options: SealOptions = {}): string {
-    const envelope = seal(text, this.#keyPair.publicKey, options);
+    const envelope = seal(text, this.#keys.publicKey, options);
     this.assertAccepted(envelope);
     return envelope;
   }
@@ -102,15 +137,15 @@ export class Parameters {
 
   /** The decrypted text; throws `invalid_parameters` with the same message whatever the reason. */
   decrypt(encrypted: string, agent?: HostedAgent): string {
-    const text = unseal(encrypted, this.#keyPair.privateKey, agent?.slug);
+    const text = unseal(encrypted, this.#keys.all, agent?.slug);
     if (text === undefined) throw new UnreadableParameters();
     this.#redactor.addPassing(text);
     return text;
   }
 
-  /** Whether an envelope can be opened with the present key. Its content is not kept. */
+  /** Whether an envelope can be opened with the keys of the service. Its content is not kept. */
   canOpen(encrypted: string, agent?: HostedAgent): boolean {
-    return unseal(encrypted, this.#keyPair.privateKey, agent?.slug) !== undefined;
+    return unseal(encrypted, this.#keys.all, agent?.slug) !== undefined;
   }
 
   /**
@@ -118,7 +153,7 @@ export class Parameters {
    * those of parameters that `agent` declares with `is_secret: false`.
    */
   open(encrypted: string, agent?: HostedAgent): OpenParameters {
-    const text = unseal(encrypted, this.#keyPair.privateKey, agent?.slug);
+    const text = unseal(encrypted, this.#keys.all, agent?.slug);
     const values = text === undefined ? undefined : readValues(text);
     if (!values) throw new UnreadableParameters();
     const open = new Set(

@@ -571,6 +571,18 @@ export async function takeJob(
   }));
 }
 
+/** Replaces the envelope of a job's parameters, unless another one is there by now. They stay the same: nobody is notified. */
+export async function renewParameters(
+  { tx }: Pick<Unit, "tx">,
+  id: string,
+  { before, after }: { readonly before: string; readonly after: string },
+): Promise<boolean> {
+  const job = await tx.get("Job", id);
+  if (job?.encrypted_agent_parameters !== before) return false;
+  await tx.change("Job", id, (current) => ({ ...current, encrypted_agent_parameters: after }));
+  return true;
+}
+
 /** Stores inside a unit what a run does next. Nobody is notified. */
 export async function noteDoing(
   unit: Unit,

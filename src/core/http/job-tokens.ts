@@ -38,8 +38,8 @@ export type TokenGrant = v.InferOutput<typeof GrantSchema>;
 export interface TokenKeys {
   /** Tokens are signed for the first, and accepted for all. */
   readonly apiKeys: readonly string[];
-  /** PEM. */
-  readonly rsaPrivateKey: string;
+  /** PEM. The same holds for these. */
+  readonly rsaPrivateKeys: readonly string[];
 }
 
 /** Tokens of earlier versions could `read` and `stream` the record. */
@@ -86,11 +86,11 @@ export class JobTokens {
   /** Derived at the first use: it takes milliseconds, and many services have no tokens. */
   get #keys(): readonly Buffer[] {
     if (!this.#derived) {
-      const { apiKeys, rsaPrivateKey } = this.#given;
-      const secret = createPrivateKey(rsaPrivateKey).export({ type: "pkcs8", format: "der" });
-      this.#derived = apiKeys.map((key) =>
-        Buffer.from(hkdfSync("sha256", secret, key, "svc job token 1", 32)),
-      );
+      const { apiKeys, rsaPrivateKeys } = this.#given;
+      this.#derived = rsaPrivateKeys.flatMap((pem) => {
+        const secret = createPrivateKey(pem).export({ type: "pkcs8", format: "der" });
+        return apiKeys.map((key) => Buffer.from(hkdfSync("sha256", secret, key, "svc job token 1", 32)));
+      });
     }
     return this.#derived;
   }

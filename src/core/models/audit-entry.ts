@@ -15,6 +15,8 @@ export const AUDIT_ACTIONS = [
   "access.remove",
   "access.restore",
   "rsa_key.changed",
+  "rsa_key.renewed",
+  "signing_key.changed",
   "job.status",
   "job.delete",
   "job.erase",
@@ -113,6 +115,11 @@ function sorted(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   const entries = Object.entries(value).filter(([, one]) => one !== undefined);
   return entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, sorted(one)]);
+}
+
+/** Names a line of a chain, and all before it. */
+export function placeOf({ n, hash }: Pick<AuditEntry, "n" | "hash">): string {
+  return `${n}:${hash}`;
 }
 
 /** Follows the chain of hashes over lines in their order; the result is the first problem. */

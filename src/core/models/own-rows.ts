@@ -98,6 +98,8 @@ export interface Instance {
   readonly host: string;
   /** The agents that it hosts, with all their versions: `slug@version`. */
   readonly agents: readonly string[];
+  /** Names of the RSA keys that it reads parameters with. Earlier versions do not have it. */
+  readonly keys?: readonly string[];
   /** Jobs that it runs now, and the most that it runs. */
   readonly running: number;
   readonly places: number;

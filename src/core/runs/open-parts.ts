@@ -31,6 +31,7 @@ export function openParts(given: RunnerParts): { readonly parts: RequestParts; r
         .list()
         .flatMap(({ slug }) => given.agents.versions(slug))
         .map(({ slug, definition }) => `${slug}@${definition.version}`),
+      keys: given.parameters.keyNames(),
       running: scheduler.running,
       places: given.maxConcurrentJobs,
     }),

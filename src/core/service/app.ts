@@ -51,6 +51,7 @@ import {
   SEEN,
   SERVICE_STATE,
   SESSIONS,
+  SIGNING_KEYS,
   STORE,
   STREAMS,
   THREADS,
@@ -88,10 +89,10 @@ export function createApp(scope: Container): H3 {
       },
     }),
   );
-  const { apiKey, previousApiKey, rsaPrivateKey } = scope.get(KEYS);
+  const { apiKey, previousApiKey, rsaPrivateKeys } = scope.get(KEYS);
   const apiKeys = previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey];
   const tokens = new JobTokens({
-    keys: { apiKeys, rsaPrivateKey },
+    keys: { apiKeys, rsaPrivateKeys },
     access: scope.get(ACCESS),
     revoked: scope.get(REVOKED_TOKENS),
     clock,
@@ -148,6 +149,7 @@ export function createApp(scope: Container): H3 {
     streams,
     tokens,
     access: scope.get(ACCESS),
+    signing: scope.get(SIGNING_KEYS),
     people: scope.get(PEOPLE),
     revoked: scope.get(REVOKED_TOKENS),
     seen,

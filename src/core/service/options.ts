@@ -94,6 +94,11 @@ export interface ServerOptions {
    */
   rsaPrivateKey?: string;
   /**
+   * Former RSA private keys, PEM, one after the other: what was encrypted for them is still read, and is encrypted again
+   * for `rsaPrivateKey`. Variable `SERVICE_PREVIOUS_RSA_PRIVATE_KEY`.
+   */
+  previousRsaPrivateKey?: string;
+  /**
    * Accepted envelopes of encrypted parameters: all, or `v2`, only authenticated ones. Stored jobs and
    * settings keep working. Variable `SERVICE_ENVELOPES`.
    * @default "all"

@@ -4,6 +4,7 @@ import { AccessKeys } from "../access/access-keys.ts";
 import { assertAgentsExist } from "../access/assert-agents-exist.ts";
 import { People } from "../access/people.ts";
 import { RevokedTokens } from "../access/revoked-tokens.ts";
+import { SigningKeys } from "../access/signing-keys.ts";
 import { AgentSettings } from "../agents/agent-settings.ts";
 import { Parameters } from "../agents/parameters.ts";
 import { AgentRegistry } from "../agents/registry.ts";
@@ -47,14 +48,16 @@ import { createApp } from "./app.ts";
 import type { ResolvedBackup } from "./backup-options.ts";
 import { checkPlugins } from "./check-plugins.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
+import { EnvelopeRenewal } from "./envelope-renewal.ts";
 import { EMISSIONS, EMITTER, FILE_SWEEP, LEDGER, SCHEDULES } from "./inner-tokens.ts";
 import { loadKeys, requireLastingKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin } from "./plugin.ts";
+import { rsaKeysIn } from "./rsa-key.ts";
 import type { ServiceOptions } from "./service-options.ts";
 import { type PluginReport, setUpPlugins } from "./set-up-plugins.ts";
-import { claimStore, noteKey, refuseOther, showOwner } from "./store-owner.ts";
+import { claimStore, hasFormerMark, noteKey, refuseOther, showOwner } from "./store-owner.ts";
 import {
   ACCESS,
   AGENT_SETTINGS,
@@ -81,6 +84,7 @@ import {
   REVOKED_TOKENS,
   RUNNER,
   SERVICE_STATE,
+  SIGNING_KEYS,
   STORE,
 } from "./tokens.ts";
 
@@ -163,7 +167,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     // Under the store's lock: if two start in a new folder, only one generates the keys.
     const keys = await loadKeys(options, log, store);
     scope.get(REDACTOR).add(keys.apiKey);
-    scope.get(REDACTOR).add(keys.rsaPrivateKey);
+    for (const pem of keys.rsaPrivateKeys) scope.get(REDACTOR).add(pem);
     scope.value(KEYS, keys);
     await claimStore(scope);
     backups = options.backup && (await openBackups(options.backup, scope));
@@ -200,9 +204,11 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     scope.onClose(() => scope.get(BUDGETS).close());
     scope.onClose(() => scope.get(RETENTION).close());
     scope.onClose(() => scope.get(REJECTED_KEYS).flush());
-    const marked = noteKeyChanges(scope).catch((error: unknown) =>
-      log.warn("whether the keys have changed could not be stored", { error }),
-    );
+    const renewal = renewEnvelopes(scope);
+    const marked = noteKeyChanges(scope)
+      .catch((error: unknown) => log.warn("whether the keys have changed could not be stored", { error }))
+      .then(() => renewal.start());
+    scope.onClose(() => renewal.close());
     scope.onClose(() => marked);
     scope.onClose(() => scope.get(FILE_SWEEP).close());
     scope.get(RETENTION).start();
@@ -327,10 +333,11 @@ function ownFile({ dataDir, place }: ResolvedOptions, name: string): string {
 export function createScope(options: ResolvedOptions): Container {
   const scope = new Container();
   const redactor = new Redactor();
-  const { apiKey, previousApiKey, rsaPrivateKey, account, databaseUrl } = options;
+  const { apiKey, previousApiKey, rsaPrivateKey, previousRsaPrivateKey, account, databaseUrl } = options;
   const { signIn } = options.access;
   if (signIn?.kind === "oidc") redactor.add(signIn.clientSecret);
-  for (const secret of [apiKey, previousApiKey, rsaPrivateKey, account?.api_key, databaseUrl]) {
+  const rsaKeys = [rsaPrivateKey, ...rsaKeysIn(previousRsaPrivateKey)];
+  for (const secret of [apiKey, previousApiKey, ...rsaKeys, account?.api_key, databaseUrl]) {
     redactor.add(secret);
   }
   redactor.add(databaseUrl && passwordIn(databaseUrl));
@@ -480,6 +487,10 @@ export function createScope(options: ResolvedOptions): Container {
       ...{ store, ledger, audit, log, declared, agents, clock: options.clock },
     });
   });
+  scope.factory(SIGNING_KEYS, () => {
+    const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];
+    return new SigningKeys({ store, ledger, audit, parameters: scope.get(PARAMETERS) });
+  });
   scope.factory(REVOKED_TOKENS, () => {
     const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];
     return new RevokedTokens({ store, ledger, audit, log: scope.get(LOGGER), clock: options.clock });
@@ -527,14 +538,33 @@ function displayHost(host: string): string {
   return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
 }
 
+function renewEnvelopes(scope: Container): EnvelopeRenewal {
+  const clock = scope.get(CLOCK);
+  return new EnvelopeRenewal({
+    store: scope.get(STORE),
+    jobs: scope.get(JOBS),
+    settings: scope.get(AGENT_SETTINGS),
+    ledger: scope.get(LEDGER),
+    signing: scope.get(SIGNING_KEYS),
+    parameters: scope.get(PARAMETERS),
+    audit: scope.get(AUDIT),
+    log: scope.get(LOGGER),
+    clock,
+    startTimer: new WallTimers(clock).start,
+    noteKey: () => noteKey(scope, "rsa-key"),
+  });
+}
+
 async function noteKeyChanges(scope: Container): Promise<void> {
   const log = scope.get(LOGGER);
   await noteKey(scope, "api-key");
+  const isKnown = await hasFormerMark(scope);
   const isOther = await noteKey(scope, "rsa-key");
   await showOwner(scope);
-  if (isOther) {
+  if (isOther && isKnown) log.info("the RSA key is another one than at the last start, which is still read");
+  if (isOther && !isKnown) {
     log.warn(
-      "the RSA key is another one than at the last start: parameters that are stored for agents cannot be read with it, and tokens of browsers, sign-ins and signatures of cards from before are not valid. Start with the former key, or store the parameters again",
+      "the RSA key is another one than at the last start: parameters that are stored for agents cannot be read with it, and tokens of browsers and sign-ins from before are not valid. Give the former key as SERVICE_PREVIOUS_RSA_PRIVATE_KEY, or store the parameters again",
     );
   }
   const where = { status: "awaiting", stop_reason: "unreadable_parameters" };
@@ -543,7 +573,7 @@ async function noteKeyChanges(scope: Container): Promise<void> {
     : (await scope.get(JOBS).list({ where, limit: 0 })).total;
   if (unreadable === 0) return;
   log.error(
-    "the parameters of open jobs cannot be read with the present RSA key: these jobs are held. Start the service with the key that they were encrypted for (SERVICE_RSA_PRIVATE_KEY, or rsa-private-key.pem in the data folder), and they resume by themselves; or stop them",
+    "the parameters of open jobs cannot be read with the present RSA key: these jobs are held. Give the service the key that they were encrypted for (SERVICE_PREVIOUS_RSA_PRIVATE_KEY; a generated one is rsa-private-key.pem in the data folder), and they resume by themselves; or stop them",
     { jobs: unreadable },
   );
 }

@@ -9,7 +9,7 @@ import { readNetworks } from "../base/networks.ts";
 import { readSwitch } from "../base/switch.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
 import { DURABILITIES } from "../store/durability.ts";
-import { isRsaPrivateKey } from "./rsa-key.ts";
+import { areRsaPrivateKeys, isRsaPrivateKey } from "./rsa-key.ts";
 
 /** What a default depends on. */
 export interface Surroundings {
@@ -142,6 +142,23 @@ export const SETTINGS = {
     docs: [
       "made at the first start, in the data folder",
       "Decrypts agent parameters; PEM, in one line with `\\n` where a variable cannot hold more",
+    ],
+  },
+  previousRsaPrivateKey: {
+    env: ["SERVICE_PREVIOUS_RSA_PRIVATE_KEY"],
+    read: (text: string) => text.replaceAll("\\n", "\n"),
+    schema: v.undefinedable(
+      v.pipe(
+        v.string(),
+        v.check(
+          areRsaPrivateKeys,
+          "must be RSA private keys in PEM, one after the other, of 2048 bits or more",
+        ),
+      ),
+    ),
+    docs: [
+      "none",
+      "Former RSA keys, one after the other, whose parameters are still read, and [encrypted again](security.md#the-rsa-key)",
     ],
   },
   dataDir: {

@@ -6,6 +6,7 @@ import type { KeyMark } from "../models/own-rows.ts";
 import { isStorageError } from "../runs/queue/when-writable.ts";
 import { LEDGER } from "./inner-tokens.ts";
 import type { ResolvedOptions } from "./options.ts";
+import { rsaKeysIn } from "./rsa-key.ts";
 import { AGENTS, AUDIT, KEYS, LOGGER, OPTIONS, STORE } from "./tokens.ts";
 
 /** Agents that a service is named by. */
@@ -49,9 +50,10 @@ export async function claimStore(scope: Container): Promise<void> {
  */
 export async function refuseOther(options: ResolvedOptions, marks: readonly KeyMark[]): Promise<void> {
   const [rsa, api] = (["rsa-key", "api-key"] as const).map((id) => marks.find((mark) => mark.id === id));
-  const { apiKey, previousApiKey, rsaPrivateKey, adoptStore } = options;
+  const { apiKey, previousApiKey, rsaPrivateKey, previousRsaPrivateKey, adoptStore } = options;
   if (!rsa || adoptStore !== undefined || rsaPrivateKey === undefined) return;
-  const other = await otherOf({ rsa, api }, { apiKey, previousApiKey, rsaPrivateKey, isShared: false });
+  const rsaPrivateKeys = [rsaPrivateKey, ...rsaKeysIn(previousRsaPrivateKey)];
+  const other = await otherOf({ rsa, api }, { apiKey, previousApiKey, rsaPrivateKeys, isShared: false });
   if (other !== undefined) throw refusalOf(rsa, other);
 }
 
@@ -75,21 +77,33 @@ interface Marks {
 interface OwnKeys {
   readonly apiKey: string | undefined;
   readonly previousApiKey?: string | undefined;
-  readonly rsaPrivateKey: string;
+  readonly rsaPrivateKeys: readonly string[];
   readonly isShared: boolean;
 }
 
 /** Whose a store with these marks is; nothing where it is that of the service with these keys. */
 async function otherOf(
   { rsa, api }: Marks,
-  { apiKey, previousApiKey, rsaPrivateKey, isShared }: OwnKeys,
+  { apiKey, previousApiKey, rsaPrivateKeys, isShared }: OwnKeys,
 ): Promise<string | undefined> {
-  if (await isKeyOf(rsa, publicKeyOf(rsaPrivateKey))) return undefined;
+  if (await isOneOf(rsa, rsaPrivateKeys)) return undefined;
   const isOwn = async (key: string | undefined) =>
     api !== undefined && key !== undefined && (await isKeyOf(api, key));
   const hasApiKey = (await isOwn(apiKey)) || (await isOwn(previousApiKey));
   if (!isShared && hasApiKey) return undefined;
   return hasApiKey ? "this service with another RSA key" : "another service";
+}
+
+async function isOneOf(mark: KeyMark, rsaPrivateKeys: readonly string[]): Promise<boolean> {
+  for (const pem of rsaPrivateKeys) if (await isKeyOf(mark, publicKeyOf(pem))) return true;
+  return false;
+}
+
+/** Whether the store knows the service by one of its former RSA keys. */
+export async function hasFormerMark(scope: Container): Promise<boolean> {
+  const mark = await scope.get(STORE).table("KeyMark").get("rsa-key");
+  const [, ...former] = scope.get(KEYS).rsaPrivateKeys;
+  return mark !== undefined && isOneOf(mark, former);
 }
 
 function refusalOf(mark: KeyMark, whose: string): OptionsError {
@@ -100,7 +114,8 @@ function refusalOf(mark: KeyMark, whose: string): OptionsError {
       `The store is that of ${whose}${known}, with the mark ${name}: it is not used.`,
       "- If this instance has a wrong key, start it with SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY of the others.",
       "- If the URL, bucket or folder is that of another service, use one of its own; in one database, SERVICE_DATABASE_SCHEMA.",
-      "- To change the RSA key, or to use the copy of a store here, stop all services that use this store, and",
+      "- If the RSA key was changed, give the one of before as SERVICE_PREVIOUS_RSA_PRIVATE_KEY.",
+      "- If that one is lost, or to use the copy of a store here, stop all services that use this store, and",
       `  set SERVICE_ADOPT_STORE=${name}. Jobs whose parameters this key cannot read are held.`,
     ].join("\n"),
   );
@@ -113,8 +128,8 @@ export function noteKey(scope: Container, id: MarkedKey): Promise<boolean> {
 }
 
 function keyOf(scope: Container, id: MarkedKey): string {
-  const { apiKey, rsaPrivateKey } = scope.get(KEYS);
-  return id === "api-key" ? apiKey : publicKeyOf(rsaPrivateKey);
+  const { apiKey, rsaPrivateKeys } = scope.get(KEYS);
+  return id === "api-key" ? apiKey : publicKeyOf(rsaPrivateKeys[0]);
 }
 
 /** The public key is the same however the private one is written. */

@@ -1,6 +1,7 @@
 import type { AccessKeys } from "../access/access-keys.ts";
 import type { People } from "../access/people.ts";
 import type { RevokedTokens } from "../access/revoked-tokens.ts";
+import type { SigningKeys } from "../access/signing-keys.ts";
 import type { AgentSettings } from "../agents/agent-settings.ts";
 import type { Parameters } from "../agents/parameters.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
@@ -37,6 +38,8 @@ import type { PluginReport } from "./set-up-plugins.ts";
 export const ACCESS = createSharedToken<AccessKeys>("access");
 /** Tokens of jobs that no longer count. */
 export const REVOKED_TOKENS = createSharedToken<RevokedTokens>("revoked tokens");
+/** What the service signs with. */
+export const SIGNING_KEYS = createSharedToken<SigningKeys>("signing keys");
 /** The people whom an identity provider vouches for. */
 export const PEOPLE = createSharedToken<People>("people");
 export const OPTIONS = createSharedToken<ResolvedOptions>("options");

@@ -27,6 +27,7 @@ import { tagText } from "../models/tags.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import { REVOCATION_TABLE } from "./revocation-table.ts";
 import { rowTable } from "./row-table.ts";
+import { SIGNING_KEY_TABLE } from "./signing-key-table.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
 
@@ -251,6 +252,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   RETENTION_TABLE,
   AUDIT_TABLE,
   KEY_MARK_TABLE,
+  SIGNING_KEY_TABLE,
   IDEMPOTENCY_KEY_TABLE,
   KEYED_REQUEST_TABLE,
   SHOWN_QUESTION_TABLE,

@@ -1,28 +1,29 @@
-import { createHash, createPrivateKey, createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
+import { createHash, createPrivateKey, createPublicKey } from "node:crypto";
 import type * as Sdk from "@a2a-js/sdk";
+import type { SigningKeys, SigningPair } from "../../core/access/signing-keys.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
 
-/** Signs cards with an RSA key. */
-export class CardSigner {
-  readonly #key: KeyObject;
-  readonly #sdk: typeof Sdk;
-  /** The key that verifies the signatures. */
-  readonly jwk: JsonWebKey & { readonly kid: string };
+/** Signs the cards: with the service's own key, or with one that is given. */
+export type CardKeys = Pick<SigningKeys, "present" | "verifying">;
 
-  constructor(sdk: typeof Sdk, pem: string) {
-    this.#sdk = sdk;
-    this.#key = createPrivateKey(pem);
-    const { e, kty, n } = createPublicKey(this.#key).export({ format: "jwk" });
-    // RFC 7638.
-    const kid = createHash("sha256").update(JSON.stringify({ e, kty, n })).digest("base64url");
-    this.jwk = { ...{ kty, n, e, kid }, alg: "PS256", use: "sig" } as never;
-  }
+/** An RSA key, PEM, that signs the cards. */
+export function cardKeysOf(pem: string): CardKeys {
+  const privateKey = createPrivateKey(pem);
+  const { e, kty, n } = createPublicKey(privateKey).export({ format: "jwk" });
+  // RFC 7638.
+  const kid = createHash("sha256").update(JSON.stringify({ e, kty, n })).digest("base64url");
+  const jwk = { kty, n, e, kid, alg: "PS256", use: "sig" } as SigningPair["jwk"];
+  return { present: async () => ({ privateKey, jwk }), verifying: async () => [jwk] };
+}
 
-  sign(card: Sdk.AgentCard, jku: string): Promise<Sdk.AgentCard> {
-    const header = { alg: "PS256", kid: this.jwk.kid, typ: "JOSE", jku };
-    return this.#sdk.generateAgentCardSignature(this.#key, header)(card);
-  }
+export function signCard(
+  sdk: typeof Sdk,
+  card: Sdk.AgentCard,
+  { privateKey, jwk: { alg, kid } }: SigningPair,
+  jku: string,
+): Promise<Sdk.AgentCard> {
+  return sdk.generateAgentCardSignature(privateKey, { alg, kid, typ: "JOSE", jku })(card);
 }
 
 /** The card of an agent; `base` is the URL of its endpoint. */

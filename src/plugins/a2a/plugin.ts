@@ -9,17 +9,17 @@ import {
   EVENTS,
   JOB_FEED,
   JOBS,
-  KEYS,
   OPTIONS,
   ROUTER,
   RUNNER,
   SEEN,
   SERVICE_STATE,
+  SIGNING_KEYS,
   STORE,
   STREAMS,
   THREADS,
 } from "../../core/service/tokens.ts";
-import { CardSigner } from "./card.ts";
+import { cardKeysOf } from "./card.ts";
 import { A2A_MESSAGE_TABLE, forgetMessages } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
 import { A2A_PUSH_TABLE, createPushTarget, PushConfigs, pushChanges } from "./push.ts";
@@ -101,7 +101,7 @@ export const a2a = definePlugin({
     get(EVENTS).addTarget(createPushTarget(get(STORE), createGuardedFetch(options.allowPrivate)));
     const routes = a2aRoutes(sdk, parts, {
       prefix: `${get(OPTIONS).apiPrefix}${options.path}`,
-      signer: new CardSigner(sdk.types, options.signingKey ?? get(KEYS).rsaPrivateKey),
+      keys: options.signingKey === undefined ? get(SIGNING_KEYS) : cardKeysOf(options.signingKey),
       state: get(SERVICE_STATE),
       streams: get(STREAMS),
       publicCards: options.publicCards,

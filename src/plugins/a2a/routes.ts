@@ -12,7 +12,7 @@ import type { LiveStreams } from "../../core/http/live-streams.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
-import { type CardSigner, toCard } from "./card.ts";
+import { type CardKeys, signCard, toCard } from "./card.ts";
 import { type A2aParts, partsFor, shownAgents } from "./parts.ts";
 import { type A2aSdk, AgentRequests } from "./requests.ts";
 import { errorInfo, REST_ERRORS } from "./rest-errors.ts";
@@ -55,7 +55,7 @@ const answers = (description: string) => ({ 200: { description, schema: JsonMapS
 
 interface Shared {
   readonly prefix: string;
-  readonly signer: CardSigner;
+  readonly keys: CardKeys;
   readonly state: ServiceState;
   readonly streams: LiveStreams;
   readonly publicCards: boolean;
@@ -72,7 +72,7 @@ interface Input {
 
 /** The routes of all agents: their cards, JSON-RPC and REST. */
 export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDefinition[] {
-  const { prefix, signer, state, streams } = shared;
+  const { prefix, keys, state, streams } = shared;
   const { server, types, errors } = sdk;
   const auth = shared.publicCards ? "none" : "key";
 
@@ -80,12 +80,13 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
     new URL(`${prefix}${path}`, state.publicUrl ?? event.url).href;
   const bareCard = (slug: string, event: HttpEvent, caller: Caller): Sdk.AgentCard =>
     toCard(types, agentOf(partsFor(parts, caller), slug), urlOf(`/${slug}`, event));
-  const sign = (slug: string, event: HttpEvent, card: Sdk.AgentCard): Promise<Sdk.AgentCard> =>
-    signer.sign(card, urlOf(`/${slug}/.well-known/jwks.json`, event));
+  const sign = async (slug: string, event: HttpEvent, card: Sdk.AgentCard): Promise<Sdk.AgentCard> =>
+    signCard(types, card, await keys.present(), urlOf(`/${slug}/.well-known/jwks.json`, event));
   const showCard = async (slug: string, { event, caller }: Omit<Input, "params">): Promise<Response> => {
     const card = bareCard(slug, event, caller);
     // Each signature is another one: the card is what it signs.
-    const content = JSON.stringify([signer.jwk.kid, types.AgentCard.toJSON(card)]);
+    const { jwk } = await keys.present();
+    const content = JSON.stringify([jwk.kid, types.AgentCard.toJSON(card)]);
     const etag = `"${createHash("sha256").update(content).digest("base64url")}"`;
     const scope = shared.publicCards ? "public" : "private";
     const headers = { etag, "cache-control": `${scope}, max-age=${CARD_AGE}` };
@@ -236,9 +237,9 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       summary: "The key that verifies cards",
       params: SlugSchema,
       responses: answers("A JSON Web Key Set"),
-      handler: ({ params, caller }) => {
+      handler: async ({ params, caller }) => {
         agentOf(partsFor(parts, caller), params.slug);
-        return { keys: [signer.jwk] };
+        return { keys: await keys.verifying() };
       },
     }),
     keyRoute({

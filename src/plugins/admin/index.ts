@@ -34,6 +34,7 @@ import {
   SERVICE_STATE,
   SESSIONS,
   SIGN_IN_LINK,
+  SIGNING_KEYS,
   STORE,
   STREAMS,
   THREADS,
@@ -129,7 +130,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
   const clients = context.get(CLIENTS);
   const { signIn } = context.get(OPTIONS).access;
   const identity = signIn?.kind === "oidc" ? new IdentityProvider(signIn) : undefined;
-  const seal = new Seal(context.get(KEYS).rsaPrivateKey, "sign-in");
+  const seal = new Seal(context.get(KEYS).rsaPrivateKeys, "sign-in");
   const sessions = new Sessions({
     people: context.get(PEOPLE),
     provider: identity,
@@ -186,6 +187,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     seen: (caller) => context.get(SEEN)(caller),
     agents: context.get(AGENTS),
     audit: context.get(AUDIT),
+    signing: context.get(SIGNING_KEYS),
     retention: context.get(RETENTION),
     budgets: context.get(BUDGETS),
     attention: context.get(ATTENTION),

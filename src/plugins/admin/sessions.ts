@@ -74,7 +74,7 @@ interface Seen {
  */
 export class Sessions implements SessionVerifier {
   readonly #parts: SessionsParts;
-  /** Fingerprints of the valid keys. */
+  /** Fingerprints of the valid keys, with each RSA key. */
   readonly #marks: readonly string[];
   /** By the ids of sessions. */
   readonly #seen = new Map<string, Seen>();
@@ -86,11 +86,12 @@ export class Sessions implements SessionVerifier {
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
-    const { apiKey, previousApiKey, rsaPrivateKey } = parts.keys;
-    this.#seal = new Seal(rsaPrivateKey, "tokens of a session");
-    this.#marks = [apiKey, ...(previousApiKey === undefined ? [] : [previousApiKey])].map((key) =>
-      this.#markOf(key),
-    );
+    const { apiKey, previousApiKey, rsaPrivateKeys } = parts.keys;
+    this.#seal = new Seal(rsaPrivateKeys, "tokens of a session");
+    const apiKeys = [apiKey, ...(previousApiKey === undefined ? [] : [previousApiKey])];
+    // The text of a key may have had a line break at its end, or none, when it was the present one.
+    const pems = rsaPrivateKeys.flatMap((pem) => [pem, pem.trim(), `${pem.trim()}\n`]);
+    this.#marks = pems.flatMap((pem) => apiKeys.map((key) => markOf(key, pem)));
     this.#sweep = setInterval(() => void this.#tidy(), MINUTE / 2).unref();
     this.#stopHints = parts.store.hints.on((hint) => {
       if (hint === "all") void this.#tidy();
@@ -129,7 +130,7 @@ export class Sessions implements SessionVerifier {
       name: vouched === undefined ? name : nameOfPerson(vouched.person),
       by: vouched !== undefined ? "person" : key === undefined ? "link" : "key",
       address: this.#parts.clients.address(event),
-      key: this.#markOf(key ?? this.#parts.keys.apiKey),
+      key: markOf(key ?? this.#parts.keys.apiKey, this.#parts.keys.rsaPrivateKeys[0]),
       ...(access !== undefined && { access }),
       ...(vouched && { person: vouched.person, tokens: this.#close(vouched.tokens), checked: now }),
       since: now,
@@ -345,15 +346,14 @@ export class Sessions implements SessionVerifier {
     return this.#parts.store.table("AdminSession");
   }
 
-  /** Fingerprint of a key; without the RSA key it cannot be used to guess a weak key. */
-  #markOf(apiKey: string): string {
-    const { rsaPrivateKey } = this.#parts.keys;
-    return createHmac("sha256", rsaPrivateKey).update(`admin session\n${apiKey}`).digest("base64url");
-  }
-
   #now(): number {
     return this.#parts.clock().getTime();
   }
+}
+
+/** Fingerprint of a key; without the RSA key it cannot be used to guess a weak key. */
+function markOf(apiKey: string, rsaPrivateKey: string): string {
+  return createHmac("sha256", rsaPrivateKey).update(`admin session\n${apiKey}`).digest("base64url");
 }
 
 function toId(value: string): string {

@@ -2,6 +2,7 @@ import type { AccessKeys } from "../../access/access-keys.ts";
 import type { People } from "../../access/people.ts";
 import type { Receiver } from "../../access/receivers.ts";
 import type { RevokedTokens } from "../../access/revoked-tokens.ts";
+import type { SigningKeys } from "../../access/signing-keys.ts";
 import type { AgentSettings } from "../../agents/agent-settings.ts";
 import type { Parameters } from "../../agents/parameters.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
@@ -38,6 +39,7 @@ export interface MachineParts {
   readonly threads: Threads;
   readonly streams: LiveStreams;
   readonly access: AccessKeys;
+  readonly signing: SigningKeys;
   readonly people: People;
   readonly revoked: RevokedTokens;
   /** Agents, jobs, cases, runner and threads as a caller sees them. */

@@ -19,6 +19,7 @@ import type { MachineParts } from "./parts.ts";
 import { receivedEventRoutes } from "./received-events.ts";
 import { receiverRoutes } from "./receivers.ts";
 import { scheduleRoutes } from "./schedules.ts";
+import { signingKeyRoutes } from "./signing-keys.ts";
 import { tokenRoutes } from "./tokens.ts";
 import { uiChatRoutes } from "./ui-chat.ts";
 import { utilRoutes } from "./utils.ts";
@@ -47,6 +48,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...utilRoutes(parts),
     backupRoute(parts),
     openJobsRoute(parts),
+    ...signingKeyRoutes(parts),
     ...accessRoutes(parts),
   ];
 }

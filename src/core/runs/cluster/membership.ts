@@ -49,7 +49,7 @@ interface MembershipParts {
   readonly store: Store;
   readonly log: Logger;
   readonly times?: Partial<LeaseTimes> | undefined;
-  readonly describe: () => Pick<Instance, "agents" | "running" | "places">;
+  readonly describe: () => Pick<Instance, "agents" | "keys" | "running" | "places">;
 }
 
 /**
@@ -120,16 +120,9 @@ export class Membership {
 
   /** The instances that are alive; not itself, while it was lost. */
   async living(): Promise<Instance[]> {
-    const { store } = this.#parts;
-    const { dead } = this.times;
-    const [seen, { items }] = await Promise.all([
-      store.lives?.seen(dead) ?? store.now().then((now) => ({ ids: NOBODY, now: now.getTime() })),
-      store.table("Instance").list({ sort: "id", limit: Number.POSITIVE_INFINITY, joins: "now" }),
-    ]);
-    this.#clock = { now: seen.now, at: performance.now() };
-    const since = seen.now - dead;
-    // An earlier version has its signs of life in its row.
-    return items.filter(({ id, seen_at }) => seen.ids.has(id) || Date.parse(seen_at) >= since);
+    const { instances, now } = await findLiving(this.#parts.store, this.times.dead);
+    this.#clock = { now, at: performance.now() };
+    return instances;
   }
 
   /** Whether the store was away just now: the others could not renew their signs of life either. */
@@ -261,4 +254,19 @@ export class Membership {
     const seen_at = { lt: now - this.times.forget };
     for (const id of await table.ids({ where: { seen_at } })) await table.remove(id);
   }
+}
+
+/** The instances of a store that were seen in the last so many milliseconds, and its time, milliseconds since 1970. */
+export async function findLiving(
+  store: Store,
+  dead = TIMES.dead,
+): Promise<{ readonly instances: Instance[]; readonly now: number }> {
+  const [seen, { items }] = await Promise.all([
+    store.lives?.seen(dead) ?? store.now().then((now) => ({ ids: NOBODY, now: now.getTime() })),
+    store.table("Instance").list({ sort: "id", limit: Number.POSITIVE_INFINITY, joins: "now" }),
+  ]);
+  const since = seen.now - dead;
+  // An earlier version has its signs of life in its row.
+  const instances = items.filter(({ id, seen_at }) => seen.ids.has(id) || Date.parse(seen_at) >= since);
+  return { instances, now: seen.now };
 }

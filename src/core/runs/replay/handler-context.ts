@@ -80,7 +80,7 @@ export async function whyUnreadable(
     const isStored = error instanceof UnreadableStoredParameters;
     if (!isStored && !(error instanceof UnreadableParameters)) throw error;
     const whose = isStored ? `that are stored for agent "${agent.slug}"` : "that it was started with";
-    return `The parameters ${whose} cannot be read with the present RSA key. The job is held: it resumes by itself once the service is started with the key that they were encrypted for. It can also be retried once they can be read, or stopped.`;
+    return `The parameters ${whose} cannot be read with the present RSA key. The job is held: it resumes by itself once the service has the key that they were encrypted for (SERVICE_PREVIOUS_RSA_PRIVATE_KEY). It can also be retried once they can be read, or stopped.`;
   }
 }
 

@@ -17,6 +17,7 @@ export function readConfiguration(
     previousApiKey: options.previousApiKey === undefined ? "none" : "set",
     trustProxy: describeTrust(options.trustProxy),
     rsaPrivateKey: options.rsaPrivateKey === undefined ? "generated" : "set",
+    previousRsaPrivateKey: options.previousRsaPrivateKey === undefined ? "none" : "set",
     envelopes: options.envelopes,
     account: account ? `${account.workspace_id} at ${withoutSecrets(account.api_url)}` : "none",
     logLevel: options.logLevel,

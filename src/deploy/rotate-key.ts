@@ -1,0 +1,101 @@
+import type { Deployment } from "./deployment.ts";
+import { DeployError } from "./errors.ts";
+import { inform, warn } from "./events.ts";
+import type { Release, StoredSecret } from "./platform.ts";
+import { unreleasedSecrets } from "./release-mark.ts";
+import { hashSecret } from "./secret-hash.ts";
+import { newApiKey, newRsaKey } from "./secrets.ts";
+
+/** Keys that `svc deploy rotate-key` replaces: the secret of each, that of the former ones, and how many these may be. */
+const KEYS = {
+  rsa: {
+    name: "SERVICE_RSA_PRIVATE_KEY",
+    previous: "SERVICE_PREVIOUS_RSA_PRIVATE_KEY",
+    make: newRsaKey,
+    most: 10,
+  },
+  api: { name: "SERVICE_API_KEY", previous: "SERVICE_PREVIOUS_API_KEY", make: newApiKey, most: 1 },
+} as const;
+
+/** The keys that can be replaced, by the word of the command line. */
+export const ROTATED_KEYS = Object.keys(KEYS) as RotatedKey[];
+export type RotatedKey = keyof typeof KEYS;
+
+interface Given {
+  readonly stored: readonly StoredSecret[];
+  readonly live: Release | undefined;
+  /** Hashes of the last deployment, for platforms that store none. */
+  readonly lastHashes: Readonly<Record<string, string>>;
+}
+
+/**
+ * A new key, and the former ones beside it, for a run that replaces one. The former ones are stored first: a run that is
+ * killed between them has lost nothing, and the next one stores the key that is missing. One that was killed later is
+ * continued with the key that it has stored.
+ */
+export async function rotatedKeys(
+  deployment: Pick<Deployment, "options" | "config" | "session" | "tools" | "platform" | "target" | "emit">,
+  { stored, live, lastHashes }: Given,
+): Promise<Readonly<Record<string, string>>> {
+  const { options, config, session, tools, platform, target, emit } = deployment;
+  if (options.rotateKey === undefined) return {};
+  const { name, previous, make, most } = KEYS[options.rotateKey];
+  const listed = config.secrets.find((secret) => secret.name === name);
+  if (listed)
+    throw new DeployError("bad_config", `${config.file ?? "The configuration"} gives ${name} its value`, {
+      detail: "The next deployment would set it back",
+      outcome: "Nothing was changed",
+      fix: `Give the new key there, and the present one as ${previous}`,
+    });
+  const there = stored.find((secret) => secret.name === name);
+  if (!there || live === undefined)
+    throw new DeployError("bad_config", `There is no ${name} to replace`, {
+      detail: live ? "The platform does not store it" : "Nothing is deployed",
+      outcome: "Nothing was changed",
+      fix: "svc deploy up --generate-api-key --generate-rsa makes keys",
+    });
+  const present = (await session.readSecret?.(name)) ?? tools.env[name];
+  if (present === undefined)
+    throw new DeployError(
+      "bad_config",
+      `${platform.name} does not show ${name}, which is kept as the former key`,
+      {
+        outcome: "Nothing was changed",
+        fix: `Give it to this command: ${name}=… svc deploy rotate-key …`,
+      },
+    );
+  const known = there.hash ?? lastHashes[name];
+  const hash = await hashSecret(present, { target: `${platform.name}/${target.serviceName}`, name });
+  if (known !== undefined && known !== hash)
+    throw new DeployError("bad_config", `The platform stores another ${name} than the one that is given`, {
+      detail: "An earlier run may have replaced it",
+      outcome: "Nothing was changed",
+      fix: "svc deploy up releases what is stored",
+    });
+  const isKept = stored.some((secret) => secret.name === previous);
+  const kept = isKept ? keysIn((await session.readSecret?.(previous)) ?? tools.env[previous]) : [];
+  const isHalf = kept.includes(present.trim());
+  if (isKept && !isHalf && unreleasedSecrets(live, stored).includes(name)) {
+    inform(
+      emit,
+      `The ${name} that an earlier run has stored is released; run this again to replace it once more`,
+    );
+    return {};
+  }
+  const running = await session.readSecret?.(name, live.secrets?.[name]);
+  const former = new Set([running, present].flatMap((key) => (key === undefined ? [] : [key.trim()])));
+  for (const key of kept) former.add(key);
+  if (tools.env[name] !== undefined)
+    warn(
+      emit,
+      `${name} of this environment is a former key from now on`,
+      "Remove it wherever deployments run: they would set it back",
+    );
+  // In this order they are stored.
+  return { [previous]: [...former].slice(0, most).join("\n"), [name]: make() };
+}
+
+function keysIn(text: string | undefined): string[] {
+  const pems = text?.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g);
+  return (pems ?? (text ? [text] : [])).map((key) => key.trim());
+}
