@@ -1,10 +1,13 @@
+import { generateKeyPairSync } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AUDIT } from "agent-control-service/plugin";
+import { AUDIT, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { main } from "../../src/cli/main.ts";
+import { type Checkpoint, makeCheckpoint } from "../../src/core/access/checkpoint.ts";
+import { nameOfKey, type SigningPair } from "../../src/core/access/signing-keys.ts";
 import { greeter } from "../_setup.ts";
 import { startJob, until } from "../runs/_jobs.ts";
 
@@ -26,6 +29,13 @@ async function svc(
     platforms: {},
   });
   return { code, out: out.join("\n"), notes: notes.join("\n") };
+}
+
+/** A pair of keys that the service does not know. */
+function generateKeys(): SigningPair {
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const { x = "", y = "" } = privateKey.export({ format: "jwk" });
+  return { privateKey, jwk: { kty: "EC", crv: "P-256", x, y, kid: nameOfKey({ x, y }), alg: "ES256" } };
 }
 
 async function begin(): Promise<TestServer> {
@@ -68,12 +78,20 @@ it("svc audit export and verify work on a running service, a folder and a file",
   await writeFile(join(server.dataDir, "audit.jsonl"), `${running.out}\n`);
   const checkedFile = await svc(server, "audit", "verify", "audit.jsonl");
 
-  expect(running.out.split("\n")).toHaveLength(2);
-  expect(running.notes).toMatch(/--expect: 2:[\w-]{43}$/);
-  expect(folder).toEqual(running);
+  // The key that signs was made for it.
+  const [deleted, deletedToo, made, end] = running.out.split("\n").map((line) => JSON.parse(line) as object);
+  expect([deleted, deletedToo, made]).toMatchObject([
+    { action: "job.delete" },
+    { action: "job.delete" },
+    { action: "signing_key.changed" },
+  ]);
+  expect(end).toMatchObject({ checkpoint: { line: expect.stringMatching(/^3:/) } });
+  expect(running.notes).toMatch(/--expect: 3:[\w-]{43}$/);
+  expect(folder.out).toBe(running.out.split("\n").slice(0, 3).join("\n"));
+  expect(folder.notes).toContain("not signed");
   for (const { code, out } of [checked, checkedFolder, checkedFile]) {
     expect(code).toBe(0);
-    expect(out).toMatch(/^2 lines: the hash chain is intact; the newest is 2:[\w-]{43}$/m);
+    expect(out).toMatch(/^3 lines: the hash chain is intact; the newest is 3:[\w-]{43}$/m);
   }
 });
 
@@ -97,7 +115,7 @@ it("svc audit verify names a changed or missing line of an export", async () => 
 it("svc audit verify --expect finds that lines were cut off", async () => {
   await using server = await begin();
   const { out } = await svc(server, "audit", "export");
-  const lines = out.split("\n").filter((line) => line.startsWith("{"));
+  const lines = out.split("\n").filter((line) => line.startsWith('{"n"'));
   const { n, hash } = JSON.parse(lines.at(-1)!) as { n: number; hash: string };
   const file = join(server.dataDir, "audit.jsonl");
   const verify = async (kept: readonly string[], ...more: string[]) => {
@@ -117,6 +135,87 @@ it("svc audit verify --expect finds that lines were cut off", async () => {
   expect(empty.out).toContain("nothing was checked");
   expect(empty.out).not.toContain("intact");
   expect(wrong.code).toBe(2);
+});
+
+it("an export that ends early is not intact, whatever is written at its end", async () => {
+  await using server = await begin();
+  const { out } = await svc(server, "audit", "export");
+  const lines = out.split("\n");
+  const [end, ...backwards] = lines.toReversed();
+  const entries = backwards.toReversed();
+  const file = join(server.dataDir, "audit.jsonl");
+  const verify = async (kept: readonly string[], ...more: string[]) => {
+    await writeFile(file, kept.join("\n"));
+    return svc(server, "audit", "verify", "audit.jsonl", ...more);
+  };
+  const { checkpoint } = JSON.parse(end!) as { checkpoint: Checkpoint };
+  const { hash: one } = JSON.parse(entries[0]!) as { hash: string };
+  const forged = JSON.stringify({ checkpoint: { ...checkpoint, line: `1:${one}` } });
+  const other = generateKeys();
+  const own = JSON.stringify({ checkpoint: makeCheckpoint(other, { line: `1:${one}`, at: checkpoint.at }) });
+  const { kid } = checkpoint.key;
+
+  const whole = await verify(lines, "--signed-by", kid);
+  const noEnd = await verify(entries);
+  const cut = await verify([entries[0]!, end!]);
+  const renamed = await verify([entries[0]!, forged]);
+  const resigned = await verify([entries[0]!, own], "--signed-by", kid);
+  const unsigned = await verify(entries, "--signed-by", kid);
+  const longer = await verify([...lines, entries[2]!]);
+
+  expect([whole, noEnd, cut, renamed, resigned, unsigned, longer].map(({ code }) => code)).toEqual([
+    ...[0, 1, 1, 1, 1, 1, 1],
+  ]);
+  expect(noEnd.out).toContain("the end is not known");
+  expect(cut.out).toContain("lines were cut off");
+  expect(renamed.out).toContain("the signature of line 1");
+  expect(resigned.out).toContain(`was signed by the key ${other.jwk.kid}`);
+  expect(longer.notes).toContain("comes after the end of the log");
+  for (const { out } of [noEnd, cut, renamed, resigned, unsigned]) expect(out).not.toContain("intact");
+});
+
+it("a checkpoint that was kept shows that lines were cut off the store, and stays valid for a former key", async () => {
+  await using server = await begin();
+  const kept = await svc(server, "audit", "checkpoint");
+  await writeFile(join(server.dataDir, "kept.json"), kept.out);
+  await server.request("/access/signing-keys", { json: {} });
+  const before = await svc(server, "audit", "verify", "--checkpoint", "kept.json");
+
+  // As somebody with the folder can do it: the log, and what it has written down of its end.
+  const { service } = server;
+  const day = new Date().toISOString().slice(0, 10);
+  const [first] = await service.get(STORE).log("Audit").read(day, {});
+  await service.get(STORE).transaction(async (tx) => {
+    await tx.clear("Audit", day);
+    await tx.append("Audit", day, first!.entry);
+    const { n, hash } = first!.entry;
+    await tx.change("AuditHead", "head", (head) => ({ ...head, last: { n, hash } }));
+  });
+  const after = await svc(server, "audit", "verify", "--checkpoint", "kept.json");
+
+  expect(before.code).toBe(0);
+  expect(after).toMatchObject({ code: 1, out: expect.stringContaining("is not in the chain") });
+});
+
+it("the API follows the chain, and names the first line that does not fit or is missing", async () => {
+  await using server = await begin();
+  const check = async () => (await server.request("/admin/api/audit/verify")).json();
+  const whole = await check();
+
+  const day = new Date().toISOString().slice(0, 10);
+  const { service } = server;
+  const [first] = await service.get(STORE).log("Audit").read(day, {});
+  await service.get(STORE).transaction(async (tx) => {
+    await tx.clear("Audit", day);
+    await tx.append("Audit", day, first!.entry);
+  });
+  const cut = await check();
+  await service.get(STORE).transaction((tx) => tx.clear("Audit", day));
+  const empty = await check();
+
+  expect(whole).toEqual({ lines: 2, newest: expect.stringMatching(/^2:/), problem: null });
+  expect(cut).toMatchObject({ lines: 1, problem: "lines after 1 are missing" });
+  expect(empty).toMatchObject({ lines: 0, problem: expect.stringContaining("missing") });
 });
 
 it("the API returns pages of the audit log, and refuses unknown filters", async () => {

@@ -1,4 +1,5 @@
 import { serviceCommands } from "../program.ts";
+import { checkpoint } from "./checkpoint.ts";
 import { exportLines } from "./export.ts";
 import { list } from "./list.ts";
 import { verify } from "./verify.ts";
@@ -7,5 +8,5 @@ import { verify } from "./verify.ts";
 export const run = serviceCommands({
   name: "svc audit",
   summary: "View, export and verify the audit log of security-relevant actions",
-  commands: [list, exportLines, verify],
+  commands: [list, exportLines, checkpoint, verify],
 });

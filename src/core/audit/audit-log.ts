@@ -134,6 +134,11 @@ export class AuditLog {
     return found;
   }
 
+  /** The last line, which the log itself has written down. */
+  async end(): Promise<{ readonly n: number; readonly hash: string } | undefined> {
+    return (await this.#head())?.last;
+  }
+
   /**
    * Follows the chain of hashes from the first line that is kept; `problem` names the first that does not
    * match.
@@ -153,8 +158,9 @@ export class AuditLog {
       const problem = check.add(entry);
       if (problem) return { lines: check.count, problem };
     }
-    const isWhole = (check.last?.n ?? 0) >= (head?.last.n ?? 0);
-    return { lines: check.count, problem: isWhole ? undefined : `lines after ${check.last?.n} are missing` };
+    const last = check.last?.n ?? 0;
+    const isWhole = last >= (head?.last.n ?? 0);
+    return { lines: check.count, problem: isWhole ? undefined : `lines after ${last} are missing` };
   }
 
   /** Removes the days that ended before a time, milliseconds since the epoch; resolves with the number of lines. */

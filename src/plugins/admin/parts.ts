@@ -2,6 +2,7 @@ import type { AccessKeys } from "../../core/access/access-keys.ts";
 import type { IdentityProvider } from "../../core/access/identity-provider.ts";
 import type { People } from "../../core/access/people.ts";
 import type { RevokedTokens } from "../../core/access/revoked-tokens.ts";
+import type { SigningKeys } from "../../core/access/signing-keys.ts";
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
@@ -91,6 +92,7 @@ export interface AdminParts extends CommonParts {
   readonly people: People;
   readonly revoked: RevokedTokens;
   readonly audit: AuditLog;
+  readonly signing: Pick<SigningKeys, "present">;
   readonly retention: Retention;
   readonly budgets: Budgets;
   readonly attention: Attention;

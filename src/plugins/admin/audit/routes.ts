@@ -1,5 +1,7 @@
 import * as v from "valibot";
+import { CheckpointSchema, makeCheckpoint } from "../../../core/access/checkpoint.ts";
 import { nameOf } from "../../../core/audit/caller.ts";
+import { ServiceError } from "../../../core/base/errors.ts";
 import { wholeNumber } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import {
@@ -7,6 +9,7 @@ import {
   type AuditEntry,
   AuditEntrySchema,
   describeValue,
+  placeOf,
 } from "../../../core/models/audit-entry.ts";
 import { TimestampSchema } from "../../../core/models/scalars.ts";
 import { adminRoute } from "../admin-route.ts";
@@ -81,6 +84,46 @@ export function auditRoutes(parts: AdminParts): RouteDefinition[] {
     }),
     adminRoute({
       method: "GET",
+      path: "/admin/api/audit/checkpoint",
+      needs: "manage",
+      summary: "The end of the audit log, signed",
+      description:
+        "The newest line, with a signature by the key of the service that `key` names. Keep it somewhere else: `svc audit verify --checkpoint` shows whether lines up to it are missing.",
+      responses: { 200: { description: "The checkpoint", schema: CheckpointSchema } },
+      handler: async () => {
+        const pair = await parts.signing.present();
+        const end = await parts.audit.end();
+        if (!end) throw new ServiceError("not_found", "The audit log has no lines");
+        return makeCheckpoint(pair, { line: placeOf(end), at: parts.clock().toISOString() });
+      },
+    }),
+    adminRoute({
+      method: "GET",
+      path: "/admin/api/audit/verify",
+      needs: "manage",
+      summary: "Follow the hash chain of the audit log",
+      description:
+        "From the first line that is kept to the last one that was written. Somebody who can write to the store could have changed both: compare with a line that was kept somewhere else.",
+      responses: {
+        200: {
+          description: "What was found",
+          schema: v.object({
+            lines: v.number(),
+            /** `LINE:HASH` of the last line; `null` where there is none. */
+            newest: v.nullable(v.string()),
+            /** The first line that does not fit, or is missing. */
+            problem: v.nullable(v.string()),
+          }),
+        },
+      },
+      handler: async () => {
+        const { lines, problem } = await parts.audit.verify();
+        const end = lines === 0 ? undefined : await parts.audit.end();
+        return { lines, newest: end ? placeOf(end) : null, problem: problem ?? null };
+      },
+    }),
+    adminRoute({
+      method: "GET",
       path: "/admin/api/audit/export",
       needs: "manage",
       summary: "Download the audit log",
@@ -141,10 +184,13 @@ function auditResource(parts: AdminParts, given: Query): Resource {
           label: value === "" ? "Any action" : value,
           selected: value === (filters.action ?? ""),
         })),
-        exports: ["csv", "json"].map((format) => ({
-          label: format.toUpperCase(),
-          href: withQuery("/admin/api/audit/export", filters, { format }),
-        })),
+        exports: [
+          ...["csv", "json"].map((format) => ({
+            label: format.toUpperCase(),
+            href: withQuery("/admin/api/audit/export", filters, { format }),
+          })),
+          { label: "Signed checkpoint", href: "/admin/api/audit/checkpoint" },
+        ],
         isFiltered: Object.values(filters).some((value) => value !== undefined),
         newest: before < MOST ? withQuery("/admin/audit", filters) : "",
         older: next === null ? "" : withQuery("/admin/audit", filters, { before: next }),
