@@ -21,6 +21,10 @@ export interface ShownMessage {
 export interface SentMessage {
   readonly id: string;
   readonly content: string;
+  /** The case whose question it answers. */
+  readonly turn?: string;
+  /** What came of an answer. */
+  readonly answer?: { readonly accepted: boolean; readonly note: string | null };
 }
 
 /** The messages of a thread, oldest first, by what is known of its job. */
@@ -39,6 +43,7 @@ export function chatMessages(
     shown.push({ id, role: "user", content, status: "done" });
     const turn = turns.get(`turn-${at + 1}`);
     if (!turn) continue;
+    shown.push(...sent.filter((one) => one.turn === turn.id).flatMap(asAnswer));
     const live = output.filter(({ case_id }) => case_id === turn.id).map(({ text }) => text);
     const answer = turn.final_delivery?.answer;
     const status = turn.status === "completed" ? "done" : turn.status === "failed" ? "failed" : "writing";
@@ -47,8 +52,8 @@ export function chatMessages(
     shown.push({ id: turn.id, role: "assistant", content: text, status, ...(error && { error }), turn });
   }
   const known = new Set(taken.map(({ id }) => id));
-  for (const { id, content } of sent)
-    if (!known.has(id)) shown.push({ id, role: "user", content, status: "sent" });
+  for (const { id, content, turn } of sent)
+    if (!known.has(id) && turn === undefined) shown.push({ id, role: "user", content, status: "sent" });
   return shown;
 }
 
@@ -63,6 +68,13 @@ export function isAnswering(
   // Taken, and its turn is not known yet. A reader without the right to read cases learns of no turn, but of its end.
   const taken = entries.findLastIndex((entry) => asMessage(entry).length > 0);
   return !entries.slice(taken + 1).some((entry) => entry.type === "call" && entry.call === "close");
+}
+
+/** An answer in words, and why it was not accepted, in the conversation that this page has seen. */
+function asAnswer({ id, content, answer }: SentMessage): ShownMessage[] {
+  const said: ShownMessage = { id, role: "user", content, status: answer ? "done" : "sent" };
+  if (!answer || answer.note === null) return [said];
+  return [said, { id: `${id}-note`, role: "assistant", content: answer.note, status: "done" }];
 }
 
 /** How the ids of messages from before the thread begin. */

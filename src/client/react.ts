@@ -52,7 +52,10 @@ export interface UsedChat extends UsedJob<unknown> {
   readonly messages: readonly ShownMessage[];
   /** Whether an answer is being written or about to begin, or waits for a question to be answered. */
   readonly isAnswering: boolean;
-  /** Sends a message; it is shown immediately. Rejects with `ClientError`, and then removes it. */
+  /**
+   * Sends a message; it is shown immediately. While a question is shown, it is the answer, in a person's words: one that is
+   * not accepted is followed by the reason. Rejects with `ClientError`, and then removes it.
+   */
   send(content: string): Promise<void>;
 }
 
@@ -68,12 +71,15 @@ export function useChat(job: RemoteJob<unknown> | null | undefined): UsedChat {
   const messages = chatMessages(used, sent);
   const send = async (content: string): Promise<void> => {
     if (!job) return noJob();
-    const message = { id: newId("message"), content };
-    setSent((before) => [...before, message]);
+    const id = newId("message");
+    const asking = used.questions.at(-1);
+    setSent((before) => [...before, { id, content, ...(asking && { turn: asking.id }) }]);
     try {
-      await job.send(content, { id: message.id });
+      if (!asking) return void (await job.send(content, { id }));
+      const answer = await job.reply(asking, content, { id });
+      setSent((before) => before.map((one) => (one.id === id ? { ...one, answer } : one)));
     } catch (error) {
-      setSent((before) => before.filter(({ id }) => id !== message.id));
+      setSent((before) => before.filter((one) => one.id !== id));
       throw error;
     }
   };

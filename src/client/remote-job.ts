@@ -168,6 +168,25 @@ export class RemoteJob<Result = unknown> {
     return id;
   }
 
+  /**
+   * Answers the open question of a case of a thread in a person's words, such as "sure, go ahead". One that is not clear or
+   * does not fit changes nothing: `note` says why.
+   */
+  async reply(
+    { id: case_id, question }: Pick<Case, "id" | "question">,
+    content: string,
+    options: MessageOptions = {},
+  ): Promise<{ readonly accepted: boolean; readonly note: string | null }> {
+    const { id = newId("message"), signal } = onlyKnown(options, MESSAGE, "reply");
+    if (!question) throw new TypeError(`Case "${case_id}" asks nothing`);
+    const json = { content, id, question: { case_id, id: question.id, asked_at: question.asked_at } };
+    const request = { method: "POST", repeatable: true, json, signal } as const;
+    const { answer } = await this.#http.json<{
+      answer?: { readonly accepted: boolean; readonly note: string | null };
+    }>(`${this.#path}/messages`, request);
+    return answer ?? { accepted: false, note: "The message was sent before, and was no answer." };
+  }
+
   /** Asks it to stop; a job that has ended stays as it is. */
   async stop(options: RequestOptions = {}): Promise<void> {
     const { signal } = onlyKnown(options, SIGNAL, "stop");

@@ -19,11 +19,12 @@ export function connect(
   { url, key }: Address,
   binding: Binding = "JSONRPC",
   agent = "refunds",
+  signal?: AbortSignal,
 ): Promise<Client> {
   const fetchImpl: typeof fetch = (input, init) => {
     const headers = new Headers(init?.headers);
     headers.set("x-api-key", key);
-    return fetch(input, { ...init, headers });
+    return fetch(input, { ...init, headers, ...(signal && { signal }) });
   };
   const factory = new ClientFactory({
     transports: [

@@ -6,6 +6,7 @@ import { useJob } from "agent-control-service/client/react";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
+import * as v from "valibot";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { requirement } from "../_require.ts";
 import { launch } from "../admin/_browser.ts";
@@ -37,15 +38,21 @@ const writer = defineAgent({
 const talker = defineChat({
   name: "Talker",
   version: "1.0.0",
-  reply: ({ message, turn }) =>
-    turn.step("answer", async ({ emit }) => {
+  async reply({ message, turn }) {
+    if (message === "pay") {
+      const fields = v.object({ approved: v.boolean() });
+      const { approved } = await turn.ask("pay", { question: "Pay it?", fields });
+      return approved ? "Paid." : "Not paid.";
+    }
+    return turn.step("answer", async ({ emit }) => {
       if (message === "break") throw new NonRetryableError("The model is away");
       emit("You said ");
       await new Promise<void>((resolve) => {
         release = resolve;
       });
       return `You said ${message}.`;
-    }),
+    });
+  },
 });
 
 const CHAT = `
@@ -63,6 +70,8 @@ function Chat() {
   return h("main", null,
     h("p", { id: "messages" }, messages.map(({ role, content, status, error }) => [role, error ?? content, status].join(": ")).join(" | ")),
     h("p", { id: "answering" }, String(isAnswering)),
+    h("button", { onClick: () => send("sure, go ahead") }, "Agree"),
+    h("button", { onClick: () => send("only half of it") }, "Haggle"),
     h("button", { onClick: () => send("and bye") }, "Send"));
 }
 createRoot(document.body.appendChild(document.createElement("div"))).render(h(Chat));
@@ -204,6 +213,23 @@ chromium.describe("useJob in a page of another origin", () => {
     await expect
       .poll(() => text("messages"))
       .toBe(`${failed} | user: and bye: done | assistant: You said and bye.: done`);
+  });
+
+  it("answers the question that it shows with a message, and shows why one was not accepted", async () => {
+    const scopes: TokenScope[] = ["record", "message", "answer"];
+    const { page, text } = await open("talker", { message: "pay" }, scopes, "/chat");
+    await expect.poll(() => text("messages")).toBe("user: pay: done | assistant: : writing");
+
+    await page.getByRole("button", { name: "Haggle" }).click();
+    const haggled =
+      "user: only half of it: done | assistant: The reply was not understood as an answer.: done";
+    await expect.poll(() => text("messages")).toBe(`user: pay: done | ${haggled} | assistant: : writing`);
+    await page.getByRole("button", { name: "Agree" }).click();
+
+    await expect
+      .poll(() => text("messages"))
+      .toBe(`user: pay: done | ${haggled} | user: sure, go ahead: done | assistant: Paid.: done`);
+    await expect.poll(() => text("answering")).toBe("false");
   });
 
   it("shows the end of a job, and of an answer", async () => {

@@ -12,7 +12,17 @@ function replyTo(...fields: object[]) {
 it("a person's yes and no are understood, and nothing that says more or less", () => {
   const read = replyTo({ name: "ok", field_type: "BooleanField" });
   const yes = ["yes", "Yes.", "y", "sure, go ahead", "yes please", "OK, do it!", "I approve", "of course"];
-  const no = ["no", "No!", "nope", "no, thank you", "please don't", "don’t do it", "not now", "rejected"];
+  const no = [
+    "no",
+    "No!",
+    "nope",
+    "no, thank you",
+    "please don't",
+    "don’t do it",
+    "not now",
+    "no way",
+    "rejected",
+  ];
   const unclear = [
     "",
     "maybe",

@@ -107,6 +107,10 @@ const thread = async ({ server }: World): Promise<Example> => {
   const { jobId } = await server.service.get(THREADS).start("talker", { message: "hello" }, {});
   return { params: { id: jobId }, form: { content: "hello" } };
 };
+const response = async ({ server }: World): Promise<Example> => {
+  const { jobId } = await server.service.get(THREADS).start("talker", { message: "hello", once: true }, {});
+  return { params: { id: `resp_${jobId}` }, query: {} };
+};
 const deleted = async (world: World): Promise<Example> => {
   const id = await world.job("fail");
   await world.server.service.get(RUNNER).remove(id, "gate");
@@ -283,6 +287,9 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /v1/chat/completions": () => ({
     json: { model: "talker", messages: [{ role: "user", content: "hello" }] },
   }),
+  "POST /v1/responses": () => ({ json: { model: "talker", input: "hello" } }),
+  "GET /v1/responses/{id}": (world) => response(world),
+  "DELETE /v1/responses/{id}": (world) => response(world),
   "POST /chat/{slug}": () => ({
     params: { slug: "talker" },
     json: { id: "from-the-gate", messages: [{ role: "user", parts: [{ type: "text", text: "hello" }] }] },

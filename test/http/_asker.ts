@@ -1,11 +1,18 @@
-import { defineChat } from "agent-control-service";
+import { defineChat, NonRetryableError } from "agent-control-service";
 import OpenAI from "openai";
 import * as v from "valibot";
 
-/** An agent that pays only with a person's approval, asks a reason for refunds, and counts every other message. */
+/**
+ * An agent that pays only with a person's approval, asks a reason for refunds, fails where a message is "broken", and counts
+ * every other one; one that begins with "slow" is answered once it is released.
+ */
 export function createAsker() {
   const paid: string[] = [];
   const calls: string[] = [];
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
   const asker = defineChat({
     name: "Asker",
     version: "1.0.0",
@@ -32,15 +39,17 @@ export function createAsker() {
         });
         return "agreed";
       }
-      return turn.step("model", ({ emit }) => {
+      return turn.step("model", async ({ emit }) => {
+        if (message === "broken") throw new NonRetryableError("The model is away");
         calls.push(message);
+        if (message.startsWith("slow")) await released;
         const answer = `said ${message} as call ${calls.length}`;
         for (const word of answer.split(/(?<= )/)) emit(word);
         return answer;
       });
     },
   });
-  return { asker, paid, calls };
+  return { asker, paid, calls, release };
 }
 
 /** Sends messages to a thread as OpenAI's client does: whole, or as a stream. */

@@ -1,6 +1,7 @@
 import { HttpAgent } from "@ag-ui/client";
+import OpenAI from "openai";
 import { connect, messageOf, send, shown } from "../a2a/_client.ts";
-import { chatWith } from "./_asker.ts";
+import { connectPlain } from "../mcp/_client.ts";
 import { uiChat } from "./_ui-chat.ts";
 
 interface Address {
@@ -8,45 +9,85 @@ interface Address {
   readonly key: string;
 }
 
-/** Says something in a thread of the agent `asker`, with an id; gives the answer, or what the agent asks. */
-type Say = (thread: string, content: string, id: string) => Promise<string>;
+/**
+ * Says something in a thread of the agent `asker`, with an id; gives the first line of the answer, or of what the agent asks.
+ * Rejects with what the client shows of a failure. The signal takes the client's connection away.
+ */
+export type Say = (thread: string, content: string, id: string, signal?: AbortSignal) => Promise<string>;
 
 const firstLine = (text: string | null | undefined): string => (text ?? "").split("\n", 1)[0]!;
+const openai = ({ url, key: apiKey }: Address) => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
+const optionsOf = (id: string, signal?: AbortSignal) => ({
+  headers: { "Idempotency-Key": id },
+  ...(signal && { signal }),
+});
 
 /** The official clients of the protocols that chat agents speak. */
 export const CHAT_CLIENTS: Readonly<Record<string, (address: Address) => Say>> = {
-  OpenAI: (address) => async (thread, content, id) =>
-    firstLine((await chatWith(address)(thread, content, id)).text),
-  "AI SDK": (address) => async (thread, content, id) => {
+  OpenAI: (address) => async (thread_id, content, id, signal) => {
+    const messages = [{ role: "user" as const, content }];
+    const request = { model: "asker", messages, metadata: { thread_id } };
+    const { choices } = await openai(address).chat.completions.create(request, optionsOf(id, signal));
+    return firstLine(choices[0]!.message.content);
+  },
+  "OpenAI's responses": (address) => async (conversation, input, id, signal) => {
+    const request = { model: "asker", input, conversation };
+    const { output_text } = await openai(address).responses.create(request, optionsOf(id, signal));
+    return firstLine(output_text);
+  },
+  "AI SDK": (address) => async (thread, content, id, signal) => {
     const window = uiChat(address, { agent: "asker", id: thread });
+    signal?.addEventListener("abort", () => void window.chat.stop());
     const text = await window.say(content, id);
     if (window.chat.error) throw window.chat.error;
     const asked = window.asked()?.input as { readonly question: string } | undefined;
-    return text === "" ? asked!.question : text;
+    return text === "" && asked ? asked.question : text;
   },
   "AG-UI":
     ({ url, key }) =>
-    async (threadId, content, id) => {
+    async (threadId, content, id, signal) => {
       const agent = new HttpAgent({
         url: `${url}/ag-ui/asker`,
         ...{ threadId, headers: { "X-API-Key": key } },
       });
+      signal?.addEventListener("abort", () => agent.abortRun());
       agent.addMessage({ id, role: "user", content });
       let end: { result?: unknown; outcome?: { interrupts?: { message?: string }[] } } | undefined;
-      await agent.runAgent(
-        {},
-        {
-          onRunFinishedEvent: ({ event }) => {
-            end = event as never;
+      let failure = "The run has no end";
+      await agent
+        .runAgent(
+          {},
+          {
+            onRunFinishedEvent: ({ event }) => {
+              end = event as never;
+            },
+            onRunErrorEvent: ({ event }) => {
+              failure = event.message;
+            },
           },
-        },
-      );
-      if (!end) throw new Error("The run has no end");
-      return end.outcome?.interrupts?.[0]?.message ?? String(end.result);
+        )
+        .catch(() => {});
+      if (!end) throw new Error(failure);
+      return firstLine(end.outcome?.interrupts?.[0]?.message ?? String(end.result));
     },
-  A2A: (address) => async (contextId, text, id) => {
-    const client = await connect(address, "JSONRPC", "asker");
-    const { says, artifacts } = shown(await send(client, { ...messageOf(id, [{ text }]), contextId }));
-    return String(says[0] ?? artifacts.Result);
+  A2A: (address) => async (contextId, text, id, signal) => {
+    const client = await connect(address, "JSONRPC", "asker", signal);
+    const { state, says, artifacts } = shown(await send(client, { ...messageOf(id, [{ text }]), contextId }));
+    if (state === "TASK_STATE_FAILED") throw new Error(String(says[0]));
+    return firstLine(String(says[0] ?? artifacts.Result));
+  },
+  MCP: (address) => async (thread, message, id, signal) => {
+    const client = await connectPlain(address);
+    const { content, isError } = await client.callTool(
+      {
+        name: "asker",
+        arguments: { message, thread },
+        _meta: { "agent-control-service/idempotency-key": id },
+      },
+      signal ? { signal } : {},
+    );
+    const text = (content as { text: string }[])[0]!.text;
+    if (isError) throw new Error(text);
+    return firstLine(text);
   },
 };

@@ -334,6 +334,33 @@ export const ROWS: readonly Row[] = [
     same: whole,
   },
   {
+    of: "POST /v1/responses",
+    which: "alone",
+    send: (id) => ({ headers: keyed(id), json: { model: "talker", input: id } }),
+    counts: { "calls of the model": (desk, id) => desk.did(`answered ${id}`) },
+    same: whole,
+  },
+  {
+    of: "POST /v1/responses",
+    which: "of a conversation",
+    send: (id) => ({ headers: keyed(id), json: { model: "talker", input: id, conversation: id } }),
+    counts: {
+      "calls of the model": (desk, id) => desk.did(`answered ${id}`),
+      threads: (desk, id) => desk.jobs(`search=${id}`),
+    },
+    same: whole,
+  },
+  {
+    of: "DELETE /v1/responses/{id}",
+    before: (desk, id) =>
+      desk.make("/agents/talker/jobs", {
+        ...{ job_context: { job_id: id }, job_fields: { message: id, once: true } },
+      }),
+    send: (id) => ({ path: `/v1/responses/resp_${id}` }),
+    counts: { "lines of the audit log": audit("job.delete") },
+    refused: 404,
+  },
+  {
     of: "POST /chat/{slug}",
     send: (id) => ({
       path: "/chat/talker",

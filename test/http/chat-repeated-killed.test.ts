@@ -12,6 +12,7 @@ import { appendFileSync, existsSync } from "node:fs";
 import { createServer, defineChat } from "agent-control-service";
 import { a2a } from "agent-control-service/a2a";
 import { agUi } from "agent-control-service/agui";
+import { mcp } from "agent-control-service/mcp";
 
 const asker = defineChat({
   name: "Asker",
@@ -32,7 +33,7 @@ const asker = defineChat({
     });
   },
 });
-export default createServer({ agents: [asker], plugins: [a2a(), agUi()] });
+export default createServer({ agents: [asker], plugins: [a2a(), agUi(), mcp()] });
 `;
 
 /** The client of AG-UI leaves the loss of its connection unhandled, which fails the process of the tests. */

@@ -13,7 +13,7 @@ import { describeServer, greeter } from "../_setup.ts";
  */
 const IGNORED: readonly { route: RegExp; part: "body" | "query"; reason: RegExp }[] = [
   { route: /^GET \/\.well-known\/health$/, part: "query", reason: /health.*probes/i },
-  { route: /^POST \/v1\/chat\/completions$/, part: "body", reason: /OpenAI/ },
+  { route: /^POST \/v1\/(chat\/completions|responses)$/, part: "body", reason: /OpenAI/ },
   { route: /^\w+ \/v1\//, part: "query", reason: /OpenAI/ },
   { route: /^\w+ \/a2a\//, part: "query", reason: /Agent2Agent/ },
   { route: /^GET \/\.well-known\/agent-card\.json$/, part: "query", reason: /Agent2Agent/ },

@@ -8,13 +8,14 @@ import { approvalField } from "./approval-field.ts";
  * is asked again.
  */
 
+/** Of two phrases of which one begins with the other, the longer one comes first. */
 const YES = [
   "yes|y|yeah|yep|yup|sure|ok|okay|true|correct|fine|absolutely|definitely|certainly|of course|all ?right",
   "(?:i )?(?:approved?|accept(?:ed)?|agreed?|confirm(?:ed)?)|(?:please )?go ahead|go for it|sounds good",
   "(?:please )?do (?:it|that|so)|please do",
 ].join("|");
 const NO = [
-  "no|n|nope|nah|never|false|not now|no way|(?:i )?(?:den(?:y|ied)|reject(?:ed)?|declined?|refused?)",
+  "no way|no|n|nope|nah|never|false|not now|(?:i )?(?:den(?:y|ied)|reject(?:ed)?|declined?|refused?)",
   "(?:please )?(?:do not|don't|dont)(?: (?:do|approve|accept) (?:it|that|so))?(?: do (?:it|that|so))?",
 ].join("|");
 /** Words that change nothing. */

@@ -8,10 +8,10 @@ import { type Caller, nameOf } from "../audit/caller.ts";
 import { isServiceError, ServiceError } from "../base/errors.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
-import { findKeptRequest, keepRequest, keptRequest } from "../entities/keyed-requests.ts";
+import { findKeptRequest, keepRequest, keptRequest, requestWithKey } from "../entities/keyed-requests.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { AnsweredQuestion } from "../models/keyed-request.ts";
+import type { AnsweredQuestion, KeyedRequest } from "../models/keyed-request.ts";
 import { agreement, type Question } from "../models/question.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
@@ -27,6 +27,7 @@ import type { Store } from "../store/store.ts";
 import { approvalField } from "./approval-field.ts";
 import { findQuestion, followTurn, type ThreadFeed, type TurnEvent, type TurnOf } from "./follow-turn.ts";
 import { readReply } from "./read-reply.ts";
+import { messagesUntil, recordedFeed } from "./recorded-turn.ts";
 import {
   findShown,
   isSaidAgain,
@@ -73,6 +74,8 @@ export interface ThreadMessage {
   readonly history?: readonly ChatMessage[];
   /** Under the same key, one message has an effect, and only once; another one is refused with 409. */
   readonly key?: string | undefined;
+  /** Whether the key was made for this request: its sender has no key to send it again with. @default false */
+  readonly isKeyMade?: boolean;
   /** Whether the sender may have sent it before. */
   readonly isRepeated?: boolean;
   /** Key of the question that the sender was shown last, "" for none, where its client knows. */
@@ -154,9 +157,19 @@ export class Threads {
   }
 
   /** What happens in a turn, as `followTurn` gives it. Before a question is shown, it is stored who sees it. */
-  async *follow(turn: SentTurn, signal: AbortSignal): AsyncGenerator<ShownEvent, void> {
+  follow(turn: SentTurn, signal: AbortSignal): AsyncGenerator<ShownEvent, void> {
+    return this.#show(turn, followTurn(this.#parts, { ...turn, signal }));
+  }
+
+  /** What is recorded of a turn until now: it ends there, also where more is to come. */
+  recorded(turn: SentTurn): AsyncGenerator<ShownEvent, void> {
+    const parts = { ...this.#parts, feed: recordedFeed(this.#parts) };
+    return this.#show(turn, followTurn(parts, { ...turn, signal: new AbortController().signal }));
+  }
+
+  async *#show(turn: SentTurn, events: AsyncIterable<TurnEvent>): AsyncGenerator<ShownEvent, void> {
     const { reader, jobId } = turn;
-    for await (const event of followTurn(this.#parts, { ...turn, signal })) {
+    for await (const event of events) {
       if (event.type !== "question" || !reader) {
         yield event;
         continue;
@@ -200,6 +213,31 @@ export class Threads {
       ...{ jobId, after: 0, reader },
       answered: isSame ? place : { ...place, before: describeAnswer(before) },
     };
+  }
+
+  /**
+   * The turn that a message has made, by the key that it came with, or the first one of its thread; `undefined` where it has
+   * made none.
+   */
+  async sent(
+    jobId: string,
+    key: string | undefined,
+    who: Pick<ThreadMessage, "by" | "via">,
+  ): Promise<SentTurn | undefined> {
+    const job = await this.find(jobId);
+    if (!job) return undefined;
+    const reader = { sender: senderOf(who), said: "" };
+    if (key === undefined) {
+      const { message } = job.job_fields as ChatFields;
+      return message === undefined ? undefined : { ...firstTurn(job), reader };
+    }
+    const kept = await requestWithKey(this.#parts.store, jobId, key);
+    return kept && { ...turnOf(jobId, key, kept), reader };
+  }
+
+  /** The messages of a thread up to the one that a turn answers. */
+  messagesUntil(jobId: string, caseId: string): Promise<ChatMessage[]> {
+    return messagesUntil(this.#parts, jobId, caseId);
   }
 
   /** The turn of a thread that is under way, from its message on; `undefined` if there is none. */
@@ -282,7 +320,7 @@ export class Threads {
   /** Answers a question that the sender has seen; where it was answered since, what came of that. */
   async #answerShown(shown: ShownQuestion, message: ThreadMessage): Promise<SentTurn> {
     const { content, key } = message;
-    const { job_id: jobId, case_id, question_id, asked_at, after } = shown;
+    const { job_id: jobId, case_id, question_id, asked_at } = shown;
     const before = key === undefined ? undefined : await this.#sent(jobId, content, key);
     if (before) return before;
     const item = await this.#parts.cases.ofJob(jobId, case_id);
@@ -291,11 +329,20 @@ export class Threads {
       const turn = await this.#answer(jobId, item as AskingCase, message);
       if (turn) return turn;
     }
+    return this.#answeredBefore(shown, message);
+  }
+
+  /** What came of a question that was answered, or ended, before a message could answer it. */
+  async #answeredBefore(
+    shown: Pick<ShownQuestion, "job_id" | "case_id" | "question_id" | "after">,
+    message: ThreadMessage,
+  ): Promise<SentTurn> {
+    const { job_id: jobId, case_id, question_id, after } = shown;
     const [entry, asked] = [
       await this.#answerOf(shown),
       await findQuestion(this.#parts.cases, case_id, question_id),
     ];
-    const isSame = entry && asked && isDeepStrictEqual(readReply(content, asked), entry.answer);
+    const isSame = entry && asked && isDeepStrictEqual(readReply(message.content, asked), entry.answer);
     const answered = { case_id, question_id, ...(!isSame && { before: describeAnswer(entry) }) };
     return this.#keep(jobId, message, answered, after);
   }
@@ -313,13 +360,24 @@ export class Threads {
     return undefined;
   }
 
+  /** Answers the open question of a thread with a message whose sender knows which one that is, or asks it again. */
+  async reply(
+    jobId: string,
+    message: ThreadMessage & Required<Pick<ThreadMessage, "seen">>,
+  ): Promise<SentTurn> {
+    await this.#get(jobId);
+    return this.#reply(jobId, { ...message, onlyAnswers: true });
+  }
+
+  async #get(jobId: string): Promise<StoredJob> {
+    const job = await this.find(jobId);
+    if (job) return job;
+    throw new ServiceError("job_not_found", `There is no thread "${jobId}"`, { detail: "Start a new one." });
+  }
+
   /** Adds a message to a thread. The same message id again adds nothing. */
   async say(jobId: string, content: string, id?: string): Promise<SentTurn> {
-    if (!(await this.find(jobId))) {
-      throw new ServiceError("job_not_found", `There is no thread "${jobId}"`, {
-        detail: "Start a new one.",
-      });
-    }
+    await this.#get(jobId);
     const { runner, feed } = this.#parts;
     const after = await feed.last(jobId);
     if (id === undefined) {
@@ -342,29 +400,33 @@ export class Threads {
     const { content, key } = message;
     const before = key === undefined ? undefined : await this.#sent(jobId, content, key);
     if (before) return before;
-    for (;;) {
-      const item = await this.#openQuestion(jobId);
-      if (!item && message.onlyAnswers) {
-        throw new ServiceError("invalid_transition", "The task asks nothing", {
-          detail: "Wait until it does.",
-        });
-      }
-      if (!item) return this.say(jobId, content, key);
-      const why = await this.#whyNoAnswer(jobId, item, message);
-      if (why !== undefined) return this.#askAgain(jobId, item, message, why);
-      const turn = await this.#answer(jobId, item, message);
-      if (turn) return turn;
+    const after = await this.#parts.feed.last(jobId);
+    const item = await this.#openQuestion(jobId);
+    if (!item && message.onlyAnswers) {
+      const [what, detail] = message.seen
+        ? ["The question is no longer open", "Read the job to see what came of it."]
+        : ["The task asks nothing", "Wait until it does."];
+      throw new ServiceError("invalid_transition", what, { detail });
     }
+    if (!item) return this.say(jobId, content, key);
+    const why = await this.#whyNoAnswer(jobId, item, message);
+    if (why !== undefined) return this.#askAgain(jobId, item, message, why);
+    // Where another one was faster, the next question is none that its sender has seen.
+    return (
+      (await this.#answer(jobId, item, message)) ??
+      this.#answeredBefore({ job_id: jobId, case_id: item.id, question_id: item.question.id, after }, message)
+    );
   }
 
   /** Why a message does not answer a question, whatever it says: "" where its sender has not seen that. */
   async #whyNoAnswer(
     jobId: string,
     { id: caseId, question }: AskingCase,
-    { content, history = [], key, isRepeated, seen, ...message }: ThreadMessage,
+    { content, history = [], key: given, isKeyMade, isRepeated, seen, ...message }: ThreadMessage,
   ): Promise<string | undefined> {
+    const key = isKeyMade ? undefined : given;
     if (isRepeated && key === undefined) return "";
-    if (seen !== undefined) return seen === keyOf({ id: caseId, question } as AskingCase) ? undefined : "";
+    if (seen !== undefined) return seen === keyOf({ id: caseId, question }) ? undefined : "";
     const last = history.findLast(({ role }) => role !== "system");
     if (last) return last.role === "assistant" && last.content.includes(question.question) ? undefined : "";
     const reference = referenceOf({ jobId, caseId, question }, senderOf(message));
@@ -438,10 +500,7 @@ export class Threads {
   async #sent(jobId: string, content: string, id: string): Promise<SentTurn | undefined> {
     const { store } = this.#parts;
     const kept = await findKeptRequest(store, jobId, { key: id, content });
-    if (kept) {
-      const { at, after, answered } = kept;
-      return { jobId, after, at, ...(answered ? { answered } : { messageId: id }) };
-    }
+    if (kept) return turnOf(jobId, id, kept);
     // Of version 0.1.0, messages have no other record.
     const event = await store.table("ReceivedEvent").peek(`${messageEvent(jobId)}/${id}`);
     return event ? this.say(jobId, content, id) : undefined;
@@ -477,6 +536,10 @@ function valuesOf(
 
 function firstTurn({ id, created_at }: StoredJob): SentTurn {
   return { jobId: id, after: 0, at: created_at };
+}
+
+function turnOf(jobId: string, messageId: string, { at, after, answered }: KeyedRequest): SentTurn {
+  return { jobId, after, at, ...(answered ? { answered } : { messageId }) };
 }
 
 function describeAnswer(entry: AnswerEntry | undefined): string {

@@ -35,7 +35,16 @@ export async function findKeptRequest(
   jobId: string,
   given: Omit<GivenKey, "after">,
 ): Promise<KeyedRequest | undefined> {
-  return sameKeyed(await store.table("KeyedRequest").peek(idOf(jobId, given.key)), given);
+  return sameKeyed(await requestWithKey(store, jobId, given.key), given);
+}
+
+/** What a request with this key has done, whatever it asked for. */
+export async function requestWithKey(
+  store: Store,
+  jobId: string,
+  key: string,
+): Promise<KeyedRequest | undefined> {
+  return store.table("KeyedRequest").peek(idOf(jobId, key));
 }
 
 /** Stores inside a unit what a request with a key does in it. */

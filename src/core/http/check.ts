@@ -27,8 +27,24 @@ export function describeIssues(issues: readonly v.BaseIssue<unknown>[], root: st
 function problemsOf(issues: readonly v.BaseIssue<unknown>[], root: string): string[] {
   const problems = issues
     .filter((issue) => !isUnknownMember(issue))
-    .map((issue) => describeProblem(v.getDotPath(issue) ?? `the ${root}`, describe(issue)));
+    .flatMap((issue) => insideOf(issue))
+    .map(({ path, issue }) => describeProblem(path === "" ? `the ${root}` : path, describe(issue)));
   return [...new Set(problems)];
+}
+
+interface Place {
+  readonly path: string;
+  readonly issue: v.BaseIssue<unknown>;
+}
+
+/** What is wrong inside of a value that could be one of several kinds, where it is one of them: that one is meant. */
+function insideOf(issue: v.BaseIssue<unknown>, parent = ""): Place[] {
+  const path = [parent, v.getDotPath(issue) ?? ""].filter((part) => part !== "").join(".");
+  const inside = issue.type === "union" ? (issue.issues ?? []).filter(({ path }) => path) : [];
+  const others = (issue.issues?.length ?? 0) - inside.length;
+  const isMeant = others === (issue.expected ?? "").split(" | ").length - 1;
+  if (inside.length === 0 || !isMeant) return [{ path, issue }];
+  return inside.flatMap((one) => insideOf(one, path));
 }
 
 /** The error for a request that does not follow its route's schemas. */

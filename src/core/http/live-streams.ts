@@ -7,6 +7,16 @@ import { StreamShares } from "./stream-shares.ts";
 /** Returns the next text to send, once the reader has received the last one; `undefined` ends the stream. */
 export type StreamSource = (signal: AbortSignal) => Promise<string | undefined>;
 
+/** A source that gives texts one by one. They are made once the first is read. */
+export function sourceOf(texts: (signal: AbortSignal) => AsyncGenerator<string, void>): StreamSource {
+  let open: AsyncGenerator<string, void> | undefined;
+  return async (signal) => {
+    open ??= texts(signal);
+    const { value, done } = await open.next();
+    return done ? undefined : value;
+  };
+}
+
 export interface LiveStreamLimits {
   /** Milliseconds between heartbeats. @default 15000 */
   readonly heartbeat?: number;

@@ -1,34 +1,51 @@
 import * as v from "valibot";
-import type { ChatMessage } from "../../agents/define-chat.ts";
-import { ServiceError } from "../../base/errors.ts";
 import type { TurnUsage } from "../../conversations/follow-turn.ts";
-import { describeQuestion } from "../../conversations/read-reply.ts";
 import type { SentTurn, ShownEvent, Threads } from "../../conversations/threads.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
+import { invalid } from "../check.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
 import { keyRoutes } from "../key-routes.ts";
 import type { StreamSource } from "../live-streams.ts";
 import { OPENAI_ERRORS } from "../openai-errors.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
+import { describeShown, failure, senderOf } from "./openai-answer.ts";
+import {
+  ContentSchema,
+  type HistoryItem,
+  OwnToolsSchema,
+  splitLast,
+  TextFormatSchema,
+  toHistory,
+} from "./openai-history.ts";
 import type { MachineParts } from "./parts.ts";
 
 const keyRoute = keyRoutes("OpenAI-compatible", OPENAI_ERRORS);
 
 /** Their clients send more than an agent can use, and the API gains members all the time: what is not named is ignored. */
-const MessageSchema = v.looseObject({
-  role: v.picklist(["system", "developer", "user", "assistant"]),
-  content: v.union([
-    v.string(),
-    v.array(v.looseObject({ type: v.literal("text", "only text is supported"), text: v.string() })),
-  ]),
+const CallSchema = v.looseObject({
+  id: v.string(),
+  function: v.optional(v.looseObject({ name: v.string(), arguments: v.string() })),
+  custom: v.optional(v.looseObject({ name: v.string(), input: v.string() })),
 });
+const MessageSchema = v.variant("role", [
+  v.looseObject({ role: v.picklist(["system", "developer", "user"]), content: ContentSchema }),
+  v.looseObject({
+    role: v.literal("assistant"),
+    content: v.nullish(ContentSchema),
+    refusal: v.nullish(v.string()),
+    tool_calls: v.nullish(v.array(CallSchema)),
+  }),
+  v.looseObject({ role: v.literal("tool"), tool_call_id: v.string(), content: ContentSchema }),
+]);
 const RequestSchema = v.looseObject({
   model: v.string(),
   messages: v.pipe(v.array(MessageSchema), v.minLength(1, "must have a message")),
   stream: v.nullish(v.boolean(), false),
   stream_options: v.nullish(v.looseObject({ include_usage: v.nullish(v.boolean(), false) })),
   n: v.nullish(v.literal(1, "must be 1")),
-  tools: v.nullish(v.pipe(v.array(v.unknown()), v.maxLength(0, "are not supported: the agent has its own"))),
+  tools: OwnToolsSchema,
+  functions: OwnToolsSchema,
+  response_format: TextFormatSchema,
   metadata: v.nullish(v.looseObject({ thread_id: v.optional(EntityIdSchema) })),
 });
 type Request = v.InferOutput<typeof RequestSchema>;
@@ -143,27 +160,26 @@ async function send(
   { model, messages, metadata }: Request,
   { event, caller }: { readonly event: HttpEvent; readonly caller: Caller },
 ): Promise<SentTurn> {
-  const all = messages.map(toMessage);
-  const last = all.pop()!;
-  if (last.role !== "user") {
-    throw new ServiceError("invalid_request", "The last message must be one of the user", {
-      detail: "It is the one that is answered.",
-    });
-  }
-  const slug = threads.agent(model);
-  const id = metadata?.thread_id;
+  const { content, history } = splitLast(toHistory(messages.flatMap(toItems)));
   const key = readIdempotencyKey(event);
-  const { content } = last;
-  // OpenAI's clients count their retries here. They make them by themselves, without a key.
-  const isRepeated = Number(event.req.headers.get("x-stainless-retry-count") ?? 0) > 0;
-  return threads.send(slug, id, { content, history: all, key, isRepeated, by: caller, via: "openai" });
+  return threads.send(threads.agent(model), metadata?.thread_id, {
+    ...{ content, history, key },
+    ...senderOf(event, caller),
+  });
 }
 
-function toMessage({ role, content }: Request["messages"][number]): ChatMessage {
-  return {
-    role: role === "developer" ? "system" : role,
-    content: typeof content === "string" ? content : content.map(({ text }) => text).join(""),
-  };
+function toItems(message: Request["messages"][number]): HistoryItem[] {
+  if (message.role === "tool") return [{ type: "output", id: message.tool_call_id, output: message.content }];
+  if (message.role !== "assistant") return [{ type: "message", ...message }];
+  const { role, content, refusal, tool_calls } = message;
+  const calls = (tool_calls ?? []).map(({ id, function: called, custom }) => {
+    const name = called?.name ?? custom?.name ?? "a tool";
+    return { type: "call" as const, id, name, input: called?.arguments ?? custom?.input ?? "" };
+  });
+  const said = content ?? refusal;
+  if (calls.length === 0 && typeof said !== "string" && !said)
+    throw invalid("body", "content of a message of the assistant is missing");
+  return [...(said ? [{ type: "message" as const, role, content: said }] : []), ...calls];
 }
 
 async function complete(about: About, signal: AbortSignal): Promise<unknown> {
@@ -172,7 +188,7 @@ async function complete(about: About, signal: AbortSignal): Promise<unknown> {
     if (event.type === "failed") throw failure(event.message);
     if (event.type === "notice") notice += event.text;
     if (event.type !== "answer" && event.type !== "question") continue;
-    const content = notice + (event.type === "answer" ? event.answer : describe(about, event));
+    const content = notice + (event.type === "answer" ? event.answer : describeShown(event, about.isAlone));
     return {
       ...head(about, "chat.completion"),
       choices: [
@@ -219,17 +235,15 @@ function toStream(about: About, withUsage: boolean): StreamSource {
     isOver = true;
     if (event.type === "failed") return line(OPENAI_ERRORS.toBody(failure(event.message)));
     const question =
-      event.type === "question" ? chunk({ content: `${sent ? "\n\n" : ""}${describe(about, event)}` }) : "";
+      event.type === "question"
+        ? chunk({ content: `${sent ? "\n\n" : ""}${describeShown(event, about.isAlone)}` })
+        : "";
     const used = event.type === "answer" ? toUsage(event.usage) : undefined;
     const usage = withUsage
       ? line({ ...head(about, "chat.completion.chunk"), choices: [], usage: used ?? null })
       : "";
     return `${question}${chunk({}, "stop")}${usage}data: [DONE]\n\n`;
   };
-}
-
-function describe({ isAlone }: About, { question, reference }: Extract<ShownEvent, { type: "question" }>) {
-  return describeQuestion(question, isAlone ? reference : undefined);
 }
 
 /** The id of an answer is the same whole and streamed, and when its request is sent again. */
@@ -240,13 +254,4 @@ function head({ model, turn, created }: About, object: string) {
 
 function toUsage({ input, output }: TurnUsage) {
   return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
-}
-
-function failure(message: string): ServiceError {
-  // Their clients repeat a request after errors from 500 on: the message would be answered, and paid, again.
-  return new ServiceError("internal_error", message, {
-    status: 422,
-    detail: "The job of the thread has the details.",
-    headers: { "x-should-retry": "false" },
-  });
 }

@@ -1,11 +1,34 @@
+import { randomUUID } from "node:crypto";
 import * as v from "valibot";
+import { ServiceError } from "../../base/errors.ts";
+import type { SentTurn } from "../../conversations/threads.ts";
 import { EventKeySchema } from "../../models/received-event.ts";
+import { TimestampSchema } from "../../models/scalars.ts";
+import { keyOf } from "../../runs/questions/open-questions.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
-const BodySchema = v.object({ content: v.string(), id: v.optional(EventKeySchema) });
-const SentSchema = v.object({ job_id: v.string(), message_id: v.string() });
+const BodySchema = v.object({
+  content: v.string(),
+  id: v.optional(EventKeySchema),
+  question: v.optional(
+    v.pipe(
+      v.object({ case_id: v.string(), id: v.string(), asked_at: TimestampSchema }),
+      v.description("The question that its sender was shown: the message answers it, in a person's words"),
+    ),
+  ),
+});
+const SentSchema = v.object({
+  job_id: v.string(),
+  message_id: v.string(),
+  answer: v.optional(
+    v.pipe(
+      v.object({ accepted: v.boolean(), note: v.nullable(v.string()) }),
+      v.description("What came of an answer; one that is not accepted has changed nothing"),
+    ),
+  ),
+});
 
 /** Messages of threads. */
 export function messageRoute({ prefix, seen }: MachineParts): RouteDefinition {
@@ -18,15 +41,35 @@ export function messageRoute({ prefix, seen }: MachineParts): RouteDefinition {
     narrows: true,
     summary: "Send a message to a thread",
     description:
-      "For jobs of agents that were defined with `defineChat`. The message is stored, and becomes the next turn of the thread: a case, which is closed with `{message, answer}`. With an `id`, repeating the request adds nothing. The answer streams from `GET /jobs/{id}/stream`.",
+      "For jobs of agents that were defined with `defineChat`. The message is stored, and becomes the next turn of the thread: a case, which is closed with `{message, answer}`. With an `id`, repeating the request adds nothing. With `question`, the message is the answer to that question; a token needs the scope `answer`, too. The answer streams from `GET /jobs/{id}/stream`.",
     tag: "Chat",
     params: JobPathSchema,
     body: BodySchema,
     status: 202,
     responses: { 202: { description: "The message is stored", schema: SentSchema } },
-    handler: async ({ params, body, caller }) => {
-      const { messageId } = await seen(caller).threads.say(params.id, body.content, body.id);
-      return { job_id: params.id, message_id: messageId! };
+    handler: async ({ params, body: { content, id, question }, caller }) => {
+      const { threads } = seen(caller);
+      if (!question) {
+        const { messageId } = await threads.say(params.id, content, id);
+        return { job_id: params.id, message_id: messageId! };
+      }
+      if (caller.kind === "token" && !caller.scopes?.includes("answer")) {
+        throw new ServiceError("forbidden", "The token does not allow answers", {
+          detail: "It needs the scope answer, too.",
+        });
+      }
+      const key = id ?? randomUUID();
+      const asked = keyOf({ id: question.case_id, question });
+      const sent = await threads.reply(params.id, { content, key, seen: asked, by: caller, via: "api" });
+      return { job_id: params.id, message_id: key, ...outcomeOf(sent) };
     },
   });
+}
+
+function outcomeOf({ answered }: SentTurn) {
+  if (!answered) return {};
+  const { again, before, agreed = null } = answered;
+  if (again === undefined && before === undefined) return { answer: { accepted: true, note: agreed } };
+  const note = before ?? (again || "The thread asks something else by now.");
+  return { answer: { accepted: false, note } };
 }

@@ -18,6 +18,7 @@ import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
 import { receivedEventRoutes } from "./received-events.ts";
 import { receiverRoutes } from "./receivers.ts";
+import { responseRoutes } from "./responses.ts";
 import { scheduleRoutes } from "./schedules.ts";
 import { signingKeyRoutes } from "./signing-keys.ts";
 import { tokenRoutes } from "./tokens.ts";
@@ -38,6 +39,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...tokenRoutes(parts),
     messageRoute(parts),
     ...completionRoutes(parts),
+    ...responseRoutes(parts),
     ...uiChatRoutes(parts),
     ...caseRoutes(parts),
     ...fileRoutes(parts),

@@ -5,6 +5,7 @@ import { ServiceError } from "../../base/errors.ts";
 import { threadIdOf } from "../../conversations/thread-id.ts";
 import type { SentTurn, Threads } from "../../conversations/threads.ts";
 import { keyRoutes } from "../key-routes.ts";
+import { sourceOf } from "../live-streams.ts";
 import type { RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { type AnsweredPart, keyOfPart, toUiChunks, type UiTurn } from "./ui-chunks.ts";
@@ -48,18 +49,13 @@ type Request = v.InferOutput<typeof RequestSchema>;
 /** Routes that the AI SDK's `useChat` speaks as it is, and `svc chat`. */
 export function uiChatRoutes({ prefix, seen, streams }: MachineParts): RouteDefinition[] {
   const open = (threads: Threads, turn: UiTurn, caller: Caller): Response => {
-    let chunks: ReturnType<typeof toUiChunks> | undefined;
-    let isOver = false;
     const response = streams.open(
-      async (signal) => {
-        if (isOver) return undefined;
-        chunks ??= toUiChunks(threads, turn, signal);
-        const { value, done } = await chunks.next();
-        if (!done) return `data: ${JSON.stringify(value)}\n\n`;
-        isOver = true;
+      sourceOf(async function* (signal) {
+        for await (const chunk of toUiChunks(threads, turn, signal))
+          yield `data: ${JSON.stringify(chunk)}\n\n`;
         // Without it, the client knows that the stream was cut off.
-        return signal.aborted ? undefined : "data: [DONE]\n\n";
-      },
+        if (!signal.aborted) yield "data: [DONE]\n\n";
+      }),
       { caller },
     );
     response.headers.set(STREAM_VERSION, "v1");

@@ -21,7 +21,13 @@ export async function openQuestions(cases: Cases, job: StoredJob): Promise<Askin
  * Names a question among all that a job ever asks: one that starts over asks with the same ids, at another time, and an
  * answer to what it asked before is not for it.
  */
-export function keyOf({ id, question }: AskingCase): string {
+export function keyOf({
+  id,
+  question,
+}: {
+  readonly id: string;
+  readonly question: Pick<Question, "id" | "asked_at">;
+}): string {
   return `${id}.${question.id}.${Date.parse(question.asked_at).toString(36)}`;
 }
 

@@ -1,0 +1,54 @@
+import type { ChatFields, ChatMessage, TurnDelivery } from "../agents/define-chat.ts";
+import { messageEvent } from "../agents/message-event.ts";
+import type { Cases } from "../entities/cases.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { Store } from "../store/store.ts";
+import type { ThreadFeed } from "./follow-turn.ts";
+
+/** A handler may open cases of its own in a turn. */
+const TURN = /^turn-\d+$/;
+
+interface RecordParts {
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly store: Store;
+}
+
+/** Gives what is recorded of threads until now, and waits for nothing more. */
+export function recordedFeed({ jobs, store }: RecordParts): ThreadFeed {
+  const log = store.log("Run");
+  return {
+    last: (jobId) => log.last(jobId),
+    async *watch(jobId, { after = 0 }) {
+      // The job is read before its log: once a job has ended, its log is complete.
+      const job = await jobs.find(jobId);
+      for (const { seq, entry } of await log.read(jobId, { after }))
+        yield { event: entry.type, id: seq, data: entry };
+      if (!job || isTerminal(job.status)) yield { event: "end", data: {} };
+    },
+  };
+}
+
+/** The messages of a thread up to the one that a turn answers, as `reply` was given them. */
+export async function messagesUntil(
+  { jobs, cases, store }: RecordParts,
+  jobId: string,
+  caseId: string,
+): Promise<ChatMessage[]> {
+  const { history = [], message } = (await jobs.get(jobId)).job_fields as ChatFields;
+  const messages: ChatMessage[] = [...history];
+  if (message !== undefined) messages.push({ role: "user", content: message });
+  for (const { entry } of await store.log("Run").read(jobId, { after: 0 })) {
+    if (entry.type !== "call") continue;
+    if (entry.call === "open_case" && entry.result === caseId) break;
+    if (entry.call === "event" && entry.name === messageEvent(jobId) && !entry.error) {
+      const { data } = entry.result as { readonly data: { readonly content: string } };
+      messages.push({ role: "user", content: String(data.content) });
+    }
+    const item = entry.call === "close" && entry.case_id ? await cases.summary(entry.case_id) : undefined;
+    if (item?.status !== "completed" || !TURN.test(item.ref)) continue;
+    messages.push({ role: "assistant", content: (item.final_delivery as unknown as TurnDelivery).answer });
+  }
+  return messages;
+}
