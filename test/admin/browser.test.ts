@@ -199,6 +199,8 @@ for (const view of shareOf(VIEWS, 2)) {
       await look({ page, complaints }, "bulk-done", view);
 
       await page.goto(jobUrl);
+      await page.locator("details.menu > summary").click();
+      await look({ page, complaints }, "job-menu", view);
       await page.getByRole("link", { name: "Delete" }).click();
       await page.getByRole("button", { name: "Delete the job" }).waitFor();
       await look({ page, complaints }, "delete-dialog", view);
@@ -249,10 +251,12 @@ chromium.it("everything that a person can do works without script", async () => 
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByText("1–1 of 1 job").first().waitFor();
   await page.goto(jobUrl);
+  await page.locator("details.menu > summary").click();
   await page.getByRole("link", { name: "Set status" }).click();
   await page.getByLabel("Status").selectOption("failed");
   await page.getByRole("button", { name: "Set status" }).click();
   await page.locator(".verdict .st-failed").waitFor();
+  await page.getByRole("link", { name: "History" }).click();
   await page.getByText('says "Ada"').first().waitFor();
 
   expect(complaints).toEqual([]);

@@ -169,6 +169,7 @@ function tasksOf(how: string): Task[] {
       name: "Compare two jobs",
       run: async (one) => {
         await one.press(one.link(`${how}-lost`));
+        await one.press(one.page.locator("details.menu > summary"));
         await one.press(one.link("Compare…"));
         await one.press(one.link(`${how}-sent`));
         await one.page.getByRole("heading", { name: "What differs" }).waitFor();
@@ -178,6 +179,7 @@ function tasksOf(how: string): Task[] {
       name: "Follow the log of a job",
       run: async (one) => {
         await one.press(one.link(`${how}-endless`));
+        await one.press(one.link("Log"));
         await one.page.locator("#job-log", { hasText: "order=endless" }).waitFor();
       },
     },

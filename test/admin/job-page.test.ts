@@ -122,8 +122,70 @@ it("each step has an address, and is shown beside the timeline with its input an
 
   expect(first).toMatch(/Input week &lt;img.* Output found 2/);
   expect(model).toMatch(/^Model classify Completed/);
-  expect(model).toMatch(/user What is it\? assistant damaged/);
+  expect(model).toMatch(/Answer assistant damaged Asked user What is it\?/);
   expect(classify!.work).toBe("model");
+});
+
+it("the page of a job shows one of its parts, each with an address, and no more than that", async () => {
+  await expect.poll(() => logOf("failed")).toContain("begins");
+  const tabs = ["", "?tab=log", "?tab=calls", "?tab=history"];
+  const pages = await Promise.all(tabs.map((tab) => page(`jobs/failed${tab}`)));
+
+  const has = (part: RegExp) => pages.map((html) => part.test(html));
+  expect(has(/id="timeline-title"/)).toEqual([true, false, false, false]);
+  expect(has(/<h2>Input<\/h2>/)).toEqual([true, false, false, false]);
+  expect(has(/id="cases-title"/)).toEqual([true, false, false, false]);
+  expect(has(/id="job-log"/)).toEqual([false, true, false, false]);
+  expect(has(/id="work-title"/)).toEqual([false, false, true, false]);
+  expect(has(/id="story-title"/)).toEqual([false, false, false, true]);
+  expect(has(/id="limits-title"/)).toEqual([false, false, false, true]);
+  // What failed, and why, is above each of them.
+  expect(has(/Failed in step “send” of Order/)).toEqual([true, true, true, true]);
+  for (const [at, html] of pages.entries()) {
+    const nav = textOf(html, /<nav class="tabs" aria-label="Parts of this page"/, "</nav>");
+    expect(nav).toBe("Timeline Log Model calls 1 History");
+    const [, current] = /<a href="([^"]*)" aria-current="true">(?:Timeline|Log|Model|History)/.exec(html)!;
+    expect(current).toBe(tabs[at] || "?");
+  }
+  const wrong = await server.request("/admin/jobs/failed?tab=other", { headers: { accept: "text/html" } });
+  expect(wrong.status).toBe(422);
+});
+
+it("the timeline shows only the lines that failed, where that is wanted", async () => {
+  const all = await page("jobs/failed");
+  const [, href] = /<a class="more link" href="(\?[^"]+)">Failed only \((\d+)\)/.exec(all)!;
+  const failed = await page(`jobs/failed${href}`);
+
+  const namesIn = (html: string) =>
+    [...html.matchAll(/<div class="w-name [^"]*">\s*<(?:a|span)[^>]*><bdi>([^<]*)/g)].map(([, name]) => name);
+  expect(href).toBe("?only=failed");
+  expect(namesIn(all)).toEqual(expect.arrayContaining(["fetch", "classify", "send"]));
+  expect(namesIn(failed)).toEqual(expect.arrayContaining(["send"]));
+  expect(namesIn(failed)).not.toEqual(expect.arrayContaining(["fetch"]));
+  expect(namesIn(failed)).not.toEqual(expect.arrayContaining(["classify"]));
+  expect(failed).toContain(">All lines</a>");
+});
+
+it("the history has the time since the job was created, and when that was", async () => {
+  const html = await page("jobs/failed?tab=history");
+
+  const times = [...html.matchAll(/<time datetime="[^"]+" title="([^"]+)" data-relative="([^"]+)">([^<]+)</g)];
+  expect(times.length).toBeGreaterThan(4);
+  for (const [, title, offset, text] of times) {
+    expect(title).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
+    expect(offset).toMatch(/^\+[\d.]+ (?:ms|s|min)/);
+    expect(text).toBe(offset);
+  }
+});
+
+it("a job has one main button, one beside its title, and the others in a menu, the most dangerous last", async () => {
+  const html = await page("jobs/failed");
+
+  const menu = textOf(html, /<details class="menu"/, "</details>");
+  const verdict = textOf(html, /<section class="panel verdict/, "</section>");
+  expect(menu).toMatch(/^Compare… Fork Set status Delete$/);
+  expect(verdict).toMatch(/Retry connect ECONNREFUSED/);
+  expect(textOf(html, /<div class="actions">/, "<details")).toBe("Run again…");
 });
 
 it("a step's panel forks the job from that step", async () => {
@@ -192,9 +254,9 @@ it("the last lines that a job has logged are on its page, are kept with it and r
   await expect.poll(() => logOf("chatty")).toContain("order 1199");
 
   const lines = await logOf("chatty");
-  const html = await page("jobs/chatty");
+  const html = await page("jobs/chatty?tab=log");
   await expect.poll(() => logOf("failed")).toContain("begins");
-  expect((await page("jobs/failed")).includes("week=&lt;img")).toBe(true);
+  expect((await page("jobs/failed?tab=log")).includes("week=&lt;img")).toBe(true);
 
   expect(lines.filter((line) => line.startsWith("order "))).toEqual(
     Array.from({ length: 1200 }, (_, line) => `order ${line}`).slice(-lines.length),

@@ -51,7 +51,7 @@ it("pages show prompt, answer, tools, tokens and cost of a job, without secrets,
   const cookie = await signIn(server);
   const get = (path: string, accept = "text/html") => server.request(path, { headers: { accept, cookie } });
 
-  for (const path of [`/admin/jobs/${id}`, "/admin/cases/a"]) {
+  for (const path of [`/admin/jobs/${id}?tab=calls`, "/admin/cases/a"]) {
     const page = await (await get(path)).text();
     expect(page).toContain("You are &lt;kind&gt;.");
     expect(page).toContain("Is bread 1 cheap?");

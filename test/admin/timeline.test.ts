@@ -164,11 +164,11 @@ it("the history shows how long the service was down, and after which step the jo
 
   const story = toStory(
     log.map((entry, index) => ({ seq: index + 1, entry })),
-    now,
+    at(0),
   );
   const cut = toStory(
     log.map((entry, index) => ({ seq: index < 3 ? index + 1 : index + 10, entry })),
-    now,
+    at(0),
   );
 
   expect(story.slice(0, 4).map(({ text, by }) => [text, by])).toEqual([
@@ -368,7 +368,7 @@ it("the history shows who did what, newest first", () => {
 
   const story = toStory(
     [...entries, override].map((entry, index) => ({ seq: index + 1, entry })),
-    now,
+    at(0),
   );
 
   expect(story[0]).toMatchObject({ text: "Completed → Failed", by: "by Grace (session y)", tone: "bad" });
@@ -391,7 +391,7 @@ it("the history names the case of each of its calls", () => {
 
   const story = toStory(
     opened.map((entry, index) => ({ seq: index + 1, entry })),
-    now,
+    at(5),
   );
 
   expect(story.map(({ text }) => text)).toEqual([
@@ -402,6 +402,7 @@ it("the history names the case of each of its calls", () => {
     'Step "send" of case "C-1" done',
     'Case "C-1" opened',
   ]);
+  expect(story.map(({ time }) => />([^<]*)</.exec(time)?.[1])).toEqual(["+6 s", "+5 s", "+4 s", "+3 s", "+2 s", "+1 s"]);
 });
 
 it("a long list shows its beginning and the number of further rows", () => {

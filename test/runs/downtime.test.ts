@@ -34,7 +34,9 @@ test("the time between two processes is shown as downtime with its real length, 
   await using second = await testServer({ ...options, dataDir: first.dataDir });
   await until(second.service, id, ["completed"]);
   const timeline = (await (await second.request(`/admin/api/jobs/${id}/timeline`)).json()) as Timeline;
-  const page = await (await second.request(`/admin/jobs/${id}`)).text();
+  const [page, history] = await Promise.all(
+    ["", "?tab=history"].map(async (tab) => (await second.request(`/admin/jobs/${id}${tab}`)).text()),
+  );
 
   const gaps = timeline.rows[0]!.spans.filter(({ kind }) => kind === "interrupted");
   const work = timeline.rows[0]!.spans.filter(({ kind }) => kind === "work");
@@ -45,7 +47,7 @@ test("the time between two processes is shown as downtime with its real length, 
     timeline.rows[0]!.to - work[0]!.from - timeline.downtime,
   );
   expect(page).toMatch(/, down for (3\d|4\d|5\d) s/);
-  expect(page).toMatch(/Down for [345]\d s: resumed after step &(quot|#34);first/);
+  expect(history).toMatch(/Down for [345]\d s: resumed after step &(quot|#34);first/);
 });
 
 test.each([

@@ -17,7 +17,7 @@ import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts"
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { offeredTo } from "../viewer.ts";
-import { readAnswer, renderMessage } from "../views/conversation.ts";
+import { readAnswer, renderAnswer } from "../views/conversation.ts";
 import { toFacts } from "../views/facts.ts";
 import { formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
@@ -152,7 +152,7 @@ function toUpdates(updates: readonly CaseNodeUpdate[], now: Date, currency: stri
  */
 function renderPayload(payload: CaseNodeUpdate["payload"]): string {
   const answer = payload && "usage" in payload ? readAnswer(payload) : undefined;
-  if (answer) return renderMessage(answer).toString();
+  if (answer) return renderAnswer(answer).toString();
   const { supervaizer_form: _form, question: _question, ...rest } = payload ?? {};
   const shown = payload && "supervaizer_form" in payload ? rest : (payload ?? {});
   return Object.keys(shown).length > 0 ? renderJson(shown) : "";

@@ -8,7 +8,7 @@ import { isOpenTo } from "../../../core/runs/questions/assert-assigned.ts";
 import type { FilePreview } from "../files/file-views.ts";
 import { encodingOf, type FormState, renderFields } from "../forms/fields.ts";
 import { offeredTo } from "../viewer.ts";
-import { readAnswer, renderMessage } from "../views/conversation.ts";
+import { readAnswer, renderAnswer } from "../views/conversation.ts";
 import { toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { renderJson } from "../views/json-tree.ts";
@@ -121,7 +121,7 @@ function toEvidence(update: CaseNodeUpdate) {
   if (!isEvidence(update)) return [];
   const { name, payload, error } = update;
   const answer = "usage" in payload ? readAnswer(payload) : undefined;
-  const body = answer ? renderMessage(answer).toString() : renderJson(payload);
+  const body = answer ? renderAnswer(answer).toString() : renderJson(payload);
   return [{ name: name ?? "Update", body, error: error ?? "" }];
 }
 

@@ -13,6 +13,8 @@ export interface ActionView {
   readonly style: string;
   /** Whether it opens a page, not a dialog. */
   readonly page?: boolean;
+  /** Whether it is beside the title, not in the menu. */
+  readonly isBeside?: boolean;
 }
 
 /** Stop reasons that a raised limit can lift. */
@@ -47,7 +49,7 @@ export function jobActions(
   }
   if (may.start && hosted) {
     const href = withQuery(pathTo("agents", job.agent_name, "start"), { from: job.id });
-    actions.push({ label: "Run again…", href, icon: "play", style: "", page: true });
+    actions.push({ label: "Run again…", href, icon: "play", style: "", page: true, isBeside: true });
   }
   if (may.viewAll)
     actions.push({ label: "Compare…", href: to("compare"), icon: "events", style: "", page: true });

@@ -6,6 +6,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import type { LogEntry } from "../../../core/store/store.ts";
 import { seenRoute } from "../admin-route.ts";
 import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
@@ -18,7 +19,7 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { offeredTo } from "../viewer.ts";
 import { type Call, collectCalls } from "../views/calls.ts";
-import { toFacts } from "../views/facts.ts";
+import { type FactLine, toFacts } from "../views/facts.ts";
 import { fold } from "../views/fold.ts";
 import { countOf, formatCost, formatCount } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
@@ -28,12 +29,13 @@ import { withRunning } from "../views/running.ts";
 import { toStory } from "../views/story.ts";
 import { type TimelineCase, toTimeline } from "../views/timeline.ts";
 import { SHOWN_ENTRIES, toWaterfall, type WaterfallView } from "../views/waterfall.ts";
-import { toWork } from "../views/work.ts";
+import { countWork, toWork } from "../views/work.ts";
 import { type ActionView, jobActions } from "./actions.ts";
 import { limitNote, toMeters } from "./meters.ts";
 import { toNotes } from "./notes.ts";
 import { duringRun, type JobRun, runsOf } from "./runs.ts";
 import { firstCall, toStepView } from "./step-view.ts";
+import { TAB_NAMES, type TabName, toTabs } from "./tabs.ts";
 import { toVerdict } from "./verdict.ts";
 
 /** Cases that a job's page shows; the rest are in the list of cases. */
@@ -48,15 +50,19 @@ const SHOWN_LINES = 100;
 /** Lines of the history that are shown unfolded, and all that the page has. */
 const SEEN_LINES = 20;
 const MOST_STORY = 100;
+/** Facts that every tab has, in the head of the page. */
+const HEAD_FACTS: readonly string[] = ["Agent", "Version", "Parent", "Children", "Fork of", "Forks", "Tags", "Started by", "Created"];
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const whole = v.pipe(v.string(), v.regex(/^\d{1,9}$/, "must be a whole number"), v.transform(Number));
-/** What the page shows of the job: a step, a case, a run, a page of lines. */
+/** What the page shows of the job: a tab, a step, a case, a run, a page of lines, or those that failed. */
 const QuerySchema = filterQuery({
   step: optionalText(v.pipe(v.string(), v.maxLength(250))),
   case: optionalText(EntityIdSchema),
   run: optionalText(whole),
   line: optionalText(whole),
+  tab: optionalText(v.picklist(TAB_NAMES)),
+  only: optionalText(v.literal("failed")),
 });
 type View = ReturnType<typeof withoutEmpty<v.InferOutput<typeof QuerySchema>>>;
 
@@ -156,73 +162,33 @@ async function readChildren({ jobs }: SeenParts, job: StoredJob) {
 async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
-  const [cases, failedCases, children, entries, forks, logged, files] = await Promise.all([
+  const [cases, failedCases, entries] = await Promise.all([
     readCases(parts, job),
     countFailed(parts, [job.id]).then((counts) => counts[job.id] ?? 0),
-    readChildren(parts, job),
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
-    parts.jobs.list({ where: { forked_from: job.id }, limit: SHOWN_FORKS }),
-    parts.jobLog.read(job.id),
-    filesView(parts, job.id, { now }),
   ]);
   const runs = runsOf(job, entries);
   const run = findRun(runs, view);
   const isLast = run === runs.at(-1);
-  const during = runs.length > 1 ? duringRun(job, cases, run) : { job, cases };
   const recorded = isLast ? withRunning(parts, job.id, run.entries) : run.entries.map(({ entry }) => entry);
   const calls = collectCalls(recorded);
-  const picked =
-    view.case === undefined ? (calls.find(({ id }) => id === view.step) ?? firstCall(calls)) : undefined;
-  const draw = (shown: readonly StoredCase[]) =>
-    toWaterfall(toTimeline(during.job, [...shown, ...recordedCases(shown, recorded)], recorded, now), {
-      currency,
-      query: { ...view, run: isLast ? undefined : run.number },
-      step: picked?.id,
-    });
-  const further = await readFurther(parts, { known: during.cases, picked, fall: draw(during.cases) });
-  const fall = draw([...during.cases, ...further]);
-  const names = new Map([...cases, ...further].map(({ id, name }) => [id, name]));
-  const story = toStory(entries, now);
-  const line = entries.find(({ entry }) => entry === picked?.entry)?.seq;
+  const tab = view.tab ?? "timeline";
+  const shown: Shown = { job, view, cases, entries, runs, run, isLast, recorded, calls, now, currency };
+  const [content, facts] = await Promise.all([CONTENT[tab](parts, shown), readFacts(parts, job, now)]);
   const context = job.job_context;
-  const { job_instructions: _limits, ...shownContext } = context;
   const agent = parts.agents.of(job);
   const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
   const verdict = toVerdict(job, {
-    ...{ calls, caseNames: names, runs: runs.length, now, currency },
-    failedCases,
+    ...{ calls, caseNames: content.names ?? new Map(cases.map(({ id, name }) => [id, name])) },
+    ...{ runs: runs.length, now, currency, failedCases },
   });
-  const { actions, main } = splitMain(jobActions(job, { hosted: agent !== undefined, caller: parts.caller }));
+  const { main, aside, more } = splitActions(
+    jobActions(job, { hosted: agent !== undefined, caller: parts.caller }),
+  );
   return {
-    fall: {
-      ...fall,
-      summary: summaryOf(fall),
-      runs: runs.length > 1 ? runs.map((one) => toRunTab(one, { run, runs })) : [],
-    },
+    ...content,
     verdict: { ...verdict, main },
-    step:
-      picked &&
-      toStepView(picked, {
-        jobId: job.id,
-        run: isLast ? undefined : run.number,
-        line,
-        caseName: names.get(picked.case_id ?? ""),
-        now,
-        currency,
-      }),
-    opened: view.case === undefined ? undefined : toOpened(cases, view.case, { now, currency }),
-    log: {
-      count: formatCount(logged.length),
-      note: logged.length > SHOWN_LINES ? `The last ${SHOWN_LINES} lines.` : "",
-      href: `${api}/log`,
-      lines: logged.slice(-SHOWN_LINES).map((line) => ({ ...line, clock: line.time.slice(11, 23) })),
-    },
-    files,
-    work: toWork(entries, { now, currency }),
-    story: fold(story.slice(0, MOST_STORY), SEEN_LINES, (count) =>
-      countOf(count, "earlier entry", "earlier entries"),
-    ),
-    storyNote: story.length > MOST_STORY ? `The newest ${MOST_STORY} entries.` : "",
+    tabs: toTabs(tab, countWork(entries)),
     job: {
       id: job.id,
       name: job.name,
@@ -231,56 +197,156 @@ async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<R
       agent: agent?.definition.name ?? job.agent_name,
       chatHref: agent?.definition.chats ? chatPath(job.id) : "",
       agentHref: pathTo("agents", job.agent_name),
-      actions,
+      aside,
+      more,
       notes: toNotes(job, {
         isPaused: Boolean((await parts.settings.find(job.agent_name))?.paused),
         countsLine: parts.caller.sight === undefined,
         position: isTerminal(job.status) ? undefined : await parts.runner().position(job.id),
         hosted: agent !== undefined,
       }),
+      head: facts.filter(({ name }) => HEAD_FACTS.includes(name)),
+      facts,
+      meters: toMeters(job, now, currency),
+      limitNote: limitNote(job),
+    },
+  };
+}
+
+/** What a tab of the page is made from. */
+interface Shown {
+  readonly job: StoredJob;
+  readonly view: View;
+  readonly cases: readonly StoredCase[];
+  readonly entries: readonly LogEntry<RunEntry>[];
+  readonly runs: readonly JobRun[];
+  /** The run that is shown, and its calls. */
+  readonly run: JobRun;
+  readonly isLast: boolean;
+  readonly recorded: readonly RunEntry[];
+  readonly calls: readonly Call[];
+  readonly now: Date;
+  readonly currency: string;
+}
+
+type Content = Readonly<Record<string, unknown>> & { readonly names?: ReadonlyMap<string, string> };
+
+/** Only what the open tab shows is read. */
+const CONTENT: Readonly<Record<TabName, (parts: SeenParts, shown: Shown) => Promise<Content>>> = {
+  timeline: timelineTab,
+  log: logTab,
+  calls: async (_, { entries, now, currency }) => ({ calls: { work: toWork(entries, { now, currency }) } }),
+  history: async ({ caller }, { job, entries }) => {
+    const story = toStory(entries, job.created_at);
+    const { job_instructions: _limits, ...context } = job.job_context;
+    return {
+      history: {
+        story: fold(story.slice(0, MOST_STORY), SEEN_LINES, (count) =>
+          countOf(count, "earlier entry", "earlier entries"),
+        ),
+        note: story.length > MOST_STORY ? `The newest ${MOST_STORY} entries.` : "",
+        responses: job.responses.map((response) => ({
+          message: response.message,
+          status: statusPiece(response.status).toString(),
+          payload: response.payload ? renderJson(response.payload) : "",
+        })),
+        context: renderJson(withoutNulls(context)),
+        revokeHref: offeredTo(caller).start ? pathTo("jobs", job.id, "revoke-tokens") : "",
+      },
+    };
+  },
+};
+
+async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
+  const { job, view, cases, entries, runs, run, isLast, recorded, calls, now, currency } = shown;
+  const during = runs.length > 1 ? duringRun(job, cases, run) : { job, cases };
+  const picked =
+    view.case === undefined ? (calls.find(({ id }) => id === view.step) ?? firstCall(calls)) : undefined;
+  const draw = (some: readonly StoredCase[]) =>
+    toWaterfall(toTimeline(during.job, [...some, ...recordedCases(some, recorded)], recorded, now), {
+      currency,
+      query: { ...view, run: isLast ? undefined : run.number },
+      step: picked?.id,
+    });
+  const [further, files] = await Promise.all([
+    readFurther(parts, { known: during.cases, picked, fall: draw(during.cases) }),
+    filesView(parts, job.id, { now }),
+  ]);
+  const fall = draw([...during.cases, ...further]);
+  const names = new Map([...cases, ...further].map(({ id, name }) => [id, name]));
+  return {
+    names,
+    fall: {
+      ...fall,
+      summary: summaryOf(fall),
+      runs: runs.length > 1 ? runs.map((one) => toRunTab(one, { run, runs })) : [],
+    },
+    step:
+      picked &&
+      toStepView(picked, {
+        jobId: job.id,
+        run: isLast ? undefined : run.number,
+        line: entries.find(({ entry }) => entry === picked.entry)?.seq,
+        caseName: names.get(picked.case_id ?? ""),
+        now,
+        currency,
+      }),
+    opened: view.case === undefined ? undefined : toOpened(cases, view.case, { now, currency }),
+    files,
+    timeline: {
       input: Object.keys(job.job_fields).length > 0 ? renderJson(job.job_fields) : "",
       output: job.result === null ? "" : renderJson(job.result),
       noOutput: isTerminal(job.status) ? "No result." : "Not yet.",
       caseCount: formatCount(job.case_count),
       casesHref: job.case_count > cases.length ? withQuery("/admin/cases", { job_id: job.id }) : "",
       cases: cases.map((item) => toCaseLine(item, { now, currency })),
-      responses: job.responses.map((response) => ({
-        message: response.message,
-        status: statusPiece(response.status).toString(),
-        payload: response.payload ? renderJson(response.payload) : "",
-      })),
-      facts: toFacts([
-        ["Agent", agent ? linkPiece(pathTo("agents", agent.slug), agent.definition.name) : job.agent_name],
-        ["Version", job.agent_version ?? undefined],
-        ["Code", job.code_fingerprint ?? undefined],
-        ["Parent", await linkTo(parts, job.parent?.job_id)],
-        ["Children", children && linkPiece(children.href, children.text)],
-        ["Fork of", await linkTo(parts, job.forked_from?.job_id)],
-        ["Forks", forks.total > 0 ? linksTo(forks.items) : undefined],
-        ["Tags", job.tags && tagLinks(job.tags)],
-        ["Mission", context.mission_name],
-        [
-          "Started by",
-          linkPiece(withQuery("/admin/jobs", { started_by: context.started_by }), context.started_by),
-        ],
-        ["Workspace", context.workspace_id],
-        ["Created", timePiece(job.created_at, now)],
-        ["Changed", timePiece(job.updated_at, now)],
-        ["Finished", job.finished_at ? timePiece(job.finished_at, now) : undefined],
-        ["Run number", formatCount(job.run_count)],
-        ["Cost", formatCost(job.total_cost, currency)],
-        [
-          "Cost with children",
-          children?.cost === undefined ? undefined : formatCost(children.cost, currency),
-        ],
-        ["Parameters", job.agent_parameters?.map((parameter) => String(parameter.name)).join(", ")],
-      ]),
-      meters: toMeters(job, now, currency),
-      limitNote: limitNote(job),
-      context: renderJson(withoutNulls(shownContext)),
-      revokeHref: offeredTo(parts.caller).start ? pathTo("jobs", job.id, "revoke-tokens") : "",
     },
   };
+}
+
+async function logTab(parts: SeenParts, { job }: Shown): Promise<Content> {
+  const logged = await parts.jobLog.read(job.id);
+  return {
+    log: {
+      count: formatCount(logged.length),
+      note: logged.length > SHOWN_LINES ? `The last ${SHOWN_LINES} lines.` : "",
+      href: `/admin/api/jobs/${encodeURIComponent(job.id)}/log`,
+      lines: logged.slice(-SHOWN_LINES).map((line) => ({ ...line, clock: line.time.slice(11, 23) })),
+    },
+  };
+}
+
+async function readFacts(parts: SeenParts, job: StoredJob, now: Date): Promise<FactLine[]> {
+  const [children, forks] = await Promise.all([
+    readChildren(parts, job),
+    parts.jobs.list({ where: { forked_from: job.id }, limit: SHOWN_FORKS }),
+  ]);
+  const { currency } = parts.options;
+  const agent = parts.agents.of(job);
+  const context = job.job_context;
+  return toFacts([
+    ["Agent", agent ? linkPiece(pathTo("agents", agent.slug), agent.definition.name) : job.agent_name],
+    ["Version", job.agent_version ?? undefined],
+    ["Code", job.code_fingerprint ?? undefined],
+    ["Parent", await linkTo(parts, job.parent?.job_id)],
+    ["Children", children && linkPiece(children.href, children.text)],
+    ["Fork of", await linkTo(parts, job.forked_from?.job_id)],
+    ["Forks", forks.total > 0 ? linksTo(forks.items) : undefined],
+    ["Tags", job.tags && tagLinks(job.tags)],
+    ["Mission", context.mission_name],
+    [
+      "Started by",
+      linkPiece(withQuery("/admin/jobs", { started_by: context.started_by }), context.started_by),
+    ],
+    ["Workspace", context.workspace_id],
+    ["Created", timePiece(job.created_at, now)],
+    ["Changed", timePiece(job.updated_at, now)],
+    ["Finished", job.finished_at ? timePiece(job.finished_at, now) : undefined],
+    ["Run number", formatCount(job.run_count)],
+    ["Cost", formatCost(job.total_cost, currency)],
+    ["Cost with children", children?.cost === undefined ? undefined : formatCost(children.cost, currency)],
+    ["Parameters", job.agent_parameters?.map((parameter) => String(parameter.name)).join(", ")],
+  ]);
 }
 
 function summaryOf(fall: ReturnType<typeof toWaterfall>): string {
@@ -352,14 +418,16 @@ function toOpened(
   return item && { ...toCaseLine(item, { now, currency }), error: item.last_error ?? "" };
 }
 
-/** The action that the band at the top shows, and the others. */
-function splitMain(all: readonly ActionView[]) {
+/** The action that the verdict shows, the one beside the title, and the others, in a menu. */
+function splitActions(all: readonly ActionView[]) {
   const main =
     all.find(({ style }) => style === "main") ??
     all.find(({ label }) => label === "Retry" || label === "Stop");
+  const others = all.filter((action) => action !== main);
   return {
     main: main && { ...main, style: main.label === "Stop" ? "" : "main" },
-    actions: all.filter((action) => action !== main),
+    aside: others.filter(({ isBeside }) => isBeside),
+    more: others.filter(({ isBeside }) => !isBeside),
   };
 }
 

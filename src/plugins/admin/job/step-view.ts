@@ -113,7 +113,7 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
     input: talk ? "" : shown(entry?.input),
     output: talk || entry?.error ? "" : shown(output),
     note: noteOf(call),
-    talk: talk ? html`${talk.asked}${talk.said}`.toString() : "",
+    talk: talk ? html`${talk.said}${talk.asked}`.toString() : "",
     attempts: attemptsOf(call, currency),
     forkHref: line === undefined ? "" : withQuery(pathTo("jobs", jobId, "fork"), { line }),
     since: hasEnded(call) ? "" : new Date(call.begun).toISOString(),

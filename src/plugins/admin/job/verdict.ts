@@ -36,7 +36,6 @@ interface VerdictContext {
 /** The status of a job in words. */
 export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView {
   const { calls, runs, now, currency, failedCases } = context;
-  const attempts = Math.max(1, ...calls.filter((call) => call.call === "step").map((call) => call.attempt));
   const call = keyCall(job, calls);
   const ended = isTerminal(job.status);
   return {
@@ -57,9 +56,6 @@ export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView 
       { label: "Cost", value: formatCost(job.total_cost, currency), since: "" },
       { label: "Cases", value: formatCount(job.case_count), since: "" },
       { label: "Runs", value: formatCount(runs), since: "" },
-      ...(attempts > 1
-        ? [{ label: "Most attempts of a step", value: formatCount(attempts), since: "" }]
-        : []),
     ],
   };
 }

@@ -1,4 +1,5 @@
 import { parseJson } from "../../../core/base/parse-json.ts";
+import { renderMarkdown } from "../files/markdown.ts";
 import { formatCount } from "./format.ts";
 import { type Html, html } from "./html.ts";
 import { renderJson } from "./json-tree.ts";
@@ -62,8 +63,14 @@ export function renderMessages(messages: readonly Message[]): Html {
   return html`${note}${messages.slice(-SHOWN).map(renderMessage)}`;
 }
 
-export function renderMessage({ role, parts }: Message): Html {
+function renderMessage({ role, parts }: Message): Html {
   return html`<div class="say"><b>${role}</b><div>${parts.map(renderPart)}</div></div>`;
+}
+
+/** What a model said, with its Markdown drawn. */
+export function renderAnswer({ role, parts }: Message): Html {
+  const shown = parts.map((part) => (part.kind === "text" ? renderMarkdown(cut(part.text)) : renderPart(part)));
+  return html`<div class="say"><b>${role}</b><div>${shown}</div></div>`;
 }
 
 function renderPart(part: Part): Html {

@@ -46,6 +46,15 @@ export function timePiece(timestamp: string | null | undefined, now: Date): Html
   return time ? timeHtml(time) : html`<span class="faint">–</span>`;
 }
 
+/** A time by what has passed since another one: `+12.3 s`. */
+export function offsetPiece(timestamp: string, from: string): Html {
+  const passed = Date.parse(timestamp) - Date.parse(from);
+  const time = toTimeView(timestamp, new Date(timestamp));
+  if (!time || Number.isNaN(passed)) return html`<span class="faint">–</span>`;
+  const offset = `${passed < 0 ? "−" : "+"}${formatDuration(Math.abs(passed))}`;
+  return html`<time datetime="${time.iso}" title="${time.full}" data-relative="${offset}">${offset}</time>`;
+}
+
 function timeHtml(time: TimeView): Html {
   return html`<time datetime="${time.iso}" title="${time.full}" data-relative>${time.relative}</time>`;
 }

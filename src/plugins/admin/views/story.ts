@@ -2,7 +2,7 @@ import type { CallEntry, MarkEntry, RunEntry, WorkEntry } from "../../../core/mo
 import type { LogEntry } from "../../../core/store/store.ts";
 import { formatDuration, toLabel } from "./format.ts";
 import { renderJson } from "./json-tree.ts";
-import { labelOf, timePiece } from "./pieces.ts";
+import { labelOf, offsetPiece } from "./pieces.ts";
 
 /** A line of a job's history: who did what, and when. */
 export interface StoryLine {
@@ -13,8 +13,8 @@ export interface StoryLine {
   readonly detail: string;
 }
 
-/** The history of a job, newest first. */
-export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date): StoryLine[] {
+/** The history of a job, newest first, with the time since `from` of each line. */
+export function toStory(entries: readonly LogEntry<RunEntry>[], from: string): StoryLine[] {
   const lines: StoryLine[] = [];
   const names = new Map<string, string>();
   let before: Before = {};
@@ -28,7 +28,7 @@ export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date): Stor
     if (entry.type === "call" && entry.call === "open_case") names.set(String(entry.result), entry.name);
     const line = toLine(entry, before, names);
     if (line) {
-      const time = timePiece(downSince ?? entry.at, now).toString();
+      const time = offsetPiece(downSince ?? entry.at, from).toString();
       lines.push({ by: "", detail: "", tone: "", ...line, time });
     }
     before = follow(before, entry, downSince);

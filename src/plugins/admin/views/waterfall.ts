@@ -1,6 +1,6 @@
 import { escapeHtml } from "../../../core/base/escape-html.ts";
 import { withQuery } from "../query.ts";
-import { countOf, formatCost, formatDuration, toLabel } from "./format.ts";
+import { countOf, formatCost, formatCount, formatDuration, toLabel } from "./format.ts";
 import { type Scale, toScale } from "./scale.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
 
@@ -63,6 +63,8 @@ export interface WaterfallView {
   readonly waited: string;
   /** How much waiting is folded, empty if none is. */
   readonly folded: string;
+  /** The link that shows only the lines that failed, or all again; empty where none did. */
+  readonly only: { readonly label: string; readonly href: string };
   /** Links of a page of lines; all empty where the timeline is shown from above. */
   readonly pages: {
     readonly label: string;
@@ -90,6 +92,8 @@ export interface WaterfallQuery {
   readonly case?: string | undefined;
   /** The first line of a page of lines. */
   readonly line?: number | undefined;
+  /** Whether only the lines that failed are shown, and the cases that they are of. */
+  readonly only?: "failed" | undefined;
 }
 
 export interface WaterfallOptions {
@@ -109,11 +113,14 @@ export interface WaterfallOptions {
 export function toWaterfall(timeline: Timeline, options: WaterfallOptions): WaterfallView {
   const { path = "", query = {} } = options;
   const scale = toScale(timeline);
-  const lines = toLines(timeline.rows, options);
+  const all = toLines(timeline.rows, options);
+  const failed = all.filter(({ row }) => row.failed && row.kind !== "job");
+  const lines = query.only === undefined ? all : withCases(all, failed);
   const length = timeline.to - timeline.from;
   const folded = scale.folds.reduce((sum, { from, to }) => sum + to - from, 0);
   return {
     ...(query.line === undefined ? overview(lines) : pageOf(lines, query.line)),
+    only: onlyFailed(failed.length),
     ticks: toTicks(timeline, scale),
     folds: scale.folds.map(({ from, to }) => ({
       x: percent(scale.at(from)),
@@ -129,17 +136,24 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
 
   function draw(line: Line): WaterfallRow {
     const { row } = line;
-    const { run, line: page } = query;
+    const { run, line: page, only } = query;
     const href = row.step
-      ? withQuery(path, { run, line: page, step: row.step })
+      ? withQuery(path, { run, line: page, only, step: row.step })
       : row.kind === "case"
-        ? withQuery(path, { run, case: row.case_id })
+        ? withQuery(path, { run, only, case: row.case_id })
         : "";
     return toRow(line, { timeline, scale, options, href });
   }
 
   function linkTo(line: number | undefined): string {
     return withQuery("", { ...query, line }) || "?";
+  }
+
+  function onlyFailed(count: number): WaterfallView["only"] {
+    if (query.only !== undefined)
+      return { label: "All lines", href: withQuery("", { ...query, only: undefined, line: undefined }) || "?" };
+    if (count === 0) return { label: "", href: "" };
+    return { label: `Failed only (${formatCount(count)})`, href: withQuery("", { ...query, only: "failed", line: undefined }) };
   }
 
   function overview(all: readonly Line[]) {
@@ -192,6 +206,15 @@ function toLines(rows: readonly TimelineRow[], { query, step }: WaterfallOptions
     if (nested && row.case_id !== open && !isAlert(row)) return [];
     return [{ row, spans: row.spans, nested }];
   });
+}
+
+/** Lines with those of the cases that they are of. */
+function withCases(all: readonly Line[], some: readonly Line[]): Line[] {
+  const wanted = new Set(some);
+  const cases = new Set(some.map(({ row }) => row.case_id));
+  return all.filter(
+    (line) => wanted.has(line) || line.row.kind === "job" || (line.row.kind === "case" && cases.has(line.row.case_id)),
+  );
 }
 
 /** The line of a case: what its steps did, on a thin line of its own time. */
@@ -315,7 +338,7 @@ function titleOf(span: Span, kind: Span["kind"]): string {
 
 function bar(kind: Span["kind"], { x, width, title }: { x: number; width: number; title: string }): string {
   const fill = kind === "interrupted" ? ' fill="url(#fall-hatch)"' : "";
-  const place = `x="${percent(x)}" y="${kind === "open" ? 6 : 2}" width="${percent(width)}" height="${kind === "open" ? 2 : 10}" rx="${kind === "open" ? 1 : 2}"`;
+  const place = `x="${percent(x)}" y="${kind === "open" ? 8 : 2}" width="${percent(width)}" height="${kind === "open" ? 2 : 14}" rx="${kind === "open" ? 1 : 2}"`;
   const end = title === "" ? "/>" : `><title>${escapeHtml(title)}</title></rect>`;
   return `<rect class="w-${kind}"${fill} ${place}${end}`;
 }
@@ -326,7 +349,7 @@ function moments(row: TimelineRow, scale: Scale): string {
   return [...places]
     .map(([place, { note }]) => {
       const x = Math.min(99.8, Math.max(0, (place / MARKS) * 100));
-      return `<rect class="w-moment" x="${percent(x)}" y="0" width="2" height="14"><title>${escapeHtml(note)}</title></rect>`;
+      return `<rect class="w-moment" x="${percent(x)}" y="0" width="2" height="18"><title>${escapeHtml(note)}</title></rect>`;
     })
     .join("");
 }

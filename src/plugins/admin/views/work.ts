@@ -1,6 +1,6 @@
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
-import { readAnswer, readMessages, readTools, renderMessage, renderMessages } from "./conversation.ts";
+import { readAnswer, readMessages, readTools, renderAnswer, renderMessages } from "./conversation.ts";
 import { countOf, formatCost, formatCount, formatDuration } from "./format.ts";
 import { type Html, html } from "./html.ts";
 import { renderJson } from "./json-tree.ts";
@@ -55,6 +55,11 @@ export function toWork(
   };
 }
 
+/** How many calls of models and tools a log has. */
+export function countWork(entries: readonly LogEntry<RunEntry>[]): number {
+  return entries.filter(({ entry }) => entry.type === "call" && entry.kind !== undefined).length;
+}
+
 function toLine(entry: CallEntry, now: Date, currency: string): WorkLine {
   return {
     kind: entry.kind ?? "",
@@ -98,14 +103,14 @@ export function conversationOf(entry: CallEntry): { readonly asked: Html; readon
   const tools = readTools(entry.input);
   const offered = tools.length > 0 ? html`<p class="soft">Tools: ${tools.join(", ")}</p>` : html``;
   const asked = messages ? renderMessages(messages) : part("Request", entry.input);
-  const said = answer ? renderMessage(answer) : part("Answer", entry.result);
-  return { asked: html`${asked}${offered}`, said: entry.error ? html`` : said };
+  const said = answer ? renderAnswer(answer) : part("Answer", entry.result);
+  return { asked: html`<h3>Asked</h3>${asked}${offered}`, said: entry.error ? html`` : html`<h3>Answer</h3>${said}` };
 }
 
 function bodyOf(entry: CallEntry): Html {
   const error = entry.error ? html`<p class="bad">${entry.error.message}</p>` : "";
   const talk = conversationOf(entry);
-  if (talk) return html`${talk.asked}${error}${talk.said}`;
+  if (talk) return html`${error}${talk.said}${talk.asked}`;
   return html`${part("Input", entry.input)}${error}${entry.error ? "" : part("Output", entry.result)}`;
 }
 

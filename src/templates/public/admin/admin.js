@@ -247,12 +247,12 @@
 
   // A log that is shown to its end stays at its end.
   const follows = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 24;
-  let following = [];
+  let left = [];
   document.addEventListener("htmx:beforeSwap", () => {
-    following = $$("[data-follow]").filter(follows).map((log) => log.id);
+    left = $$("[data-follow]").filter((log) => !follows(log)).map((log) => log.id);
   });
   document.addEventListener("htmx:afterSettle", () => {
-    for (const id of following) toEnd(document.getElementById(id));
+    for (const log of $$("[data-follow]")) if (!left.includes(log.id)) toEnd(log);
   });
   function toEnd(log) {
     if (log) log.scrollTop = log.scrollHeight;
@@ -388,6 +388,11 @@
     setTimeout(() => note.remove(), 7000);
   }
 
+  // A menu closes when something else is clicked, or one of its actions.
+  document.addEventListener("click", ({ target }) => {
+    for (const menu of $$("details.menu[open]")) menu.open = menu.contains(target) && !target.closest("a, button");
+  });
+
   // What this tab remembers ends with the session.
   document.addEventListener("submit", (event) => {
     if (event.target.matches('[action="/admin/session/end"]')) sessionStorage.clear();
@@ -414,6 +419,13 @@
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const typing = event.target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
     if (event.key === "Escape" && event.target.id === "search") return event.target.blur();
+    if (event.key === "Escape" && !dialog.open) {
+      const menu = $("details.menu[open]");
+      if (menu) {
+        menu.open = false;
+        return $("summary", menu).focus();
+      }
+    }
     if (typing || dialog.open) return;
     if (event.key === "/") {
       const search = $("#search");
@@ -516,7 +528,7 @@
     for (const time of $$("time[data-relative]", root)) {
       const date = new Date(time.dateTime);
       if (Number.isNaN(date.getTime())) continue;
-      const [ago, at] = [relative(date), stamp(date)];
+      const [ago, at] = [time.dataset.relative || relative(date), stamp(date)];
       time.title = isAbsolute ? ago : at;
       write(time, isAbsolute ? at : ago);
     }

@@ -23,7 +23,8 @@
     for (const button of $$("main .btn")) {
       const label = button.textContent.trim().replace(/\s+/g, " ");
       const isListed = button.closest("td, .bulk, .pager, .news, .filters");
-      if (label && !isListed && !seen.has(label) && button.checkVisibility?.() !== false) seen.set(label, button);
+      const isOffered = button.matches(".menu a") || button.checkVisibility?.() !== false;
+      if (label && !isListed && !seen.has(label) && isOffered) seen.set(label, button);
     }
     return [...seen].map(([label, button]) => ({ kind: "Action", label, about: "on this page", button }));
   }
