@@ -94,7 +94,7 @@ export async function findings(page: Page, source: string, view: View): Promise<
     return result.value as Finding[];
   };
   await evaluate(`${source};0`);
-  const found = await run("{ resultTypes: ['violations'] }");
+  const found = await run("{ rules: { 'target-size': { enabled: true } }, resultTypes: ['violations'] }");
   await page.emulateMedia({ colorScheme: view.colorScheme === "dark" ? "light" : "dark" });
   found.push(...(await run("{ runOnly: ['color-contrast'], resultTypes: ['violations'] }")));
   await page.emulateMedia({ colorScheme: view.colorScheme });

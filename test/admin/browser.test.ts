@@ -156,9 +156,12 @@ for (const view of shareOf(VIEWS, 2)) {
       await page.getByRole("button", { name: "Answer" }).click();
       await page.getByText("Answered. The agent continues.").waitFor();
       await watcher.locator(".verdict .st-completed").waitFor();
-      await watcher.getByText('says "Ada"').first().waitFor();
       await look({ page: watcher, complaints }, "job-completed", view);
       await watcher.bringToFront();
+      await watcher.getByRole("link", { name: "History" }).click();
+      await watcher.getByText('says "Ada"').first().waitFor();
+      await look({ page: watcher, complaints }, "job-history", view);
+      await watcher.getByRole("link", { name: "Timeline" }).click();
       await watcher.getByRole("link", { name: "check", exact: true }).first().click();
       await watcher.waitForURL(/\?step=/);
       await watcher.locator("#step", { hasText: "1200" }).waitFor();

@@ -100,6 +100,8 @@ const PAGES: Readonly<Record<string, string>> = {
     agent: "agents/worker",
     start: "agents/worker/start",
   },
+  ...{ "job-log": "jobs/lost?tab=log", calls: "jobs/lost?tab=calls", history: "jobs/lost?tab=history" },
+  ...{ "failed-only": "jobs/lost?only=failed", "no-calls": "jobs/queued?tab=calls" },
   ...{ chat: "jobs/thread/chat", "new-chat": "agents/baker/chat", "waits-for-event": "jobs/waits-43" },
   ...{ models: "models", schedules: "schedules", events: "events", "events-waiting": "events/waiting" },
   ...{ console: "console", deliveries: "deliveries", audit: "audit", server: "server", sessions: "sessions" },

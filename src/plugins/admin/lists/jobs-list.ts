@@ -53,8 +53,7 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
       { label: "Cases", key: "case_count", style: "num wide c-count" },
       { label: "Cost", key: "total_cost", style: "num wide c-cost" },
       { label: "Duration", key: "duration", style: "num wide c-took" },
-      { label: "Changed", key: "updated_at", style: "wide c-changed" },
-      { label: "Created", key: "created_at" },
+      { label: "Created", key: "created_at", or: { label: "Changed", key: "updated_at" } },
     ],
     toListQuery: (query) => toJobsListQuery(parts, query),
     readBeside: (jobs) =>

@@ -42,6 +42,8 @@ export interface Column {
   readonly label: string;
   readonly key?: string;
   readonly style?: string;
+  /** What the same column shows where the list is sorted by it. */
+  readonly or?: { readonly label: string; readonly key: string };
 }
 
 /** A filter that a person types. */
@@ -124,7 +126,12 @@ export function toListView(source: PageSource) {
       return { ...input, value: input.type === "date" ? value.slice(0, 10) : value };
     }),
     needsZone: source.inputs.length > 0 && filters.zone === undefined,
-    narrowed: source.inputs.some(({ name }) => filters[name] !== undefined),
+    // Who chose an agent narrows further.
+    narrowed:
+      source.inputs.some(({ name }) => filters[name] !== undefined) ||
+      (source.inputs.length > 0 && filters.agent_name !== undefined),
+    showsChanged: (sort ?? DEFAULT_SORT).endsWith("updated_at"),
+    filtered,
     exports: ["csv", "json"].map((format) => ({
       label: format.toUpperCase(),
       href: withQuery(`/admin/api/${kind}/export`, { ...filters, status, sort, format }),
@@ -142,7 +149,10 @@ export function toListView(source: PageSource) {
         })),
     ],
     clearHref: withQuery(path, { sort, limit: size }),
-    columns: source.columns.map((column) => toColumn(column, source, to)),
+    columns: source.columns.map(({ or, ...column }) => ({
+      ...toColumn(column, source, to),
+      or: or ? [toColumn(or, source, to)] : [],
+    })),
     rows: source.rows,
     range: total === 0 ? "" : `${formatCount(from)}–${formatCount(until)}`,
     noun: total === 1 ? noun : `${noun}s`,

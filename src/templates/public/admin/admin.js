@@ -388,6 +388,15 @@
     setTimeout(() => note.remove(), 7000);
   }
 
+  // A row opens wherever it is pressed, unless something in it is meant, or its text is selected.
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-id]");
+    if (!row || event.target.closest("a, button, input, label, summary, .pick") || String(getSelection())) return;
+    const link = $("a.title", row);
+    if (event.ctrlKey || event.metaKey) window.open(link.href, "_blank", "noopener");
+    else link.click();
+  });
+
   // A menu closes when something else is clicked, or one of its actions.
   document.addEventListener("click", ({ target }) => {
     for (const menu of $$("details.menu[open]")) menu.open = menu.contains(target) && !target.closest("a, button");
