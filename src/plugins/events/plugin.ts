@@ -6,6 +6,7 @@ import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
+  ATTENTION,
   AUDIT,
   CLOCK,
   CONTROL_SYSTEM,
@@ -18,6 +19,9 @@ import {
   STORE,
 } from "../../core/service/tokens.ts";
 import type { Transaction } from "../../core/store/store.ts";
+import { isIn } from "../../core/models/job-state.ts";
+import { AttentionNotices } from "./attention-notices.ts";
+import { ATTENTION_NOTICE_TABLE } from "./attention-table.ts";
 import { ControlLink, SERVICE_STREAM } from "./control-link.ts";
 import { CONTROL, createControlTarget } from "./control-target.ts";
 import { Dispatcher } from "./dispatcher.ts";
@@ -45,7 +49,7 @@ const CHANGES = ["job:changed", "job:finished", "case:opened", "case:changed"] a
 export function events(options: EventsOptions = {}, fetch: Fetch = globalThis.fetch): Plugin {
   return {
     name: "events",
-    tables: [OUTBOX_TABLE, OUTBOX_LANE_TABLE],
+    tables: [OUTBOX_TABLE, OUTBOX_LANE_TABLE, ATTENTION_NOTICE_TABLE],
     async setup(context) {
       const link = await createLink(context, resolveEventsOptions(options), fetch);
       context.provide(EVENTS, () => link);
@@ -135,6 +139,28 @@ async function createLink(
     hooks.on("service:ready", () =>
       link.register().catch((error: unknown) => log.error("this server could not be registered", { error })),
     ),
+  );
+  const notices = new AttentionNotices({
+    ...{ store, clock, log },
+    read: () => get(ATTENTION).read(),
+    record: (tx, event) => link.record(tx, event, SERVICE_STREAM),
+    wake: () => link.wake(SERVICE_STREAM),
+  });
+  onClose(() => notices.close());
+  onClose(
+    hooks.on("service:ready", () => {
+      if (link.hasTargets) notices.start();
+    }),
+  );
+  onClose(
+    hooks.on("job:finished", ({ job }) => {
+      if (job.status === "failed") notices.lookSoon();
+    }),
+  );
+  onClose(
+    hooks.on("job:changed", ({ job }) => {
+      if (isIn(job, "held")) notices.lookSoon();
+    }),
   );
   const prune = (): Promise<void> =>
     pruneOutbox(outbox, options, { clock, log, dropped: (count) => link.noteDropped(count) });
