@@ -137,6 +137,13 @@ const deletedMany = async (world: World, who: Values): Promise<Example> => {
   return { params: { id: id! } };
 };
 const failed = async (world: World): Promise<Example> => ({ params: { id: await world.job("fail") } });
+/** A reason for which a job failed. */
+const reasonOf = async (world: World): Promise<Values> => {
+  await world.job("fail");
+  const response = await world.server.request("/admin/api/failures");
+  const { items } = (await response.json()) as { items: { failure: string }[] };
+  return { failure: items[0]!.failure };
+};
 /** A job that is held as it is when other code ran it before. */
 const held = async (world: World): Promise<Example> => {
   const id = await world.job();
@@ -403,6 +410,14 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
       ]),
     ),
   ),
+  "POST /admin/api/failures/{failure}/mark": async (world) => ({
+    params: await reasonOf(world),
+    json: { state: "muted" },
+  }),
+  "POST /admin/failures/{failure}/mark": async (world) => ({
+    params: await reasonOf(world),
+    form: { state: "muted" },
+  }),
   "POST /admin/api/views": () => ({ json: { name: "Failed", query: "status=failed" } }),
   "POST /admin/views": () => ({ form: { name: "Failed", query: "status=failed" } }),
   "DELETE /admin/api/views/{id}": async ({ server }) => {

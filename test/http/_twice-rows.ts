@@ -782,6 +782,20 @@ export const ROWS: readonly Row[] = [
   },
   // What people have in the admin interface.
   {
+    of: "POST /admin/api/failures/{failure}/mark",
+    before: async (desk, id) => {
+      await fails(desk, id);
+      const { failure, last_at } = (await desk.get("/admin/api/failures")).items[0];
+      return { failure, last_at };
+    },
+    send: (_, { failure, last_at }) => ({
+      path: `/admin/api/failures/${failure}/mark`,
+      json: { state: "resolved", until: last_at },
+    }),
+    counts: { "lines of the audit log": (desk, _, { failure }) => desk.audit("failure.resolve", failure!) },
+    ...{ apart: true, shared: true },
+  },
+  {
     of: "POST /admin/api/views",
     send: (id) => ({ json: { name: id, query: "status=failed" } }),
     counts: {

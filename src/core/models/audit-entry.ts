@@ -50,6 +50,9 @@ export const AUDIT_ACTIONS = [
   "service.drain",
   "service.resume",
   "agent.resume",
+  "failure.resolve",
+  "failure.mute",
+  "failure.reopen",
   "retention.remove",
   "audit.trim",
 ] as const;

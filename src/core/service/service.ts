@@ -33,6 +33,7 @@ import { shortInstance } from "../models/own-rows.ts";
 import { FileSweep } from "../retention/file-sweep.ts";
 import { Retention } from "../retention/retention.ts";
 import { Attention } from "../runs/attention/attention.ts";
+import { FailureMarks } from "../runs/attention/failure-marks.ts";
 import { openUnderWay } from "../runs/cluster/under-way.ts";
 import { createRunner } from "../runs/create-runner.ts";
 import { Emissions } from "../runs/emissions/emissions.ts";
@@ -456,6 +457,7 @@ export function createScope(options: ResolvedOptions): Container {
         jobs: scope.get(JOBS),
         cases: scope.get(CASES),
         budgets: scope.get(BUDGETS),
+        marks: new FailureMarks(scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)),
         store: scope.get(STORE),
         runner: scope.get(RUNNER),
         backups: scope.get(BACKUPS),

@@ -25,6 +25,7 @@ import type { ShownQuestion } from "../models/shown-question.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
 import { tagText } from "../models/tags.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
+import { FAILURE_MARK_TABLE } from "./failure-mark-table.ts";
 import { REVOCATION_TABLE } from "./revocation-table.ts";
 import { rowTable } from "./row-table.ts";
 import { SIGNING_KEY_TABLE } from "./signing-key-table.ts";
@@ -267,6 +268,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   MODEL_USE_TABLE,
   SPENDING_TABLE,
   BUDGET_NOTICE_TABLE,
+  FAILURE_MARK_TABLE,
   ACCESS_TABLE,
   PERSON_TABLE,
   FILE_CONTENT_TABLE,

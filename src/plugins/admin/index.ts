@@ -159,7 +159,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     hooks,
     newest: (ids) => newestChange(context.get(STORE), jobLog, ids),
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
-    countFailures: () => countRecentFailures({ jobs, clock }),
+    countFailures: () => countRecentFailures({ jobs, clock, attention: context.get(ATTENTION) }),
     onError: (error) => log.error("open pages could not be notified of a change", { error }),
   });
   const activity = new Activity(jobs, hooks, clock, context.get(STORE));

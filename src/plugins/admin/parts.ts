@@ -63,8 +63,8 @@ export interface CommonParts {
   /** The lines that a job has logged: of jobs that the caller has found. */
   readonly jobLog: Pick<JobLog, "read">;
   readonly hub: LiveHub;
-  /** Ids of jobs that are stuck, to be compared with jobs that the caller has found. */
-  readonly attention: Pick<Attention, "stuck">;
+  /** Ids of jobs that are stuck, to be compared with jobs that the caller has found, and the marks of reasons. */
+  readonly attention: Pick<Attention, "stuck" | "marks">;
   /** Files: of jobs and questions that the caller has found. */
   readonly files: Files;
   /** The links that answer a question: of questions that the caller has found. */

@@ -134,7 +134,7 @@ async function readBadges(parts: CommonParts, viewer: Caller): Promise<Readonly<
   const seesFailures = PAGES.some((page) => page.href === "/admin/failures" && isFor(viewer, page));
   const [{ awaiting = 0 }, failures] = await Promise.all([
     cases.countBy("status"),
-    seesFailures ? countRecentFailures({ jobs, clock: parts.clock }) : 0,
+    seesFailures ? countRecentFailures({ jobs, clock: parts.clock, attention: parts.attention }) : 0,
   ]);
   return { "/admin/inbox": awaiting, "/admin/failures": failures };
 }

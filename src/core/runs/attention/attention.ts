@@ -9,6 +9,7 @@ import type { BackupState } from "../../store/backup/backups.ts";
 import type { Store } from "../../store/store.ts";
 import type { Budgets } from "../queue/budgets.ts";
 import type { Runner } from "../runner.ts";
+import type { FailureMarks } from "./failure-marks.ts";
 import { type FailureTrend, readTrends } from "./failure-trends.ts";
 import { type StuckJob, StuckJobs } from "./stuck-jobs.ts";
 import { countOf, spanOf } from "./words.ts";
@@ -24,6 +25,7 @@ interface AttentionParts {
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly budgets: Pick<Budgets, "list">;
+  readonly marks: FailureMarks;
   readonly store: Pick<Store, "health">;
   readonly runner: Runner;
   readonly backups: () => BackupState | undefined;
@@ -43,6 +45,11 @@ export class Attention {
   readonly #stuck: StuckJobs;
   #knownStuck: { readonly at: number; readonly jobs: Promise<StuckJob[]> } | undefined;
   #known: { readonly at: number; readonly items: Promise<AttentionItem[]> } | undefined;
+
+  /** What people have decided about reasons of failures. */
+  get marks(): FailureMarks {
+    return this.#parts.marks;
+  }
 
   constructor(parts: AttentionParts) {
     this.#parts = parts;
@@ -104,7 +111,10 @@ export class Attention {
         toStuck(stuck, now),
       ),
       findHeld(jobs),
-      readTrends(jobs, now).then((trends) => trends.slice(0, TRENDS).map((trend) => toTrend(trend, now))),
+      this.marks
+        .read()
+        .then((marks) => readTrends(jobs, now, marks))
+        .then((trends) => trends.slice(0, TRENDS).map((trend) => toTrend(trend, now))),
       findOverdue(cases, now),
       ...more,
     ]);
@@ -203,12 +213,15 @@ function toHeld(agent: string, reason: HoldReason, count: number): Found {
   };
 }
 
-function toTrend({ failure, isNew, count, error, agent, version, since }: FailureTrend, now: number): Found {
+function toTrend({ failure, state, count, error, agent, version, since }: FailureTrend, now: number): Found {
   const code = version === null ? agent : `${agent} ${version}`;
   const ago = since === null ? "" : `, first ${spanOf(Math.max(0, now - Date.parse(since)))} ago`;
-  const what = isNew
-    ? `${countOf(count, "job")} failed for a new reason in ${code}${ago}`
-    : `${countOf(count, "job")} failed in a day for a reason that grows, in ${code}`;
+  const jobs = `${countOf(count, "job")} failed`;
+  const what = {
+    new: `${jobs} for a new reason in ${code}${ago}`,
+    grows: `${jobs} in a day for a reason that grows, in ${code}`,
+    returned: `${jobs} again for a reason that was resolved, in ${code}`,
+  }[state];
   return { ...bad("failures", `${what}: ${error}`), ...{ agent, reason: failure, count, since } };
 }
 

@@ -1,5 +1,6 @@
 import type { Jobs } from "../../entities/jobs.ts";
 import { firstLineOf } from "../../models/failure.ts";
+import { countHeard, type Marks } from "./failure-marks.ts";
 
 const DAY = 86_400_000;
 /** Days before the last one that it is compared with. */
@@ -12,7 +13,8 @@ const TIMES = 3;
 /** A reason for which jobs fail now, and did not before, or fewer. */
 export interface FailureTrend {
   readonly failure: string;
-  readonly isNew: boolean;
+  /** `returned`: after it was resolved. */
+  readonly state: "new" | "grows" | "returned";
   /** Jobs that failed in the last day. */
   readonly count: number;
   /** First line of the error of the first one of the day. */
@@ -23,20 +25,22 @@ export interface FailureTrend {
   readonly since: string | null;
 }
 
-/** Reasons of failures that are new in the last day, or grow; those with most jobs first. */
-export async function readTrends(jobs: Jobs, now: number): Promise<FailureTrend[]> {
+/**
+ * Reasons of failures that are new in the last day, grow, or came back after they were resolved; those with most jobs
+ * first. Those that are muted are not among them.
+ */
+export async function readTrends(jobs: Jobs, now: number, marks: Marks): Promise<FailureTrend[]> {
   const count = (finished_at: { readonly gte: number; readonly lt?: number }) =>
     jobs.countBy("failure", { where: { status: "failed", finished_at } });
   const [recent, week, ever] = await Promise.all([
-    count({ gte: now - DAY }),
+    countHeard(jobs, now - DAY, marks),
     count({ gte: now - (BEFORE + 1) * DAY, lt: now - DAY }),
     count({ gte: 0, lt: now - DAY }),
   ]);
   const trends = Object.entries(recent).flatMap(([failure, count]) => {
-    if (failure === "null" || count === 0) return [];
-    const isNew = !ever[failure];
     const grows = count >= LEAST && count > (TIMES * (week[failure] ?? 0)) / BEFORE;
-    return isNew || grows ? [{ failure, count, isNew }] : [];
+    const state = marks.has(failure) ? "returned" : !ever[failure] ? "new" : grows ? "grows" : undefined;
+    return state ? [{ failure, count, state } as const] : [];
   });
   trends.sort((a, b) => b.count - a.count || (a.failure < b.failure ? -1 : 1));
   const described = await Promise.all(

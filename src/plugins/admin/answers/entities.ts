@@ -131,8 +131,20 @@ export const FailuresSchema = v.object({
       agents: v.array(v.object({ agent: v.string(), version: v.nullable(v.string()) })),
       /** Jobs that failed in each part of the time, the oldest first. */
       trend: v.optional(v.array(v.number())),
-      /** Whether it is new in the last 24 hours, or grows. */
-      state: v.optional(v.nullable(v.picklist(["new", "grows"]))),
+      /** Whether it is new in the last 24 hours, grows, or came back after it was resolved. */
+      state: v.optional(v.nullable(v.picklist(["new", "grows", "returned"]))),
+      /** What a person has decided about it: `resolved` until a job fails for it again, or `muted`. */
+      mark: v.optional(
+        v.nullable(
+          v.object({
+            state: v.picklist(["resolved", "muted"]),
+            by: v.string(),
+            at: v.string(),
+            /** When the last job failed that is resolved. */
+            until: v.nullable(v.string()),
+          }),
+        ),
+      ),
     }),
   ),
   /** Failed jobs, of all reasons. */

@@ -1,13 +1,17 @@
 import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
+import { isHeard } from "../../../core/runs/attention/failure-marks.ts";
 import { readTrends } from "../../../core/runs/attention/failure-trends.ts";
+import type { FailureMark } from "../../../core/store/failure-mark-table.ts";
 import { FailuresSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, formatCount, toLabel } from "../views/format.ts";
+import { html } from "../views/html.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
+import { markRoutes } from "./mark-routes.ts";
 import { readOverTime, renderSpark } from "./over-time.ts";
 import { type FailureGroup, isLimit, readFailures } from "./read-failures.ts";
 
@@ -30,19 +34,20 @@ const LIMITS = {
 
 /** Failed jobs by reason: page and API. */
 export function failureRoutes(parts: AdminParts): RouteDefinition[] {
-  return resourceRoutes(parts, {
+  const shown = resourceRoutes(parts, {
     needs: "view",
     page: ["/admin/failures", "Failures page"],
     api: [
       "/admin/api/failures",
       "Failed jobs by reason",
-      "`trend` counts the jobs that failed in each fourteenth of the time (30 days where `days` is omitted), `state` is `new` for a reason of the last 24 hours that never was before, and `grows` for one with far more jobs than in the week before. Jobs have one reason if their `stop_reason` and the first line of their error are the same, whatever the numbers and ids in it. `days`: only jobs created since then.",
+      "`trend` counts the jobs that failed in each fourteenth of the time (30 days where `days` is omitted), `state` is `new` for a reason of the last 24 hours that never was before, `grows` for one with far more jobs than in the week before, and `returned` for one that was resolved before. Jobs have one reason if their `stop_reason` and the first line of their error are the same, whatever the numbers and ids in it. `days`: only jobs created since then.",
     ],
     query: QuerySchema,
     answer: "Reasons, the most frequent first",
     schema: FailuresSchema,
     resource: ({ query }) => failuresResource(parts, withoutEmpty(query).days),
   });
+  return [...shown, ...markRoutes(parts)];
 }
 
 function failuresResource(parts: AdminParts, days: string | undefined): Resource {
@@ -50,17 +55,22 @@ function failuresResource(parts: AdminParts, days: string | undefined): Resource
   const since = days === undefined ? undefined : now.getTime() - Number(days) * DAY;
   const from = since ?? now.getTime() - 30 * DAY;
   const read = async () => {
+    const marks = await parts.attention.marks.read();
     const [failures, trendOf, trends] = await Promise.all([
       readFailures(parts, { since }),
       readOverTime(parts.jobs, { since: from, now: now.getTime() }),
-      readTrends(parts.jobs, now.getTime()),
+      readTrends(parts.jobs, now.getTime(), marks),
     ]);
-    const states = new Map(trends.map(({ failure, isNew }) => [failure, isNew ? "new" : "grows"] as const));
-    const items = failures.items.map((group) => ({
-      ...group,
-      trend: trendOf(group.failure),
-      state: states.get(group.failure) ?? null,
-    }));
+    const states = new Map(trends.map(({ failure, state }) => [failure, state] as const));
+    const items = failures.items.map((group) => {
+      const { id: _, ...mark } = marks.get(group.failure) ?? { id: "" };
+      return {
+        ...group,
+        trend: trendOf(group.failure),
+        state: states.get(group.failure) ?? null,
+        mark: "state" in mark ? mark : null,
+      };
+    });
     return { ...failures, items };
   };
   const time = since === undefined ? "30 days" : PERIODS.find(([value]) => value === days)![1];
@@ -79,18 +89,50 @@ function failuresResource(parts: AdminParts, days: string | undefined): Resource
           href: withQuery("/admin/failures", { days: value }),
           current: value === (days ?? ""),
         })),
-        groups: items.map((group) => ({
-          ...toGroupView(group, now, since),
-          spark: renderSpark(group.trend, time),
-          state: group.state === null ? "" : STATES[group.state],
-        })),
+        sections: toSections(
+          items.map((group) => ({
+            ...toGroupView(group, now, since),
+            spark: renderSpark(group.trend, time),
+            state: group.state === null ? "" : STATES[group.state],
+            ...toMarkView(group, now),
+          })),
+        ),
         note: rest > 0 ? `${countOf(rest, "rarer reason")} not shown.` : "",
       };
     },
   };
 }
 
-const STATES = { new: "New", grows: "Grows" } as const;
+const STATES = { new: "New", grows: "Grows", returned: "Came back" } as const;
+const MARKS = { resolved: "Resolved", muted: "Muted" } as const;
+
+/** What a person has decided about a reason, and what they can decide now. */
+function toMarkView(group: FailureGroup & { readonly mark: Omit<FailureMark, "id"> | null }, now: Date) {
+  const { failure, mark, last_at } = group;
+  const isQuiet = mark !== null && !isHeard({ id: failure, ...mark }, last_at);
+  const { state, by, at } = mark ?? {};
+  return {
+    isQuiet,
+    markHref: `/admin/failures/${failure}/mark`,
+    until: last_at ?? "",
+    mark: isQuiet && state ? html`${MARKS[state]} by <bdi>${by}</bdi> ${timePiece(at, now)}`.toString() : "",
+    offers: isQuiet
+      ? [{ state: "open", label: "Open again" }]
+      : [
+          { state: "resolved", label: "Resolve" },
+          { state: "muted", label: "Mute" },
+        ],
+  };
+}
+
+/** What people want to hear of, and below it, folded, what they do not. */
+function toSections<T extends { readonly isQuiet: boolean }>(groups: readonly T[]) {
+  const quiet = groups.filter(({ isQuiet }) => isQuiet);
+  return [
+    { label: "", groups: groups.filter(({ isQuiet }) => !isQuiet) },
+    { label: `${countOf(quiet.length, "reason")} resolved or muted`, groups: quiet },
+  ].filter((section) => section.groups.length > 0);
+}
 
 function toGroupView(group: FailureGroup, now: Date, since: number | undefined) {
   const { failure, error, stop_reason, limit, count, first_at, last_at, agents } = group;
