@@ -66,7 +66,9 @@ it("a status is set from any status, by name and in the history", async () => {
   const form = await postForm(server, "/admin/jobs/a/status", { status: "failed" }, { cookie });
   const wrong = await server.request("/admin/api/jobs/a/status", { json: { status: "done" } });
   const missing = await server.request("/admin/api/jobs/none/status", { json: { status: "failed" } });
-  const page = await (await server.request("/admin/jobs/a", { headers: { accept: "text/html" } })).text();
+  const page = await (
+    await server.request("/admin/jobs/a?tab=history", { headers: { accept: "text/html" } })
+  ).text();
 
   expect(await json(changed)).toMatchObject({ id: "a", status: "completed" });
   expect([form.status, form.headers.get("location")]).toEqual([303, "/admin/jobs/a"]);

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { type AgentDefinition, defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser, Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, vi } from "vitest";
 import { requirement } from "../_require.ts";
 import { shareOf } from "../_share.ts";
 import { DESKTOP, launch, PHONE, signIn, visit } from "./_browser.ts";
@@ -23,7 +23,10 @@ const desk = defineAgent({
         log.info("order received", { order: String(fields.order) });
         const said = { choices: [{ message: { role: "assistant", content: "A damaged lamp." } }] };
         const input = { messages: [{ role: "user", content: "What arrived?" }] };
-        await job.step("search", () => ({ found: "a lamp" }), { kind: "tool", input: { order: fields.order } });
+        await job.step("search", () => ({ found: "a lamp" }), {
+          kind: "tool",
+          input: { order: fields.order },
+        });
         await job.step("classify", () => said, { kind: "model", input, cost: 2 });
         if (fields.order === "lost") throw new Error("connect ECONNREFUSED 10.0.0.9:443");
         if (fields.order === "endless")
@@ -75,17 +78,21 @@ async function startServer(): Promise<TestServer> {
     await using before = await testServer({ ...options, agents: agents("pack") });
     for (const how of HOWS)
       for (const at of [1, 2])
-        await before.request(`/agents/keeper-${how}/jobs`, { json: { job_context: { job_id: `${how}-kept-${at}` } } });
-    await expect.poll(async () => stateOf(before, "awaiting")).toBe(4);
+        await before.request(`/agents/keeper-${how}/jobs`, {
+          json: { job_context: { job_id: `${how}-kept-${at}` } },
+        });
+    await waitForFour(before, "awaiting");
   }
   const schedules = [{ id: "nightly", cron: "0 3 * * *", agent: desk, fields: { order: "nightly" } }];
   const after = await testServer({ ...options, agents: agents("wrap"), schedules });
-  await expect.poll(async () => stateOf(after, "held")).toBe(4);
+  await waitForFour(after, "held");
   return after;
 }
 
-async function stateOf(server: TestServer, status: string): Promise<number> {
-  return ((await (await server.request(`/admin/api/jobs?status=${status}`)).json()) as { total: number }).total;
+async function waitForFour(server: TestServer, status: string): Promise<void> {
+  const count = async () =>
+    ((await (await server.request(`/admin/api/jobs?status=${status}`)).json()) as { total: number }).total;
+  await vi.waitFor(async () => expect(await count()).toBe(4), { timeout: 60_000 });
 }
 
 const HOWS = ["mouse", "keyboard"] as const;
@@ -341,7 +348,10 @@ function tasksOf(how: string): Task[] {
       name: "See whether a failure still happens",
       run: async (one) => {
         await one.press(one.nav("Failures"));
-        await one.page.getByRole("img", { name: /^Over the last/ }).first().waitFor();
+        await one.page
+          .getByRole("img", { name: /^Over the last/ })
+          .first()
+          .waitFor();
       },
     },
     {
@@ -364,7 +374,10 @@ function tasksOf(how: string): Task[] {
     {
       name: "See what this month costs",
       run: async (one) => {
-        await one.page.getByText(/this month/).first().waitFor();
+        await one.page
+          .getByText(/this month/)
+          .first()
+          .waitFor();
       },
     },
     {
@@ -429,7 +442,10 @@ function tasksOf(how: string): Task[] {
       name: "See when a schedule runs next",
       run: async (one) => {
         await one.press(one.nav("Schedules"));
-        await one.page.locator("tr", { hasText: "nightly" }).getByText(/^in \d+/).waitFor();
+        await one.page
+          .locator("tr", { hasText: "nightly" })
+          .getByText(/^in \d+/)
+          .waitFor();
       },
     },
     {
@@ -439,7 +455,10 @@ function tasksOf(how: string): Task[] {
         await one.press(one.link(`${how}-lost`));
         await one.press(one.link("Retry"));
         await one.press(one.page.getByRole("dialog").getByRole("button", { name: /^Retry/ }));
-        await one.page.getByText(/^The job (?:was|is|runs|starts)/).first().waitFor();
+        await one.page
+          .getByText(/^The job (?:was|is|runs|starts)/)
+          .first()
+          .waitFor();
         await one.page.setViewportSize(DESKTOP);
       },
     },

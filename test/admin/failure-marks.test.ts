@@ -25,20 +25,29 @@ async function fail(server: Server, error: string): Promise<void> {
 
 async function reasons(server: Server) {
   const response = await server.request("/admin/api/failures");
-  type Reason = { failure: string; error: string; last_at: string; state: string | null; mark: { state: string } | null };
+  type Reason = {
+    failure: string;
+    error: string;
+    last_at: string;
+    state: string | null;
+    mark: { state: string } | null;
+  };
   return ((await response.json()) as { items: Reason[] }).items;
 }
 
 /** What is said about failures, without what is about the agent. */
 async function attention(server: Server): Promise<string[]> {
-  const { items } = (await (await server.request("/attention")).json()) as { items: { kind: string; text: string }[] };
+  const { items } = (await (await server.request("/attention")).json()) as {
+    items: { kind: string; text: string }[];
+  };
   return items
     .filter(({ kind }) => kind === "failures")
     .map(({ text }) => text.replace(/ in Breaker.*?:|,.*?:/i, ":"))
     .toSorted();
 }
 
-const badgeIn = (page: string) => /href="\/admin\/failures".*?<span class="count alert">(\d+)</.exec(page)?.[1] ?? "0";
+const badgeIn = (page: string) =>
+  /href="\/admin\/failures".*?<span class="count alert">(\d+)</.exec(page)?.[1] ?? "0";
 
 async function page(server: Server, cookie: string): Promise<string> {
   return (await fetch(`${server.url}/admin/failures`, { headers: { cookie, accept: "text/html" } })).text();
@@ -70,12 +79,16 @@ it("a resolved reason is quiet until a job fails for it again, and a repeated re
   moved = 15_000;
   const again = await server.request(`/admin/api/failures/${failure}/mark`, { json: form });
   expect(again.status).toBe(200);
-  expect(await attention(server)).toEqual(["1 job failed again for a reason that was resolved: no route to host"]);
+  expect(await attention(server)).toEqual([
+    "1 job failed again for a reason that was resolved: no route to host",
+  ]);
   const back = await page(server, cookie);
   expect(badgeIn(back)).toBe("1");
   expect(back).toContain("Came back");
   expect(await reasons(server)).toMatchObject([{ state: "returned", mark: { state: "resolved" } }]);
-  const lines = (await (await server.request("/admin/api/audit?action=failure.resolve")).json()) as { items: unknown[] };
+  const lines = (await (await server.request("/admin/api/audit?action=failure.resolve")).json()) as {
+    items: unknown[];
+  };
   expect(lines.items).toMatchObject([{ target: { kind: "failure", id: failure }, who: { says: "Ada" } }]);
 });
 
@@ -83,7 +96,7 @@ it("a muted reason stays quiet until it is opened again", async () => {
   let moved = 0;
   await using server = await testServer({ agents: [breaker], clock: () => new Date(Date.now() + moved) });
   await fail(server, "known trouble");
-  const [{ failure }] = (await reasons(server)) as [{ failure: string }];
+  const [{ failure }] = (await reasons(server)) as [Awaited<ReturnType<typeof reasons>>[number]];
   const mark = async (state: string) => {
     moved += 5000;
     return (await server.request(`/admin/api/failures/${failure}/mark`, { json: { state } })).json();

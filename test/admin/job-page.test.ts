@@ -169,7 +169,9 @@ it("the timeline shows only the lines that failed, where that is wanted", async 
 it("the history has the time since the job was created, and when that was", async () => {
   const html = await page("jobs/failed?tab=history");
 
-  const times = [...html.matchAll(/<time datetime="[^"]+" title="([^"]+)" data-relative="([^"]+)">([^<]+)</g)];
+  const times = [
+    ...html.matchAll(/<time datetime="[^"]+" title="([^"]+)" data-relative="([^"]+)">([^<]+)</g),
+  ];
   expect(times.length).toBeGreaterThan(4);
   for (const [, title, offset, text] of times) {
     expect(title).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);

@@ -18,7 +18,11 @@ afterAll(() => browser?.close());
 async function withJobs() {
   const server = await testServer({ agents: [greeter] });
   for (let at = 0; at < 12; at++)
-    await seedJob(server.service, { id: `job-${at}`, name: `Order ${at}`, status: at % 2 === 0 ? "failed" : "completed" });
+    await seedJob(server.service, {
+      id: `job-${at}`,
+      name: `Order ${at}`,
+      status: at % 2 === 0 ? "failed" : "completed",
+    });
   await server.request("/admin/api/views", { json: { name: "Lost ones", query: "status=failed" } });
   return server;
 }
@@ -62,25 +66,29 @@ chromium.it("a row opens wherever it is pressed, and its text can be selected", 
   await context.close();
 });
 
-chromium.it("the list has one column of times: when a job was created, or changed where that orders it", async () => {
-  await using server = await withJobs();
-  await server.request("/admin/api/jobs/job-4/status", { json: { status: "completed" } });
-  const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
-  await signIn(page, server.url, server.key);
-  await page.goto(`${server.url}/admin/jobs`);
-  const times = page.locator("#row-job-4 time:visible");
-  const found = await (await server.request("/admin/api/jobs?search=job-4")).json();
-  const [{ created_at, updated_at }] = (found as { items: [{ created_at: string; updated_at: string }] }).items;
+chromium.it(
+  "the list has one column of times: when a job was created, or changed where that orders it",
+  async () => {
+    await using server = await withJobs();
+    await server.request("/admin/api/jobs/job-4/status", { json: { status: "completed" } });
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/jobs`);
+    const times = page.locator("#row-job-4 time:visible");
+    const found = await (await server.request("/admin/api/jobs?search=job-4")).json();
+    const [{ created_at, updated_at }] = (found as { items: [{ created_at: string; updated_at: string }] })
+      .items;
 
-  expect(await times.evaluateAll((all) => all.map((one) => one.getAttribute("datetime")))).toEqual([created_at]);
-  await page.getByRole("link", { name: "Changed" }).click();
-  await page.waitForURL(/sort=-updated_at/);
-  await page.locator("th[aria-sort=descending]", { hasText: "Changed" }).waitFor();
-  expect(await times.evaluateAll((all) => all.map((one) => one.getAttribute("datetime")))).toEqual([updated_at]);
-  expect(created_at).not.toBe(updated_at);
-  expect(complaints).toEqual([]);
-  await context.close();
-});
+    expect([await times.count(), await times.getAttribute("datetime")]).toEqual([1, created_at]);
+    await page.getByRole("link", { name: "Changed" }).click();
+    await page.waitForURL(/sort=-updated_at/);
+    await page.locator("th[aria-sort=descending]", { hasText: "Changed" }).waitFor();
+    expect([await times.count(), await times.getAttribute("datetime")]).toEqual([1, updated_at]);
+    expect(created_at).not.toBe(updated_at);
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+);
 
 chromium.it("saved views are tabs, and filters that are no view yet can be saved as one", async () => {
   await using server = await withJobs();
@@ -105,20 +113,27 @@ chromium.it("saved views are tabs, and filters that are no view yet can be saved
   await context.close();
 });
 
-chromium.it("on a phone, the navigation begins with the current page, and the first job is in sight", async () => {
-  await using server = await withJobs();
-  const { page, context, complaints } = await visit(browser, server.url, { ...PHONE, width: 360, height: 640 });
-  await signIn(page, server.url, server.key);
-  const current = page.locator(".nav [aria-current=page]");
+chromium.it(
+  "on a phone, the navigation begins with the current page, and the first job is in sight",
+  async () => {
+    await using server = await withJobs();
+    const { page, context, complaints } = await visit(browser, server.url, {
+      ...PHONE,
+      width: 360,
+      height: 640,
+    });
+    await signIn(page, server.url, server.key);
+    const current = page.locator(".nav [aria-current=page]");
 
-  for (const path of ["jobs", "jobs?status=failed", "failures", "schedules", "server"]) {
-    await page.goto(`${server.url}/admin/${path}`);
-    const { x = 999, width = 999 } = (await current.boundingBox()) ?? {};
-    expect([path, x < 100, x + width <= 360]).toEqual([path, true, true]);
-    if (!path.startsWith("jobs")) continue;
-    const { y = 999 } = (await page.locator("tbody tr").first().boundingBox()) ?? {};
-    expect([path, y <= 400 ? "in sight" : `at ${y}`]).toEqual([path, "in sight"]);
-  }
-  expect(complaints).toEqual([]);
-  await context.close();
-});
+    for (const path of ["jobs", "jobs?status=failed", "failures", "schedules", "server"]) {
+      await page.goto(`${server.url}/admin/${path}`);
+      const { x = 999, width = 999 } = (await current.boundingBox()) ?? {};
+      expect([path, x < 100, x + width <= 360]).toEqual([path, true, true]);
+      if (!path.startsWith("jobs")) continue;
+      const { y = 999 } = (await page.locator("tbody tr").first().boundingBox()) ?? {};
+      expect([path, y <= 400 ? "in sight" : `at ${y}`]).toEqual([path, "in sight"]);
+    }
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+);

@@ -402,7 +402,14 @@ it("the history names the case of each of its calls", () => {
     'Step "send" of case "C-1" done',
     'Case "C-1" opened',
   ]);
-  expect(story.map(({ time }) => />([^<]*)</.exec(time)?.[1])).toEqual(["+6 s", "+5 s", "+4 s", "+3 s", "+2 s", "+1 s"]);
+  expect(story.map(({ time }) => />([^<]*)</.exec(time)?.[1])).toEqual([
+    "+6 s",
+    "+5 s",
+    "+4 s",
+    "+3 s",
+    "+2 s",
+    "+1 s",
+  ]);
 });
 
 it("a long list shows its beginning and the number of further rows", () => {

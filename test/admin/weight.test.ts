@@ -58,7 +58,7 @@ chromium.it("the first load of a page is small, with all its files", async () =>
   }
 
   expect(weights["/admin/"]).toBeGreaterThan(5000);
-  expect(weights["/admin/"]).toBeLessThanOrEqual(58_000);
+  expect(weights["/admin/"]).toBeLessThanOrEqual(52_000);
   for (const [path, bytes] of Object.entries(weights)) expect([path, bytes <= 60_000]).toEqual([path, true]);
 });
 

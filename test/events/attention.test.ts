@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { defineAgent, type Plugin } from "agent-control-service";
-import { EVENTS } from "agent-control-service/plugin";
+import { defineAgent } from "agent-control-service";
+import { EVENTS, type Plugin } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { STORE } from "../../src/core/service/tokens.ts";
@@ -52,9 +52,13 @@ it("what needs a person is reported once when it begins, once when it is over, a
   const clock = () => new Date(Date.now() + moved);
   const options = { agents: [breaker], plugins: [plugin], clock, store: undefined, shutdownGrace: 0 };
   const fail = async (server: Awaited<ReturnType<typeof testServer>>, error: string) => {
-    await server.request("/agents/breaker/jobs", { json: { job_fields: { error } }, headers: { prefer: "wait=20" } });
+    await server.request("/agents/breaker/jobs", {
+      json: { job_fields: { error } },
+      headers: { prefer: "wait=20" },
+    });
   };
-  const states = () => reports.map(({ state, kind, text = "" }) => `${state} ${kind} ${/: (.*)$/.exec(text)?.[1] ?? ""}`);
+  const states = () =>
+    reports.map(({ state, kind, text = "" }) => `${state} ${kind} ${/: (.*)$/.exec(text)?.[1] ?? ""}`);
 
   await using first = await testServer(options);
   await fail(first, "no route to host");
@@ -91,15 +95,22 @@ it("what one instance does not see is not over while another one has just seen i
   const seen = { kind: "stuck", agent: "other", about: null, raised_at: at, seen_at: at };
   await server.service.get(STORE).transaction(async (tx) => {
     await tx.insert("AttentionNotice", { id: "stuck/other/", ...seen });
-    await tx.insert("AttentionNotice", { id: "stuck/gone/", ...seen, agent: "gone", seen_at: new Date(0).toISOString() });
+    await tx.insert("AttentionNotice", {
+      id: "stuck/gone/",
+      ...seen,
+      agent: "gone",
+      seen_at: new Date(0).toISOString(),
+    });
   });
 
-  await server.request("/agents/breaker/jobs", { json: { job_fields: { error: "no" } }, headers: { prefer: "wait=20" } });
+  await server.request("/agents/breaker/jobs", {
+    json: { job_fields: { error: "no" } },
+    headers: { prefer: "wait=20" },
+  });
 
-  await expect.poll(() => reports.map(({ state, kind }) => `${state} ${kind}`).toSorted()).toEqual([
-    "cleared stuck",
-    "raised failures",
-  ]);
+  await expect
+    .poll(() => reports.map(({ state, kind }) => `${state} ${kind}`).toSorted())
+    .toEqual(["cleared stuck", "raised failures"]);
   await wait(50);
   expect(await server.service.get(STORE).table("AttentionNotice").get("stuck/other/")).toBeDefined();
 });

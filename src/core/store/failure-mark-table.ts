@@ -1,22 +1,22 @@
 import { rowTable } from "./row-table.ts";
-import type { TableSpec } from "./store.ts";
-
-/** What a person has decided about a reason of failures. */
-export interface FailureMark {
-  /** The reason. */
-  readonly id: string;
-  /** `resolved` until a job fails for it again, `muted` until somebody opens it again. */
-  readonly state: "resolved" | "muted";
-  readonly by: string;
-  readonly at: string;
-  /** When the last job failed that whoever resolved it knew of; null of one that is muted. */
-  readonly until: string | null;
-}
+import type { TableSpec, Tables } from "./store.ts";
 
 declare module "./store.ts" {
   interface Tables {
-    FailureMark: FailureMark;
+    /** What a person has decided about a reason of failures, by the reason. */
+    FailureMark: {
+      readonly id: string;
+      /** `resolved` until a job fails for it again, `muted` until somebody opens it again. */
+      readonly state: "resolved" | "muted";
+      readonly by: string;
+      readonly at: string;
+      /** When the last job failed that whoever resolved it knew of; null of one that is muted. */
+      readonly until: string | null;
+    };
   }
 }
+
+/** What a person has decided about a reason of failures. */
+export type FailureMark = Tables["FailureMark"];
 
 export const FAILURE_MARK_TABLE: TableSpec<FailureMark> = rowTable("FailureMark");

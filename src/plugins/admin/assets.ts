@@ -12,7 +12,8 @@ const SCRIPT = "text/javascript; charset=utf-8";
 /** `after`: files that come before it in the same response. */
 const FILES = {
   css: { file: "admin.css", type: CSS },
-  js: { file: "admin.js", type: SCRIPT, after: ["htmx.min.js", "idiomorph-ext.min.js"] },
+  js: { file: "admin.js", type: SCRIPT, after: ["htmx.min.js"] },
+  morph: { file: "idiomorph-ext.min.js", type: SCRIPT },
   console: { file: "console.js", type: SCRIPT },
   answer: { file: "answer.css", type: CSS },
   files: { file: "files.css", type: CSS },

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { andThen, type MaybePromise } from "../../core/base/maybe-promise.ts";
 import type { Fetch } from "../../core/delivery/post-json.ts";
 import type { Change } from "../../core/entities/change.ts";
+import { isIn } from "../../core/models/job-state.ts";
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENT_SETTINGS,
@@ -19,7 +20,6 @@ import {
   STORE,
 } from "../../core/service/tokens.ts";
 import type { Transaction } from "../../core/store/store.ts";
-import { isIn } from "../../core/models/job-state.ts";
 import { AttentionNotices } from "./attention-notices.ts";
 import { ATTENTION_NOTICE_TABLE } from "./attention-table.ts";
 import { ControlLink, SERVICE_STREAM } from "./control-link.ts";

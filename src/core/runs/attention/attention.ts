@@ -16,6 +16,8 @@ import { countOf, spanOf } from "./words.ts";
 
 /** Milliseconds for which what was found is given again, however many ask. */
 const KEPT = 2000;
+/** Callers who see different parts, for whom that is kept. */
+const CALLERS = 200;
 /** Reasons of failures that are named. */
 const TRENDS = 10;
 /** Ids of stuck jobs that are given. */
@@ -44,7 +46,8 @@ export class Attention {
   readonly #parts: AttentionParts;
   readonly #stuck: StuckJobs;
   #knownStuck: { readonly at: number; readonly jobs: Promise<StuckJob[]> } | undefined;
-  #known: { readonly at: number; readonly items: Promise<AttentionItem[]> } | undefined;
+  /** By who asked: what they see. */
+  readonly #known = new Map<string, { readonly at: number; readonly items: Promise<AttentionItem[]> }>();
 
   /** What people have decided about reasons of failures. */
   get marks(): FailureMarks {
@@ -58,18 +61,9 @@ export class Attention {
 
   /** All that needs a person, the most urgent first. */
   read(): Promise<AttentionItem[]> {
-    const now = this.#parts.clock().getTime();
-    const known = this.#known;
-    if (known && now >= known.at && now - known.at < KEPT) return known.items;
-    const items = this.#find(this.#parts.jobs, this.#parts.cases, now, [
-      this.#ofService(),
-      this.#ofAgents(() => true),
-    ]);
-    this.#known = { at: now, items };
-    items.catch(() => {
-      this.#known = undefined;
-    });
-    return items;
+    return this.#keep("", (now) =>
+      this.#find(this.#parts.jobs, this.#parts.cases, now, [this.#ofService(), this.#ofAgents(() => true)]),
+    );
   }
 
   /** The same for a caller who sees a part: only what is about that. */
@@ -80,8 +74,25 @@ export class Attention {
     const { agents, workspace, startedBy, askedOf } = sight;
     // A budget and a pause are about all jobs of an agent.
     const seesAgents = workspace === undefined && startedBy === undefined && askedOf === undefined;
-    const own = seesAgents ? [this.#ofAgents((slug) => agents?.includes(slug) ?? true)] : [];
-    return this.#find(jobs, cases, this.#parts.clock().getTime(), own);
+    return this.#keep(JSON.stringify(sight), (now) =>
+      this.#find(
+        jobs,
+        cases,
+        now,
+        seesAgents ? [this.#ofAgents((slug) => agents?.includes(slug) ?? true)] : [],
+      ),
+    );
+  }
+
+  #keep(who: string, find: (now: number) => Promise<AttentionItem[]>): Promise<AttentionItem[]> {
+    const now = this.#parts.clock().getTime();
+    const known = this.#known.get(who);
+    if (known && now >= known.at && now - known.at < KEPT) return known.items;
+    if (this.#known.size >= CALLERS) this.#known.clear();
+    const items = find(now);
+    this.#known.set(who, { at: now, items });
+    items.catch(() => this.#known.delete(who));
+    return items;
   }
 
   /** The ids of all jobs that are stuck. */

@@ -42,7 +42,8 @@ export class FailureMarks {
     const until = state === "resolved" ? decision.until : null;
     return this.#ledger.write(async (unit) => {
       const before = await unit.tx.get("FailureMark", failure);
-      const isSame = (before?.state ?? "open") === state && (until === null || until <= (before?.until ?? ""));
+      const isSame =
+        (before?.state ?? "open") === state && (until === null || until <= (before?.until ?? ""));
       if (isSame) return before;
       const mark = state === "open" ? undefined : { id: failure, state, by: nameOf(by), at: unit.now, until };
       if (!mark) await unit.tx.remove("FailureMark", failure);

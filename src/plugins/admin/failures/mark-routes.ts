@@ -24,7 +24,11 @@ const DONE = {
 
 /** Resolves and mutes reasons of failures: by form and in the API. */
 export function markRoutes(parts: AdminParts): RouteDefinition[] {
-  const mark = async (failure: string, { state, until }: v.InferOutput<typeof MarkSchema>, caller: Caller) => {
+  const mark = async (
+    failure: string,
+    { state, until }: v.InferOutput<typeof MarkSchema>,
+    caller: Caller,
+  ) => {
     if (state === "resolved" && until === undefined)
       throw new ServiceError("invalid_request", "until is missing", {
         detail: "Send the last_at of the reason: what failed later is not resolved.",
@@ -34,8 +38,7 @@ export function markRoutes(parts: AdminParts): RouteDefinition[] {
       throw new ServiceError("not_found", "No job failed for this reason", {
         detail: "GET /admin/api/failures lists the reasons.",
       });
-    const decision =
-      state === "resolved" ? { state, until: new Date(until ?? 0).toISOString() } : { state };
+    const decision = state === "resolved" ? { state, until: new Date(until ?? 0).toISOString() } : { state };
     const { id: _, ...set } = (await parts.attention.marks.set(failure, decision, caller)) ?? { id: "" };
     return { failure, mark: "state" in set ? set : null };
   };

@@ -13,7 +13,7 @@ export interface ActionView {
   readonly style: string;
   /** Whether it opens a page, not a dialog. */
   readonly page?: boolean;
-  /** Whether it is beside the title, not in the menu. */
+  /** Whether it is beside the title, as people often want it, not in the menu. */
   readonly isBeside?: boolean;
 }
 
@@ -41,7 +41,7 @@ export function jobActions(
   }
   if (may.operate && hold === "code_changed") {
     actions.push({ label: "Continue", href: to("continue"), icon: "play", style: "main" });
-    actions.push({ label: "Restart", href: to("restart"), icon: "retry", style: "" });
+    actions.push({ label: "Restart", href: to("restart"), icon: "retry", style: "", isBeside: true });
   }
   const isOver = job.status === "failed" || job.status === "cancelled" || endsWithRetry(hold);
   if (may.operate && isOver) {

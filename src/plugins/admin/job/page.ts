@@ -51,7 +51,17 @@ const SHOWN_LINES = 100;
 const SEEN_LINES = 20;
 const MOST_STORY = 100;
 /** Facts that every tab has, in the head of the page. */
-const HEAD_FACTS: readonly string[] = ["Agent", "Version", "Parent", "Children", "Fork of", "Forks", "Tags", "Started by", "Created"];
+const HEAD_FACTS: readonly string[] = [
+  "Agent",
+  "Version",
+  "Parent",
+  "Children",
+  "Fork of",
+  "Forks",
+  "Tags",
+  "Started by",
+  "Created",
+];
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const whole = v.pipe(v.string(), v.regex(/^\d{1,9}$/, "must be a whole number"), v.transform(Number));
@@ -175,7 +185,6 @@ async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<R
   const tab = view.tab ?? "timeline";
   const shown: Shown = { job, view, cases, entries, runs, run, isLast, recorded, calls, now, currency };
   const [content, facts] = await Promise.all([CONTENT[tab](parts, shown), readFacts(parts, job, now)]);
-  const context = job.job_context;
   const agent = parts.agents.of(job);
   const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
   const verdict = toVerdict(job, {
@@ -235,7 +244,10 @@ type Content = Readonly<Record<string, unknown>> & { readonly names?: ReadonlyMa
 const CONTENT: Readonly<Record<TabName, (parts: SeenParts, shown: Shown) => Promise<Content>>> = {
   timeline: timelineTab,
   log: logTab,
-  calls: async (_, { entries, now, currency }) => ({ calls: { work: toWork(entries, { now, currency }) } }),
+  calls: async (_, { entries, now, currency }) => ({
+    hasCalls: true,
+    work: toWork(entries, { now, currency }),
+  }),
   history: async ({ caller }, { job, entries }) => {
     const story = toStory(entries, job.created_at);
     const { job_instructions: _limits, ...context } = job.job_context;

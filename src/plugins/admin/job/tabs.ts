@@ -1,5 +1,5 @@
-import { formatCount } from "../views/format.ts";
 import { withQuery } from "../query.ts";
+import { formatCount } from "../views/format.ts";
 
 /** The parts of a job's page, one of which is shown below its verdict. */
 export const TAB_NAMES = ["timeline", "log", "calls", "history"] as const;

@@ -136,18 +136,14 @@ export function toListView(source: PageSource) {
       label: format.toUpperCase(),
       href: withQuery(`/admin/api/${kind}/export`, { ...filters, status, sort, format }),
     })),
-    chips: [
-      ...(status === undefined
-        ? []
-        : [{ label: "Status", value: labelOf(status), href: to({ status: undefined }) }]),
-      ...Object.entries(filters)
-        .filter(([, value]) => value !== undefined)
-        .map(([name, value]) => ({
-          label: source.filterLabels[name] ?? name,
-          value,
-          href: to({ [name]: undefined }),
-        })),
-    ],
+    // The status is a tab.
+    chips: Object.entries(filters)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => ({
+        label: source.filterLabels[name] ?? name,
+        value,
+        href: to({ [name]: undefined }),
+      })),
     clearHref: withQuery(path, { sort, limit: size }),
     columns: source.columns.map(({ or, ...column }) => ({
       ...toColumn(column, source, to),

@@ -69,7 +69,9 @@ function renderMessage({ role, parts }: Message): Html {
 
 /** What a model said, with its Markdown drawn. */
 export function renderAnswer({ role, parts }: Message): Html {
-  const shown = parts.map((part) => (part.kind === "text" ? renderMarkdown(cut(part.text)) : renderPart(part)));
+  const shown = parts.map((part) =>
+    part.kind === "text" ? renderMarkdown(cut(part.text)) : renderPart(part),
+  );
   return html`<div class="say"><b>${role}</b><div>${shown}</div></div>`;
 }
 

@@ -151,9 +151,15 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
 
   function onlyFailed(count: number): WaterfallView["only"] {
     if (query.only !== undefined)
-      return { label: "All lines", href: withQuery("", { ...query, only: undefined, line: undefined }) || "?" };
+      return {
+        label: "All lines",
+        href: withQuery("", { ...query, only: undefined, line: undefined }) || "?",
+      };
     if (count === 0) return { label: "", href: "" };
-    return { label: `Failed only (${formatCount(count)})`, href: withQuery("", { ...query, only: "failed", line: undefined }) };
+    return {
+      label: `Failed only (${formatCount(count)})`,
+      href: withQuery("", { ...query, only: "failed", line: undefined }),
+    };
   }
 
   function overview(all: readonly Line[]) {
@@ -213,7 +219,10 @@ function withCases(all: readonly Line[], some: readonly Line[]): Line[] {
   const wanted = new Set(some);
   const cases = new Set(some.map(({ row }) => row.case_id));
   return all.filter(
-    (line) => wanted.has(line) || line.row.kind === "job" || (line.row.kind === "case" && cases.has(line.row.case_id)),
+    (line) =>
+      wanted.has(line) ||
+      line.row.kind === "job" ||
+      (line.row.kind === "case" && cases.has(line.row.case_id)),
   );
 }
 

@@ -104,7 +104,10 @@ export function conversationOf(entry: CallEntry): { readonly asked: Html; readon
   const offered = tools.length > 0 ? html`<p class="soft">Tools: ${tools.join(", ")}</p>` : html``;
   const asked = messages ? renderMessages(messages) : part("Request", entry.input);
   const said = answer ? renderAnswer(answer) : part("Answer", entry.result);
-  return { asked: html`<h3>Asked</h3>${asked}${offered}`, said: entry.error ? html`` : html`<h3>Answer</h3>${said}` };
+  return {
+    asked: html`<h3>Asked</h3>${asked}${offered}`,
+    said: entry.error ? html`` : html`<h3>Answer</h3>${said}`,
+  };
 }
 
 function bodyOf(entry: CallEntry): Html {

@@ -236,7 +236,26 @@
   // A refresh changes what differs and leaves the rest in place: selection, focus and the button under the finger stay.
   // A form that can be seen is sent by htmx, also in the first moment.
   if (window.htmx) htmx.config.defaultSettleDelay = 0;
-  if (window.Idiomorph) {
+  const load = (src) => new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.onload = resolve;
+    script.onerror = reject;
+    script.src = src;
+    document.head.append(script);
+  });
+  // What does that is loaded before the first response that needs it.
+  let morphing;
+  document.addEventListener("htmx:confirm", (event) => {
+    const { elt, issueRequest } = event.detail;
+    if (window.Idiomorph || !elt.closest("[hx-swap]")?.getAttribute("hx-swap").startsWith("morph")) return;
+    event.preventDefault();
+    morphing ??= load(document.body.dataset.morph).then(prepareMorph);
+    morphing.then(() => issueRequest(true), () => {
+      morphing = undefined;
+      refreshing.get(elt.id)?.end(0);
+    });
+  });
+  function prepareMorph() {
     const { callbacks } = Idiomorph.defaults;
     Idiomorph.defaults.ignoreActiveValue = true;
     // What a person has opened or typed is theirs: a form stays as long as it asks the same.
@@ -391,7 +410,7 @@
   // A row opens wherever it is pressed, unless something in it is meant, or its text is selected.
   document.addEventListener("click", (event) => {
     const row = event.target.closest("tr[data-id]");
-    if (!row || event.target.closest("a, button, input, label, summary, .pick") || String(getSelection())) return;
+    if (!row || event.target.closest("a, button, input, label, summary, .pick, .id") || String(getSelection())) return;
     const link = $("a.title", row);
     if (event.ctrlKey || event.metaKey) window.open(link.href, "_blank", "noopener");
     else link.click();
@@ -413,10 +432,8 @@
   const finder = $(".foot .find");
   finder?.addEventListener("click", () => {
     if (!finder.dataset.script) return;
-    const script = document.createElement("script");
-    script.src = finder.dataset.script;
+    load(finder.dataset.script).catch(() => {});
     delete finder.dataset.script;
-    document.head.append(script);
   });
   document.addEventListener("keydown", (event) => {
     const isFind = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";
