@@ -17,7 +17,7 @@ import { createServer, defineAgent } from "agent-control-service";
 
 const did = (what) => appendFileSync("did.log", what + "\\n");
 const agent = (name, run, more = {}, methods = {}) => defineAgent({
-  name, version: "1.0.0", isolate: { memory: "160mb", timeout: "3s" }, ...more, methods: { job_start: { run }, ...methods },
+  name, version: "1.0.0", isolate: { memory: "160mb", timeout: "3s", permissions: { write: ["did.log"] } }, ...more, methods: { job_start: { run }, ...methods },
 });
 const held = [];
 
@@ -169,10 +169,10 @@ test(
   PROCESS_TIME,
 );
 
-/** How many processes a process has started that are there. */
+/** How many processes of agents a process has started that are there; a shell watches each. */
 function childrenOf(pid: number): number {
-  const { stdout } = spawnSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
-  return stdout.split("\n").filter((line) => line.trim() !== "").length;
+  const { stdout } = spawnSync("ps", ["-o", "comm=", "--ppid", String(pid)], { encoding: "utf8" });
+  return stdout.split("\n").filter((line) => line.trim() !== "" && line.trim() !== "sh").length;
 }
 
 test("in a test server an isolated agent is loaded from its module", async () => {

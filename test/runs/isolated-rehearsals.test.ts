@@ -16,7 +16,7 @@ import { appendFileSync } from "node:fs";
 import { createServer, defineAgent } from "agent-control-service";
 const did = (what) => appendFileSync("did.log", what + "\\n");
 const payer = defineAgent({
-  name: "Payer", version: "${version}", isolate: { memory: "160mb", timeout: "2s" },
+  name: "Payer", version: "${version}", isolate: { memory: "160mb", timeout: "2s", permissions: { write: ["did.log"] } },
   methods: { job_start: { async run({ job }) {
     ${begins}
     const item = await job.openCase({ id: job.id + "-case", name: "a" });

@@ -107,7 +107,7 @@ beforeAll(async () => {
   const { worker } = (await import(module)) as { worker: AgentDefinition };
   agents = [
     { ...worker, name: "Here" },
-    { ...worker, isolate: { module } },
+    { ...worker, isolate: { module, permissions: { write: ["did.log"] } } },
   ];
   server = await testServer({ agents });
 });

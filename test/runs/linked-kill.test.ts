@@ -35,7 +35,7 @@ const adder = agent("Adder", async ({ job, fields }) => {
 export default createServer({
   port: 0,
   maxConcurrentJobs: 1,
-  agents: [adder, agent("Family", family(adder)), agent("Isolated", family(adder), { isolate: true })],
+  agents: [adder, agent("Family", family(adder)), agent("Isolated", family(adder), { isolate: { permissions: { write: ["did.log"] } } })],
 });
 `;
 

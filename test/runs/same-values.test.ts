@@ -117,7 +117,11 @@ test("a handler may change all that it is given, in the first run and in a repla
     worker: AgentDefinition;
     agents: AgentDefinition[];
   };
-  const agents = [{ ...worker, name: "Here" }, { ...worker, isolate: { module } }, ...others];
+  const agents = [
+    { ...worker, name: "Here" },
+    { ...worker, isolate: { module, permissions: { write: ["seen.log"] } } },
+    ...others,
+  ];
   const log = join(folder, "seen.log");
   const read = (): Seen[] => {
     if (!existsSync(log)) return [];

@@ -35,7 +35,7 @@ export async function checkOpenJobs(file: string, source: Source, context: CliCo
   const env = withSecretFiles(context.env);
   const checked: CheckedJob[] = [];
   let next = 0;
-  await whileRehearsing(file, async (processes) => {
+  await whileRehearsing(file, context, async (processes) => {
     const work = async (): Promise<void> => {
       for (let at = next++; at < open.length; at = next++) {
         checked[at] = await checkJob(registry, JSON.parse(open[at]!) as OpenJob, { env, processes });

@@ -37,7 +37,7 @@ export async function replayJob(
   const controller = findController(file, context.cwd);
   const agent = (await loadRegistry(controller, context)).of(open.job);
   if (!agent) throw new CliError(`There is no agent "${open.job.agent_name}" in this folder`);
-  return whileRehearsing(controller, async (processes) => {
+  return whileRehearsing(controller, context, async (processes) => {
     // A person who steps through it takes their time, and the handler is where their debugger is.
     const how = inspectorUrl() === undefined ? { processes } : { longest: Number.POSITIVE_INFINITY };
     const given = { env: withSecretFiles(context.env), ...how };

@@ -443,7 +443,7 @@ export function createScope(options: ResolvedOptions): Container {
       get: (token) => scope.get(token),
       isPaused: options.paused,
       leaseTimes: options.leaseTimes,
-      processes: new AgentProcesses(options.controller),
+      processes: new AgentProcesses(options.controller, { hidden: [options.dataDir] }),
       // Instances that share the store see there what was under way.
       underWay: scope.get(STORE).isShared ? undefined : openUnderWay(ownFile(options, "under-way")),
     });

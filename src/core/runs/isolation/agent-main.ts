@@ -5,14 +5,18 @@ import { fieldsOf } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
-import { messageOf } from "../../base/error-text.ts";
 import type { FromAgent, ToAgent } from "./messages.ts";
 import { forbidNetwork } from "./no-network.ts";
 import { RemoteHandler } from "./remote-handler.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
 /** The main file of an agent's process: runs what the service tells it to, one job at a time. */
-const { SVC_AGENT_MODULE: path = "", SVC_AGENT: slug = "", SVC_OFFLINE: isOffline } = process.env;
+const {
+  SVC_AGENT_MODULE: path = "",
+  SVC_AGENT: slug = "",
+  SVC_OFFLINE: isOffline,
+  SVC_WATCHES: watches,
+} = process.env;
 
 /** An endless loop would outlive a service that is killed: this thread sees that it is gone. */
 const WATCH = `
@@ -25,13 +29,13 @@ const send = (message: FromAgent): void => {
 };
 
 process.on("disconnect", () => process.exit());
-new Worker(WATCH, { eval: true, env: {} }).unref();
+if (watches) new Worker(WATCH, { eval: true, env: {} }).unref();
 // As in the service's process: what nobody waits for ends nothing.
 process.on("unhandledRejection", (error) => console.error("a rejected promise was not handled", error));
 process.on("uncaughtException", (error) => console.error("an exception was not caught", error));
 
 const agent = await loadAgent().catch((error: unknown) => {
-  send({ type: "ready", problem: `cannot load its agent from ${path}: ${messageOf(error)}` });
+  send({ type: "ready", problem: `cannot load its agent from ${path}: ${toWire(error).message}` });
   return undefined;
 });
 if (isOffline) forbidNetwork();

@@ -1,10 +1,13 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Isolation } from "../../agents/isolate-options.ts";
+import { endWithService } from "./end-with-service.ts";
 import type { FromAgent, ToAgent } from "./messages.ts";
+import { permissionFlags } from "./permissions.ts";
 
 /** Milliseconds between two checks of a process. */
 const PACE = 500;
@@ -31,6 +34,8 @@ export interface AgentProcessParts {
   readonly parameters: readonly string[];
   /** The file that the agent is in. */
   readonly module: string;
+  /** Folders that it must not read, such as that of the store. */
+  readonly hidden: readonly string[];
   /** Whether it must not use the network once the agent is loaded. */
   readonly isOffline: boolean;
 }
@@ -58,16 +63,26 @@ export class AgentProcess {
   #isReady = false;
   #isOver = false;
 
-  constructor({ slug, isolation, parameters, module, isOffline }: AgentProcessParts) {
+  constructor({ slug, isolation, parameters, module, hidden, isOffline }: AgentProcessParts) {
     this.slug = slug;
     this.#isolation = isolation;
+    const { permissions } = isolation;
+    const temporary = realpathSync(mkdtempSync(join(tmpdir(), "svc-agent-")));
     const heap = Math.max(32, Math.floor((isolation.memory - OTHER) / MEGABYTE));
     this.#child = fork(ENTRY, [], {
-      execArgv: [...TYPESCRIPT, `--max-old-space-size=${heap}`],
-      env: environmentOf(isolation, parameters, { module, slug, isOffline }),
+      execArgv: [
+        ...[...TYPESCRIPT, `--max-old-space-size=${heap}`],
+        ...permissionFlags({ permissions, module, entry: ENTRY, temporary, hidden }),
+        ...(WATCHES_ITSELF && permissions !== false && !permissions.run ? ["--allow-worker"] : []),
+      ],
+      env: {
+        ...environmentOf(isolation, parameters, { module, slug, isOffline }),
+        ...{ TMPDIR: temporary, TMP: temporary, TEMP: temporary },
+      },
       // What it prints is seen beside what the service prints.
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
+    if (!WATCHES_ITSELF) endWithService(this.#child);
     const ended = new Promise<string>((resolve) => {
       this.#child.once("error", (error) => resolve(`could not be started: ${error.message}`));
       this.#child.once("exit", (code, signal) => resolve(this.#describe(code, signal)));
@@ -88,6 +103,7 @@ export class AgentProcess {
     this.#watch = setInterval(() => this.#look(), PACE).unref();
     void ended.then((how) => {
       this.#isOver = true;
+      rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
       clearInterval(this.#watch);
       this.onEnd(how);
       this.#answerAsking();
@@ -177,6 +193,8 @@ export class AgentProcess {
 
 const IS_SOURCE = import.meta.url.endsWith(".ts");
 const ENTRY = fileURLToPath(new URL(`./agent-main.${IS_SOURCE ? "ts" : "js"}`, import.meta.url));
+/** Whether a thread of the process sees that the service is gone: where there is no shell, and where sources are loaded by threads. */
+const WATCHES_ITSELF = process.platform === "win32" || IS_SOURCE;
 /** What Node needs to load this package's own sources. */
 const TYPESCRIPT = IS_SOURCE ? ["--import", registerOfJiti()] : [];
 
@@ -197,6 +215,7 @@ function environmentOf(
     SVC_AGENT_MODULE: module,
     SVC_AGENT: slug,
     ...(isOffline && { SVC_OFFLINE: "1" }),
+    ...(WATCHES_ITSELF && { SVC_WATCHES: "1" }),
   };
 }
 

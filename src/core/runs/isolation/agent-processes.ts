@@ -16,14 +16,22 @@ export class AgentProcesses {
   readonly #idle = new Map<string, AgentProcess[]>();
   readonly #all = new Set<AgentProcess>();
   readonly #isOffline: boolean;
+  readonly #hidden: readonly string[];
   #calls = 0;
   #isClosed = false;
   #rehearsing = 0;
   readonly #queue: (() => void)[] = [];
 
-  /** Where they are offline, they have no network once their agents are loaded. */
-  constructor(controller: string | undefined, { isOffline = false }: { readonly isOffline?: boolean } = {}) {
+  /** Where they are offline, they have no network once their agents are loaded; what is `hidden` they cannot read. */
+  constructor(
+    controller: string | undefined,
+    {
+      isOffline = false,
+      hidden = [],
+    }: { readonly isOffline?: boolean; readonly hidden?: readonly string[] } = {},
+  ) {
     this.#controller = controller;
+    this.#hidden = hidden;
     this.#isOffline = isOffline;
   }
 
@@ -108,7 +116,7 @@ export class AgentProcesses {
     const path = String(module).startsWith("file:") ? fileURLToPath(module) : String(module);
     const made = new AgentProcess({
       ...{ slug, isolation, parameters, module: path },
-      isOffline: this.#isOffline,
+      ...{ isOffline: this.#isOffline, hidden: this.#hidden },
     });
     this.#all.add(made);
     return made;

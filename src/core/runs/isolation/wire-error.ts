@@ -34,7 +34,7 @@ export interface WireError {
 }
 
 export function toWire(error: unknown, depth = 0): WireError {
-  const message = messageOf(error);
+  const message = deniedOf(error) ?? messageOf(error);
   if (!(error instanceof Error)) return { name: "Error", message };
   const cause = depth < DEEPEST ? causeOf(error) : undefined;
   return {
@@ -53,6 +53,14 @@ export function toWire(error: unknown, depth = 0): WireError {
       ...(error.reason && { reason: error.reason }),
     }),
   };
+}
+
+/** What Node refuses to an isolated agent: its own message has neither the path nor what to do. */
+function deniedOf(error: unknown): string | undefined {
+  const { code, permission, resource } = (error ?? {}) as Readonly<Record<string, unknown>>;
+  if (code !== "ERR_ACCESS_DENIED") return undefined;
+  const what = [permission, resource].filter((one) => typeof one === "string" && one !== "").join(" ");
+  return `An isolated agent may not do this: ${what || messageOf(error)}. Its option isolate.permissions allows it`;
 }
 
 function afterOf(error: Error): Pick<WireError, "after"> {
