@@ -66,6 +66,46 @@ it("a webhook gets the types that it requested", async () => {
   expect((await hooksOf())[0]!.body).toMatchObject({ type: "agent.job.end", data: { object_type: "job" } });
 });
 
+it.each(["cloudevents", "cloudevents-binary"] as const)(
+  "a webhook gets events as %s, signed",
+  async (format) => {
+    const hook = { name: "ce", url: `${shared().url}/webhooks`, secret: SECRET, format };
+    await using server = await testServer({
+      agents: [greeter],
+      plugins: [quick(), webhooks({ webhooks: [hook], allowPrivate: true })],
+    });
+
+    await workThrough(server.service, "job-1");
+
+    await expect.poll(async () => (await hooksOf()).length, { timeout: 5000 }).toBe(5);
+    for (const { headers, body, key } of await hooksOf()) {
+      const isWhole = format === "cloudevents";
+      const attributes = isWhole
+        ? (body as Record<string, unknown>)
+        : Object.fromEntries(
+            Object.entries(headers).map(([name, value]) => [name.replace(/^ce-/, ""), value]),
+          );
+      expect(attributes).toMatchObject({
+        specversion: "1.0",
+        id: key,
+        type: expect.stringMatching(/^agent\./),
+      });
+      expect(attributes.source).toMatch(/^(\/[\w.%-]+)+$/);
+      expect(Date.parse(String(attributes.time))).toBeGreaterThan(0);
+      expect(headers["content-type"]).toMatch(
+        isWhole ? /^application\/cloudevents\+json/ : /^application\/json$/,
+      );
+      expect(isWhole ? attributes.data : body).toMatchObject({
+        object_type: expect.any(String),
+        details: {},
+      });
+      const signed = `${key}.${headers["webhook-timestamp"]}.${JSON.stringify(body)}`;
+      const expected = createHmac("sha256", Buffer.alloc(32, 7)).update(signed).digest("base64");
+      expect(headers["webhook-signature"]).toBe(`v1,${expected}`);
+    }
+  },
+);
+
 describe("a webhook to a private address is refused at dispatch", () => {
   const resolve = async () => [{ address: "169.254.169.254", family: 4 }];
   it.each([

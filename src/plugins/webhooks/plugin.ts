@@ -1,12 +1,13 @@
 import * as v from "valibot";
 import { type NamesOf, unknownOption } from "../../core/base/refuse-unknown.ts";
 import { unknownMembers } from "../../core/base/unknown-members.ts";
-import type { DeliveryTarget, NewEvent } from "../../core/delivery/events.ts";
+import type { DeliveryTarget } from "../../core/delivery/events.ts";
 import { createGuardedFetch, type Resolve } from "../../core/delivery/guarded-post.ts";
 import { postJson } from "../../core/delivery/post-json.ts";
 import { type EventType, EventTypeSchema } from "../../core/models/event.ts";
 import { type Plugin, PluginError } from "../../core/service/plugin.ts";
 import { CLOCK, EVENTS, REDACTOR } from "../../core/service/tokens.ts";
+import { FORMATS } from "./formats.ts";
 import { readSecret, signedHeaders } from "./sign.ts";
 
 /** One receiver of events. */
@@ -18,6 +19,8 @@ export interface WebhookOptions {
   readonly secret: string;
   /** Types of events that it wants. @default all of them */
   readonly types?: readonly EventType[];
+  /** How an event is written; `cloudevents` has all of it in the body. @default "standard": as Standard Webhooks say */
+  readonly format?: "standard" | "cloudevents" | "cloudevents-binary";
 }
 
 export interface WebhooksOptions {
@@ -35,6 +38,12 @@ const WebhookSchema = v.object({
   ),
   secret: v.string(),
   types: v.optional(v.array(EventTypeSchema)),
+  format: v.optional(
+    v.picklist(
+      ["standard", "cloudevents", "cloudevents-binary"],
+      "must be standard, cloudevents or cloudevents-binary",
+    ),
+  ),
 });
 
 const NAMES: NamesOf<WebhooksOptions> = { webhooks: true, allowPrivate: true };
@@ -63,7 +72,7 @@ export function webhooks(options: WebhooksOptions, resolve?: Resolve): Plugin {
 }
 
 function createTarget(
-  { name, url, secret, types }: WebhookOptions,
+  { name, url, secret, types, format = "standard" }: WebhookOptions,
   fetch: ReturnType<typeof createGuardedFetch>,
   clock: () => Date,
 ): DeliveryTarget {
@@ -71,11 +80,11 @@ function createTarget(
   return {
     name: `webhook-${name}`,
     accepts: (event) => types === undefined || types.includes(event.type),
-    async send({ body, idempotencyKey, createdAt, headers, signal }) {
-      const { type, source, object_type, details } = body as NewEvent;
-      const text = JSON.stringify({ type, timestamp: createdAt, data: { source, object_type, details } });
-      const signed = signedHeaders(idempotencyKey, clock(), text, key);
-      await postJson(fetch, url, { headers: { ...headers, ...signed }, body: text, signal });
+    async send(delivery) {
+      const { headers, text } = FORMATS[format](delivery);
+      const signed = signedHeaders(delivery.idempotencyKey, clock(), text, key);
+      const request = { headers: { ...delivery.headers, ...headers, ...signed }, body: text };
+      await postJson(fetch, url, { ...request, signal: delivery.signal });
     },
   };
 }
