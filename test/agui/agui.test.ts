@@ -1,3 +1,4 @@
+import { HttpAgent } from "@ag-ui/client";
 import { EventSchema } from "@ag-ui/core/schemas";
 import { defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
@@ -70,6 +71,53 @@ it("a thread is a job: its first run ends with an interrupt, and the next one an
     ...{ type: "RUN_FINISHED", runId: "r3", outcome: { type: "success" } },
     result: { text: "On cats", approved: true },
   });
+});
+
+it("questions that are asked together are interrupts together; calls of tools are shown, and what changes of the state", async () => {
+  const asks = defineAgent({
+    name: "Asks",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        async run({ job }) {
+          await job.step("search", () => ({ found: 2 }), { kind: "tool", input: { query: "rye" } });
+          const items = [await job.openCase({ id: "one", name: "one" })];
+          items.push(await job.openCase({ id: "two", name: "two" }));
+          const fields = [{ name: "ok", field_type: "BooleanField" as const }];
+          await Promise.all(items.map((item) => item.ask({ question: "Fine?", fields })));
+          for (const item of items) await item.close();
+          return "done";
+        },
+      },
+    },
+  });
+  await using server = await testServer({ agents: [asks], plugins: [agUi()] });
+  const body = { threadId: "t", messages: [], tools: [], context: [], state: {} };
+  const agent = new HttpAgent({
+    ...{ url: `${server.url}/ag-ui/asks`, threadId: "t", headers: { "X-API-Key": server.key } },
+  });
+  const events: Sent[] = [];
+  const onEvent = ({ event }: { event: object }) => void events.push(event as Sent);
+  await agent.runAgent({ runId: "r1" }, { onEvent });
+  const { outcome } = events.at(-1) as never as {
+    outcome: { interrupts: { id: string; metadata: { case: string } }[] };
+  };
+  const resume = outcome.interrupts.map(({ id: interruptId }) => ({
+    ...{ interruptId, status: "resolved", payload: { ok: true } },
+  }));
+  const last = await server.request("/ag-ui/asks", { json: { ...body, runId: "r2", resume } });
+
+  expect(outcome.interrupts.map(({ metadata }) => metadata.case).sort()).toEqual(["one", "two"]);
+  expect(events.filter(({ type }) => type.startsWith("TOOL_CALL_"))).toMatchObject([
+    { type: "TOOL_CALL_START", toolCallName: "search" },
+    { type: "TOOL_CALL_ARGS", delta: '{"query":"rye"}' },
+    { type: "TOOL_CALL_END" },
+    { type: "TOOL_CALL_RESULT", content: '{"found":2}' },
+  ]);
+  const states = events.filter(({ type }) => type.startsWith("STATE_")).map(({ type }) => type);
+  expect([states[0], ...new Set(states.slice(1))]).toEqual(["STATE_SNAPSHOT", "STATE_DELTA"]);
+  expect(agent.state).toMatchObject({ job_id: "t", status: "awaiting" });
+  expect(await last.text()).toContain('"result":"done"');
 });
 
 it("another instance streams the run, and refuses what does not fit", async () => {

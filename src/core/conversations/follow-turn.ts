@@ -197,7 +197,8 @@ function isEndOf(entry: RunEntry, questionId: string | undefined): boolean {
   return entry.call === "close" || (entry.call === "ask" && String(entry.position) === questionId);
 }
 
-function toolCallOf({ case_id, position, name, input, result, error }: CallEntry): ToolCall {
+/** The call of a tool that a step has recorded. */
+export function toolCallOf({ case_id, position, name, input, result, error }: CallEntry): ToolCall {
   const id = `call-${case_id ?? "job"}-${position}`;
   return { id, name, input: input ?? null, result: result ?? null, ...(error && { error: error.message }) };
 }

@@ -1,6 +1,9 @@
-import type { SentTurn, ShownEvent, Threads } from "../../core/conversations/threads.ts";
+import type { SentTurn, Threads } from "../../core/conversations/threads.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
-import { type Sent, toInterrupt, toState } from "./to-events.ts";
+import { RunState } from "./run-state.ts";
+import type { Sent } from "./sent.ts";
+import { toInterrupt } from "./to-events.ts";
+import { toToolCall } from "./to-tool-call.ts";
 
 interface Parts {
   readonly threads: Threads;
@@ -19,9 +22,10 @@ export async function* toChatEvents(
 ): AsyncGenerator<Sent, void> {
   const { jobId } = turn;
   const message = new OpenMessage(`${jobId}-${turn.messageId ?? turn.after}`);
+  const known = new RunState();
   const state = async (): Promise<Sent[]> => {
     const job = await parts.jobs.find(jobId);
-    return job ? [{ type: "STATE_SNAPSHOT", snapshot: toState(job) }] : [];
+    return job ? [...known.update(job)] : [];
   };
   yield { type: "RUN_STARTED", threadId, runId };
   yield* await state();
@@ -71,18 +75,4 @@ class OpenMessage {
     if (this.#open !== undefined) yield { type: "TEXT_MESSAGE_END", messageId: this.#open };
     this.#open = undefined;
   }
-}
-
-function* toToolCall({
-  id: toolCallId,
-  name,
-  input,
-  result,
-  error,
-}: Extract<ShownEvent, { type: "tool" }>["tool"]): Generator<Sent> {
-  yield { type: "TOOL_CALL_START", toolCallId, toolCallName: name };
-  yield { type: "TOOL_CALL_ARGS", toolCallId, delta: JSON.stringify(input) };
-  yield { type: "TOOL_CALL_END", toolCallId };
-  const content = error ?? (typeof result === "string" ? result : JSON.stringify(result));
-  yield { type: "TOOL_CALL_RESULT", messageId: `${toolCallId}-result`, toolCallId, content };
 }

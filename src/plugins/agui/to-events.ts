@@ -1,5 +1,6 @@
-import type { Event } from "@ag-ui/core";
+import { setTimeout as after } from "node:timers/promises";
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
+import { toolCallOf } from "../../core/conversations/follow-turn.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { JobFeed } from "../../core/http/job-feed.ts";
@@ -8,6 +9,12 @@ import type { Job, StoredJob } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
 import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
+import { RunState } from "./run-state.ts";
+import type { Sent } from "./sent.ts";
+import { toToolCall } from "./to-tool-call.ts";
+
+/** Milliseconds for which a run waits for further questions: those that were asked together are shown together. */
+const TOGETHER = 100;
 
 interface Parts {
   readonly jobs: Jobs;
@@ -25,30 +32,34 @@ interface Run {
   readonly signal: AbortSignal;
 }
 
-/** An event, with its type as the text that is sent. */
-export type Sent = { readonly type: `${Event["type"]}` } & Record<string, unknown>;
-
 /** What happens to a job until it has ended or asks something, as the events of a run. */
 export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, void> {
   const { jobs, cases, feed } = parts;
-  const { id, after, threadId, runId, signal } = run;
+  const { id, threadId, runId, signal } = run;
   const texts = new OpenTexts();
+  const state = new RunState();
   yield { type: "RUN_STARTED", threadId, runId };
   const finished = async (job: StoredJob): Promise<Sent | undefined> => {
     if (isTerminal(job.status)) return toEnd(job, { threadId, runId });
-    const asking = await openQuestions(cases, job);
-    if (asking.length === 0) return undefined;
-    const interrupts = asking.map(toInterrupt);
+    const first = await openQuestions(cases, job);
+    if (first.length === 0) return undefined;
+    await after(TOGETHER, undefined, { signal }).catch(() => {});
+    const later = await jobs.find(id);
+    const asking = later ? await openQuestions(cases, later) : [];
+    const interrupts = (asking.length > 0 ? asking : first).map(toInterrupt);
     return { type: "RUN_FINISHED", threadId, runId, outcome: { type: "interrupt", interrupts } };
   };
 
-  for await (const { event, data } of feed.watch(id, { after, signal })) {
+  for await (const { event, data } of feed.watch(id, { after: run.after, signal })) {
     if (event === "snapshot") {
-      yield { type: "STATE_SNAPSHOT", snapshot: toState(data as Job) };
+      yield* state.update(data as Job);
     } else if (event === "chunk") {
       yield* texts.add(data as EmittedChunks);
     } else if (event === "call" || event === "attempt") {
-      yield* texts.end(data as RunEntry);
+      const entry = data as RunEntry;
+      yield* texts.end(entry);
+      if (entry.type === "call" && entry.call === "step" && entry.kind === "tool")
+        yield* toToolCall(toolCallOf(entry));
     }
     // Entries of before are shown first: the job may have been asked and answered since.
     if (event !== "snapshot" && event !== "status" && event !== "end" && event !== "begun") continue;
@@ -57,7 +68,7 @@ export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, vo
     // A job that has ended has more in its log.
     if (!end || (job && isTerminal(job.status) && event !== "end")) continue;
     yield* texts.endAll();
-    if (job) yield { type: "STATE_SNAPSHOT", snapshot: toState(job) };
+    if (job) yield* state.update(job);
     yield end;
     return;
   }
@@ -112,11 +123,6 @@ function placeOf({
   readonly position: number;
 }): string {
   return `${case_id ?? "job"}/${position}`;
-}
-
-/** What a user interface knows of a job. */
-export function toState({ id, agent_name, status, total_cost }: Job | StoredJob) {
-  return { job_id: id, agent: agent_name, status, cost: total_cost };
 }
 
 function toEnd({ status, error, result }: StoredJob, ids: { threadId: string; runId: string }): Sent {
