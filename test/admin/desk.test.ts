@@ -454,7 +454,9 @@ function tasksOf(how: string): Task[] {
         await one.page.setViewportSize(PHONE);
         await one.press(one.link(`${how}-lost`));
         await one.press(one.link("Retry"));
-        await one.press(one.page.getByRole("dialog").getByRole("button", { name: /^Retry/ }));
+        await one.press(
+          one.page.getByRole("dialog").getByRole("button", { name: "From the last successful step" }),
+        );
         await one.page
           .getByText(/^The job (?:was|is|runs|starts)/)
           .first()
