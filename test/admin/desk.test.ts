@@ -47,7 +47,7 @@ const desk = defineAgent({
   },
 });
 
-/** An agent whose jobs wait for an answer; other code than that of its jobs holds them. */
+/** An agent whose jobs wait for an event; other code than that of its jobs holds them. */
 function keeper(how: string, step: string): AgentDefinition {
   return defineAgent({
     name: `Keeper ${how}`,
@@ -57,11 +57,7 @@ function keeper(how: string, step: string): AgentDefinition {
         fields: [],
         async run({ job }) {
           await job.step(step, () => 1);
-          const item = await job.openCase({ id: job.id, name: "Parcel" });
-          return await item.ask("send", {
-            question: "Send it?",
-            fields: [{ name: "yes", field_type: "BooleanField", required: true }],
-          });
+          return (await job.waitFor("parcel")).id;
         },
       },
     },
@@ -81,7 +77,7 @@ async function startServer(): Promise<TestServer> {
         await before.request(`/agents/keeper-${how}/jobs`, {
           json: { job_context: { job_id: `${how}-kept-${at}` } },
         });
-    await waitForFour(before, "awaiting");
+    await waitForFour(before, "waiting_for_event");
   }
   const schedules = [{ id: "nightly", cron: "0 3 * * *", agent: desk, fields: { order: "nightly" } }];
   const after = await testServer({ ...options, agents: agents("wrap"), schedules });
