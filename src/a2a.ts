@@ -1,1 +1,1 @@
-export { type A2aOptions, a2a } from "./plugins/a2a/plugin.ts";
+export { a2a } from "./plugins/a2a/plugin.ts";

@@ -1,1 +1,1 @@
-export { type AgUiOptions, agUi } from "./plugins/agui/plugin.ts";
+export { agUi } from "./plugins/agui/plugin.ts";

@@ -1,9 +1,2 @@
-export {
-  type McpTool,
-  type McpToolResult,
-  type McpTools,
-  type McpToolsOptions,
-  mcpTools,
-  type StepScope,
-} from "./plugins/mcp/mcp-tools.ts";
-export { type McpOptions, mcp } from "./plugins/mcp/plugin.ts";
+export { type McpTool, type McpToolResult, type McpTools, mcpTools } from "./plugins/mcp/mcp-tools.ts";
+export { mcp } from "./plugins/mcp/plugin.ts";

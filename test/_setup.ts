@@ -1,5 +1,5 @@
 import { defineAgent, type ServerOptions } from "agent-control-service";
-import { type TestRequest, type TestServer, testServer } from "agent-control-service/testing";
+import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe } from "vitest";
 import { toRequestInit } from "../src/test-server.ts";
 
@@ -27,7 +27,7 @@ const TRANSPORTS: readonly Transport[] = [
     name: "in process",
     async start(options) {
       const server = await start(options);
-      const request = (path: string, init?: TestRequest) =>
+      const request = (path: string, init?: Parameters<TestServer["request"]>[1]) =>
         server.service.fetch(new Request(new URL(path, server.url), toRequestInit(init, server.key)));
       return { ...server, request, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
     },

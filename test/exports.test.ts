@@ -7,7 +7,6 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "AgentError",
     "ChildFailedError",
     "EventTimeoutError",
-    "MODEL_PRICES",
     "NonRetryableError",
     "NondeterminismError",
     "OptionsError",
@@ -30,15 +29,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "telemetry",
     "webhooks",
   ],
-  "./plugin": [
-    "DeliveryError",
-    "PluginError",
-    "createToken",
-    "defineCommand",
-    "definePlugin",
-    "defineRoute",
-    "html",
-  ],
+  "./plugin": ["DeliveryError", "createToken", "defineCommand", "definePlugin", "defineRoute", "html"],
   "./store": ["FencedError", "StoreConflictError", "StoreMissingError", "storeDriver"],
   "./storage": ["StorageFailure", "azureDriver", "fileDriver", "gcsDriver", "s3Driver", "storageFromUrl"],
   "./deploy": [
@@ -50,7 +41,6 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "specChanges",
   ],
   "./testing": [
-    "CrashTestError",
     "crashTest",
     "createDeployTools",
     "createMemoryStore",

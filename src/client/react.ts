@@ -5,7 +5,7 @@ import { newId } from "./new-id.ts";
 import type { AnswerOptions, RemoteJob } from "./remote-job.ts";
 
 export type { ShownMessage } from "./chat-messages.ts";
-export type { JobState, LiveOutput } from "./job-view.ts";
+export type { LiveOutput } from "./job-view.ts";
 
 /** A job that a component shows, and what it may do with it. */
 export interface UsedJob<Result = unknown> extends JobState<Result> {

@@ -1,11 +1,11 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { oidc, type RoleTable } from "agent-control-service";
+import { oidc } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { greeter } from "../_setup.ts";
 import { startProvider } from "./_provider.ts";
 
-export const ROLES: RoleTable = { "boss@example.com": "admin", "group:platform": "operator" };
+export const ROLES = { "boss@example.com": "admin", "group:platform": "operator" } as const;
 
 /** A port that nothing listens on. */
 export async function freePort(): Promise<number> {
@@ -20,7 +20,7 @@ export async function freePort(): Promise<number> {
 export async function start(
   options: {
     readonly refresh?: boolean;
-    readonly roles?: RoleTable;
+    readonly roles?: Parameters<typeof oidc>[0]["roles"];
     readonly plugins?: Parameters<typeof testServer>[0]["plugins"];
     /** Whether the service knows its public address. @default true */
     readonly isPublic?: boolean;

@@ -1,4 +1,4 @@
-import { proxyAuth, type RoleTable } from "agent-control-service";
+import { proxyAuth } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { generateKeyPair } from "jose";
 import { describe, expect, it } from "vitest";
@@ -8,7 +8,7 @@ import { startInstances } from "../instances/_instances.ts";
 import { AUDIENCE, type Issuer, type Said, startIssuer } from "./_issuer.ts";
 
 const HEADER = "Cf-Access-Jwt-Assertion";
-const ROLES: RoleTable = {
+const ROLES: Parameters<typeof proxyAuth>[0]["roles"] = {
   "boss@example.com": "admin",
   "sub:robot-7": { role: "operator", agents: ["greeter"] },
   "group:finance": "answerer",
@@ -316,7 +316,7 @@ describe("the header Authorization", () => {
 describe("proxyAuth refuses", () => {
   const options = {
     ...{ jwks: "https://a.example/k", issuer: "https://a.example", audience: "me", header: "x-jwt" },
-    roles: { "*": "viewer" } as RoleTable,
+    roles: { "*": "viewer" } as Parameters<typeof proxyAuth>[0]["roles"],
   };
   it.each([
     ["keys over http", { jwks: "http://a.example/k" }, "must be an address that begins with https://"],

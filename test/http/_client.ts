@@ -1,6 +1,7 @@
-import type { Job, JobContext, JobResponse } from "agent-control-service";
+import type { Job, JobContext } from "agent-control-service";
 import type { TestServer } from "agent-control-service/testing";
 import { expect } from "vitest";
+import type { JobResponse } from "../../src/core/models/job-response.ts";
 import { jobContext } from "./_jobs.ts";
 
 /** Body of a request to start one of the clerk's jobs. */

@@ -1,13 +1,9 @@
-import {
-  type AgentDefinition,
-  type ConcurrencyOptions,
-  createServer,
-  defineAgent,
-} from "agent-control-service";
+import { type AgentDefinition, createServer, defineAgent } from "agent-control-service";
 import { JOBS, RUNNER } from "agent-control-service/plugin";
 import { createMemoryStore, type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, onTestFinished, test } from "vitest";
+import type { ConcurrencyOptions } from "../../src/core/agents/concurrency.ts";
 import { jobContext, until } from "./_jobs.ts";
 
 /** An agent whose jobs wait in a step until they are opened, and sleep or ask before that if their fields say so. */

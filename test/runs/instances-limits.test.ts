@@ -1,10 +1,6 @@
-import {
-  type AgentDefinition,
-  type ConcurrencyOptions,
-  defineAgent,
-  type JobStartContext,
-} from "agent-control-service";
+import { type AgentDefinition, defineAgent, type JobStartContext } from "agent-control-service";
 import { expect, onTestFinished, test } from "vitest";
+import type { ConcurrencyOptions } from "../../src/core/agents/concurrency.ts";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { gate } from "./_agent.ts";

@@ -1,5 +1,5 @@
 import type { JobInstructions, JobStartContext } from "agent-control-service";
-import { MODEL_PRICES, prices } from "agent-control-service";
+import { prices } from "agent-control-service";
 import { CASES, JOBS, RUNNER, STORE } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
@@ -272,7 +272,7 @@ test.each([
 });
 
 test("a price is found by a model's name with a provider or a date, and not by a part of another name", () => {
-  const list = prices(MODEL_PRICES);
+  const list = prices(prices.list);
   const usage = { inputTokens: 1_000_000, outputTokens: 0 };
   const at = (model: string) => list(usage, { model, provider: undefined });
 

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { checkOptions } from "../base/check-options.ts";
 import { assertSecure } from "./proxy-auth.ts";
 import { checkRoles, type RoleTable } from "./role-table.ts";
+import type { SignIn } from "./sign-in.ts";
 
 /** Options of `oidc`. */
 export interface OidcOptions {
@@ -20,8 +21,8 @@ export interface OidcOptions {
   readonly label?: string;
 }
 
-/** What `oidc` gives to `createServer`. */
-export interface OidcSignIn extends Required<OidcOptions> {
+/** Its options, checked. */
+export interface OidcSignIn extends SignIn, Required<OidcOptions> {
   readonly kind: "oidc";
 }
 
@@ -53,13 +54,14 @@ const OptionsSchema = v.object({
  *   },
  * });
  */
-export function oidc(options: OidcOptions): OidcSignIn {
+export function oidc(options: OidcOptions): SignIn {
   const checked = checkOptions(OptionsSchema, options, { of: "of oidc" });
   assertSecure(options.issuer, "issuer of oidc");
-  return {
+  const signIn: OidcSignIn = {
     ...checked,
     kind: "oidc",
     label: checked.label ?? new URL(checked.issuer).host,
     roles: checkRoles(options.roles, "roles of oidc"),
   };
+  return signIn;
 }

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { checkOptions, OptionsError } from "../base/check-options.ts";
 import { isLoopback } from "../base/loopback.ts";
 import { checkRoles, type RoleTable } from "./role-table.ts";
+import type { SignIn } from "./sign-in.ts";
 
 /** Options of `proxyAuth`. */
 export interface ProxyAuthOptions {
@@ -21,8 +22,8 @@ export interface ProxyAuthOptions {
   readonly clockSkew?: number;
 }
 
-/** What `proxyAuth` gives to `createServer`. */
-export interface ProxySignIn extends ProxyAuthOptions {
+/** Its options, checked. */
+export interface ProxySignIn extends SignIn, ProxyAuthOptions {
   readonly kind: "proxy";
   readonly audience: readonly string[];
   readonly groups: string;
@@ -63,15 +64,16 @@ const OptionsSchema = v.object({
  *   },
  * });
  */
-export function proxyAuth(options: ProxyAuthOptions): ProxySignIn {
+export function proxyAuth(options: ProxyAuthOptions): SignIn {
   const checked = checkOptions(OptionsSchema, options, { of: "of proxyAuth" });
   if (typeof options.jwks === "string") assertSecure(options.jwks, "jwks of proxyAuth");
-  return {
+  const signIn: ProxySignIn = {
     ...{ kind: "proxy", issuer: checked.issuer, jwks: options.jwks, header: checked.header.toLowerCase() },
     ...{ groups: checked.groups, clockSkew: checked.clockSkew },
     audience: [checked.audience].flat(),
     roles: checkRoles(options.roles, "roles of proxyAuth"),
   };
+  return signIn;
 }
 
 /** Throws where an address can be answered by anybody on the way. */

@@ -1,12 +1,12 @@
 import { readAnswer } from "./model-answer.ts";
-import { MODEL_PRICES, prices } from "./model-prices.ts";
+import { prices } from "./model-prices.ts";
 import type { ModelCall, ModelOptions, StepFunction, StepInfo, StepOptions } from "./run-context.ts";
 import type { ModelUsage, StepReport } from "./step-report.ts";
 
 /** Runs a step of a job or case. */
 type RunStep = <T>(name: string, fn: StepFunction<T>, options: StepOptions) => Promise<T>;
 
-const LIST_PRICES = prices(MODEL_PRICES);
+const LIST_PRICES = prices(prices.list);
 /** Characters of text that make about one token. */
 const CHARACTERS_PER_TOKEN = 4;
 

@@ -33,12 +33,6 @@ export interface MethodDefinition<F extends FieldsInput, C, R> {
   run(context: C): MaybePromise<R>;
 }
 
-/** What happens to unfinished jobs when the service restarts. */
-export type InterruptionPolicy = "resume" | "restart" | "fail";
-
-/** Result of a job: anything JSON; a `message` in it is shown. */
-export type JobResult = unknown;
-
 /**
  * Declared parameters as a handler gets them: required parameters, and those with a declared value, always
  * have a value.
@@ -49,16 +43,13 @@ export type ParameterValues<P extends readonly ParameterInput[]> = {
     : string | undefined;
 };
 
-/** The `fields` of an agent's custom methods, by name. */
-export type CustomFields = Readonly<Record<string, FieldsInput>>;
-
 /** An agent's definition. */
 export interface AgentDefinition<
   Start extends FieldsInput = FieldsInput,
   Chat extends FieldsInput = FieldsInput,
-  Custom = CustomFields,
+  Custom = Readonly<Record<string, FieldsInput>>,
   P extends readonly ParameterInput[] = readonly ParameterInput[],
-  Result = JobResult,
+  Result = unknown,
   Name extends string = string,
 > {
   /** Display name; determines the slug and the id. */
@@ -72,7 +63,7 @@ export interface AgentDefinition<
   readonly tags?: readonly string[];
   readonly parameters?: P;
   /** What happens to a job that was running when the process ended. @default "resume" */
-  readonly onInterruption?: InterruptionPolicy;
+  readonly onInterruption?: "resume" | "restart" | "fail";
   /** Jobs of this agent that run at the same time. @default the service's limit */
   readonly maxConcurrentJobs?: number;
   /** Jobs of one key, such as a customer, that run at the same time. @default no limit of its own */
@@ -140,9 +131,9 @@ export interface AgentDefinition<
 export function defineAgent<
   Start extends FieldsInput = readonly AgentMethodFieldInput[],
   Chat extends FieldsInput = readonly AgentMethodFieldInput[],
-  Custom = CustomFields,
+  Custom = Readonly<Record<string, FieldsInput>>,
   const P extends readonly ParameterInput[] = readonly [],
-  Result = JobResult,
+  Result = unknown,
   const Name extends string = string,
 >(
   agent: AgentDefinition<Start, Chat, Custom, P, Result, Name>,

@@ -341,14 +341,6 @@ export interface JobHandle {
   read(): Promise<Job>;
 }
 
-/** Sends monitoring data; never throws, never waits. */
-export type TelemetryFunction = (data: {
-  type: TelemetryType;
-  category?: TelemetryCategory;
-  severity?: TelemetrySeverity;
-  details: Record<string, unknown>;
-}) => void;
-
 /** Values by parameter name. */
 export type ParameterMap = Readonly<Record<string, string | undefined>>;
 
@@ -357,7 +349,13 @@ export interface HandlerContext<Parameters> {
   /** Decrypted values by parameter name. One that is not required and has no value is missing. */
   readonly parameters: Parameters;
   readonly log: Logger;
-  readonly telemetry: TelemetryFunction;
+  /** Sends monitoring data; never throws, never waits. */
+  readonly telemetry: (data: {
+    type: TelemetryType;
+    category?: TelemetryCategory;
+    severity?: TelemetrySeverity;
+    details: Record<string, unknown>;
+  }) => void;
   readonly signal: AbortSignal;
   /**
    * A part that a plugin provides, by its token; throws if no plugin of the service provides it. Its calls

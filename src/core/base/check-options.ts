@@ -4,7 +4,7 @@ import { isUnknownMember, unknownMembers } from "./unknown-members.ts";
 
 /** An invalid option or variable: names it and says what it must be. Its value is not repeated. */
 export class OptionsError extends Error {
-  override readonly name = "OptionsError";
+  override readonly name: string = "OptionsError";
 }
 
 export interface CheckOptions {

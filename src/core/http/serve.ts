@@ -26,21 +26,16 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** Where to listen, and limits. */
-export interface ServeOptions {
-  readonly host: string;
-  readonly port: number;
-  /** Largest request body, bytes: holds for handlers that plugins put beside the routes, too. */
-  readonly bodyLimit: number;
-}
-
-/** Answers requests. */
-export interface FetchHandler {
-  readonly fetch: (request: Request) => Response | Promise<Response>;
-}
-
-/** Makes a service listen; rejects if the address is in use. */
-export type Serve = (app: FetchHandler, options: ServeOptions) => Promise<HttpServer>;
+/** Makes what answers requests listen; rejects if the address is in use. */
+export type Serve = (
+  app: { readonly fetch: (request: Request) => Response | Promise<Response> },
+  options: {
+    readonly host: string;
+    readonly port: number;
+    /** Largest request body, bytes: holds for handlers that plugins put beside the routes, too. */
+    readonly bodyLimit: number;
+  },
+) => Promise<HttpServer>;
 
 /** Milliseconds between checks for idle connections while the server closes. */
 const SWEEP = 20;
@@ -62,8 +57,8 @@ export interface NodeServeOptions {
 
 /** Listens with Node's own server. Signals are left to the caller. */
 export async function serveWithNode(
-  app: FetchHandler,
-  { host, port, bodyLimit, tls, patience }: ServeOptions & NodeServeOptions,
+  app: Parameters<Serve>[0],
+  { host, port, bodyLimit, tls, patience }: Parameters<Serve>[1] & NodeServeOptions,
 ): Promise<HttpServer> {
   const server = serve({
     fetch: app.fetch,

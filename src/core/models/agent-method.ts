@@ -31,12 +31,6 @@ export type AgentMethods = v.InferOutput<typeof AgentMethodsSchema>;
 export const AgentMethodParamsSchema = v.object({ params: v.optional(JsonMapSchema, {}) });
 export type AgentMethodParams = v.InferOutput<typeof AgentMethodParamsSchema>;
 
-/** Arguments of a custom method. */
-export const AgentCustomMethodParamsSchema = v.object({
-  ...AgentMethodParamsSchema.entries,
-  method_name: v.string(),
-});
-
 /** What a job is started from. */
 export const AgentJobContextBaseSchema = v.object({
   job_context: v.optional(StartContextSchema, {}),

@@ -8,7 +8,6 @@ export const ForkedFromSchema = v.object({
   /** Line of its log up to which the record was copied; 0 if nothing was copied. */
   line: v.pipe(v.number(), v.integer(), v.minValue(0)),
 });
-export type ForkedFrom = v.InferOutput<typeof ForkedFromSchema>;
 
 /** The service that a copied job was read from. */
 export const PulledFromSchema = v.object({

@@ -34,16 +34,6 @@ export interface CallEntryBase extends EntryBase {
   outside?: true;
 }
 
-/** An error as it is recorded. */
-export interface RecordedError {
-  name: string;
-  message: string;
-  stack?: string;
-  /** Of a child that did not complete: its status, and why. */
-  status?: EntityStatus;
-  reason?: StopReason;
-}
-
 /** What a step says of its work. */
 export interface WorkEntry {
   kind?: StepKind;
@@ -73,7 +63,14 @@ export interface CallEntry extends CallEntryBase, WorkEntry {
    */
   result?: unknown;
   /** Final error: of a step that has no attempts left, of a child that did not complete. */
-  error?: RecordedError;
+  error?: {
+    name: string;
+    message: string;
+    stack?: string;
+    /** Of a child that did not complete: its status, and why. */
+    status?: EntityStatus;
+    reason?: StopReason;
+  };
   /** What the step was given, such as a model's request. Only for people: replay does not use it. */
   input?: unknown;
   /** The stored event that it was given. */
@@ -82,14 +79,11 @@ export interface CallEntry extends CallEntryBase, WorkEntry {
   cost?: number;
   started_at?: string;
   /** The limit that is reached by it: that ends the job, also where the process ends before the job does. */
-  ends?: RecordedLimit;
+  ends?: { reason: StopReason; message: string };
 }
 
-/** Why a limit ends a job. */
-export interface RecordedLimit {
-  reason: StopReason;
-  message: string;
-}
+/** An error as it is recorded. */
+export type RecordedError = NonNullable<CallEntry["error"]>;
 
 /** A failed attempt of a step that will be retried. */
 export interface AttemptEntry extends CallEntryBase, WorkEntry {

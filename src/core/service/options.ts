@@ -2,6 +2,8 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import { type DeclaredKey, type DeclaredKeyOptions, resolveDeclaredKeys } from "../access/declared-keys.ts";
+import type { OidcSignIn } from "../access/oidc.ts";
+import type { ProxySignIn } from "../access/proxy-auth.ts";
 import { type Receiver, type ReceiverOptions, resolveReceivers } from "../access/receivers.ts";
 import { SIGN_INS, type SignIn } from "../access/sign-in.ts";
 import type { AgentDefinition } from "../agents/define-agent.ts";
@@ -243,7 +245,7 @@ export interface ServerOptions {
 /** `AccessOptions`, checked. */
 export interface ResolvedAccess {
   readonly keys: readonly DeclaredKey[];
-  readonly signIn: SignIn | undefined;
+  readonly signIn: ProxySignIn | OidcSignIn | undefined;
 }
 
 /** `ServerOptions` with all defaults resolved. */
@@ -366,7 +368,7 @@ function resolveAccess(access: AccessOptions = {}): ResolvedAccess {
   const { keys, signIn } = access;
   if (signIn !== undefined && !SIGN_INS.includes(signIn.kind))
     throw new OptionsError("Option access.signIn must be what proxyAuth or oidc gives");
-  return { keys: resolveDeclaredKeys(keys), signIn };
+  return { keys: resolveDeclaredKeys(keys), signIn: signIn as ResolvedAccess["signIn"] };
 }
 
 function readLease(env: Environment): LeaseTimes | undefined {

@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { OptionsError } from "../base/check-options.ts";
 import type { Token } from "../base/container.ts";
 import type { Logger } from "../base/log.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
@@ -88,7 +89,7 @@ export interface PluginHooks<Own extends PluginHookName = PluginHookName> extend
 export type PluginInput = Plugin | false | null | undefined | readonly PluginInput[];
 
 /** A mistake in the list of plugins, in a plugin's options, or in what a plugin does. */
-export class PluginError extends Error {
+export class PluginError extends OptionsError {
   override readonly name = "PluginError";
 }
 

@@ -2,7 +2,7 @@ import type { Revocation } from "../models/revocation.ts";
 import { rowTable } from "./row-table.ts";
 import type { TableSpec } from "./store.ts";
 
-declare module "./store.ts" {
+declare module "./stored-types.ts" {
   interface Tables {
     Revocation: Revocation;
   }

@@ -2,7 +2,7 @@ import type { SigningKey } from "../models/signing-key.ts";
 import { rowTable } from "./row-table.ts";
 import type { TableSpec } from "./store.ts";
 
-declare module "./store.ts" {
+declare module "./stored-types.ts" {
   interface Tables {
     SigningKey: SigningKey;
   }

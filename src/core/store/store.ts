@@ -1,31 +1,11 @@
+import type { Logger } from "../base/log.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
-import type { Person, StoredAccess } from "../models/access.ts";
-import type { AuditEntry } from "../models/audit-entry.ts";
-import type { StoredCase } from "../models/case.ts";
-import type { CaseNodeUpdate } from "../models/case-node-update.ts";
-import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
-import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
-import type { StoredJob } from "../models/job.ts";
-import type { KeyedRequest } from "../models/keyed-request.ts";
-import type { ModelUse } from "../models/model-use.ts";
-import type {
-  AgentSetting,
-  AuditHead,
-  DamagedJob,
-  Instance,
-  KeyedJob,
-  KeyMark,
-  ProbeJob,
-  RetentionState,
-  SharedLimit,
-} from "../models/own-rows.ts";
-import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
-import type { RunEntry } from "../models/run-entry.ts";
-import type { ScheduleState } from "../models/schedule.ts";
-import type { ShownQuestion } from "../models/shown-question.ts";
-import type { BudgetNotice, Spending } from "../models/spending.ts";
+import type { KeyMark } from "../models/own-rows.ts";
 import type { UnstorageStorage } from "../storage/open-storage.ts";
 import type { StoreSnapshot } from "./engine/snapshot.ts";
+import type { LogName, Logs, TableName, Tables } from "./stored-types.ts";
+
+export type { LogName, Logs, TableName, Tables } from "./stored-types.ts";
 
 /** The fields of every stored entity. */
 export interface Entity {
@@ -59,50 +39,6 @@ export interface TableSpec<T extends Entity = Entity> {
   /** The text that `search` matches, case-insensitively. */
   text?(entity: T): string;
 }
-
-/** Rows by table name. A plugin with its own table extends it by declaration merging. */
-export interface Tables {
-  Job: StoredJob;
-  Access: StoredAccess;
-  Person: Person;
-  DamagedJob: DamagedJob;
-  Case: StoredCase;
-  DeletedJob: DeletedJob;
-  DeletedCase: DeletedCase;
-  AgentSetting: AgentSetting;
-  Retention: RetentionState;
-  AuditHead: AuditHead;
-  KeyMark: KeyMark;
-  IdempotencyKey: KeyedJob;
-  KeyedRequest: KeyedRequest;
-  ShownQuestion: ShownQuestion;
-  Schedule: ScheduleState;
-  ReceivedEvent: StoredEvent;
-  EventName: EventName;
-  EventWait: EventWait;
-  Instance: Instance;
-  Probe: ProbeJob;
-  SharedLimit: SharedLimit;
-  ModelUse: ModelUse;
-  Spending: Spending;
-  BudgetNotice: BudgetNotice;
-  FileContent: FileContent;
-  FileUpload: FileUpload;
-  JobFile: JobFile;
-  FileTotal: FileTotal;
-  FileRemoval: FileRemoval;
-}
-export type TableName = keyof Tables & string;
-
-/** Entries by log name. A plugin with its own log extends it by declaration merging. */
-export interface Logs {
-  /** The run log of a job, by its id. */
-  Run: RunEntry;
-  Audit: AuditEntry;
-  /** The history of a case, by its id. */
-  CaseUpdate: CaseNodeUpdate;
-}
-export type LogName = keyof Logs & string;
 
 /** One condition on an index value; an array means any of its values. */
 export type Condition =
@@ -290,27 +226,27 @@ export interface StoreHealth {
   /** What is wrong, and what to do, while not writable. */
   readonly error?: string;
   /** How far behind the storage is, of a store that acknowledges what is on its disk and ships it. */
-  readonly shipping?: ShippingHealth;
+  readonly shipping?: {
+    /** Seconds since the oldest write that is not in the storage; 0 if all are. */
+    readonly lag: number;
+    /** Groups of writes that are not in the storage, and their bytes. */
+    readonly groups: number;
+    readonly bytes: number;
+    /** Everything acknowledged until then is in the storage: ISO 8601; `null` if nothing was shipped yet. */
+    readonly last_at: string | null;
+    /** Why the storage takes nothing at the moment. */
+    readonly error: string | null;
+    /**
+     * If this start restored the store from the storage: as of when, and whether what was acknowledged later may be missing.
+     */
+    readonly restored: { readonly as_of: string | null; readonly may_lack: boolean } | null;
+    /** Folders in the data folder with writes that were not shipped before another instance took over. */
+    readonly set_aside: readonly string[];
+  };
 }
 
 /** How far a storage is behind the disk. */
-export interface ShippingHealth {
-  /** Seconds since the oldest write that is not in the storage; 0 if all are. */
-  readonly lag: number;
-  /** Groups of writes that are not in the storage, and their bytes. */
-  readonly groups: number;
-  readonly bytes: number;
-  /** Everything acknowledged until then is in the storage: ISO 8601; `null` if nothing was shipped yet. */
-  readonly last_at: string | null;
-  /** Why the storage takes nothing at the moment. */
-  readonly error: string | null;
-  /**
-   * If this start restored the store from the storage: as of when, and whether what was acknowledged later may be missing.
-   */
-  readonly restored: { readonly as_of: string | null; readonly may_lack: boolean } | null;
-  /** Folders in the data folder with writes that were not shipped before another instance took over. */
-  readonly set_aside: readonly string[];
-}
+export type ShippingHealth = NonNullable<StoreHealth["shipping"]>;
 
 export interface StoreStats {
   /** Name of the implementation, for display. */
@@ -376,17 +312,12 @@ export interface Store {
 export type StoreFactory = (context: {
   readonly tables: readonly TableSpec[];
   readonly dataDir: string;
-  readonly log: StoreLogger;
+  readonly log: Pick<Logger, "info" | "warn" | "error">;
   /** Throws where a store that shows these marks must not be opened; called before another instance loses it. */
   readonly admit?: ((marks: readonly KeyMark[]) => Promise<void>) | undefined;
 }) => Promise<Store>;
 
-/** The part of a logger that a store needs. */
-export interface StoreLogger {
-  info(message: string, fields?: Record<string, unknown>): void;
-  warn(message: string, fields?: Record<string, unknown>): void;
-  error(message: string, fields?: Record<string, unknown>): void;
-}
+export type StoreLogger = Parameters<StoreFactory>[0]["log"];
 
 /** The id of an inserted entity already exists. */
 export class StoreConflictError extends Error {

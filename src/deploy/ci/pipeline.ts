@@ -1,9 +1,3 @@
-/** The code host whose jobs deploy. */
-export type PipelineProvider = "github" | "gitlab";
-
-/** What a job may do: read what a deployment would change, deploy an environment, or run previews of branches. */
-export type PipelineRight = "plan" | "deploy" | "preview";
-
 /** A repository on a code host. */
 export interface Repository {
   /** Such as `github.com`. */
@@ -27,8 +21,10 @@ export interface TrustedJobs {
 
 /** A job that is to sign in to a platform. */
 export interface PipelineRequest<Flags = Record<string, unknown>> {
-  readonly provider: PipelineProvider;
-  readonly right: PipelineRight;
+  /** The code host whose jobs deploy. */
+  readonly provider: "github" | "gitlab";
+  /** What the job may do: read what a deployment would change, deploy an environment, or run previews of branches. */
+  readonly right: "plan" | "deploy" | "preview";
   readonly trusted: TrustedJobs;
   /** Base name of the service. */
   readonly name: string;
@@ -40,6 +36,9 @@ export interface PipelineRequest<Flags = Record<string, unknown>> {
   readonly storage: string | undefined;
   readonly flags: Flags;
 }
+
+export type PipelineProvider = PipelineRequest["provider"];
+export type PipelineRight = PipelineRequest["right"];
 
 /** How a job signs in to a platform, without a key that lasts where the platform allows that. */
 export interface PipelineLogin {

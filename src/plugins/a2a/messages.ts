@@ -18,7 +18,7 @@ export interface A2aMessage {
   readonly content?: string;
 }
 
-declare module "../../core/store/store.ts" {
+declare module "../../core/store/stored-types.ts" {
   interface Tables {
     A2aMessage: A2aMessage;
   }

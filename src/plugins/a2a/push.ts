@@ -38,7 +38,7 @@ export interface A2aPush {
   readonly config: PushConfig;
 }
 
-declare module "../../core/store/store.ts" {
+declare module "../../core/store/stored-types.ts" {
   interface Tables {
     A2aPush: A2aPush;
   }

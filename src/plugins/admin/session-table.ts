@@ -39,7 +39,7 @@ export interface OneTimeLink {
   readonly until: number;
 }
 
-declare module "../../core/store/store.ts" {
+declare module "../../core/store/stored-types.ts" {
   interface Tables {
     AdminSession: AdminSession;
     SignInLink: OneTimeLink;

@@ -23,7 +23,7 @@ export interface OutboxLane {
   readonly until: number;
 }
 
-declare module "../../core/store/store.ts" {
+declare module "../../core/store/stored-types.ts" {
   interface Tables {
     Outbox: OutboxRow;
     OutboxLane: OutboxLane;

@@ -12,7 +12,7 @@ export interface JobTraceRow {
   readonly sampled?: false;
 }
 
-declare module "../../core/store/store.ts" {
+declare module "../../core/store/stored-types.ts" {
   interface Tables {
     JobTrace: JobTraceRow;
   }

@@ -4,7 +4,7 @@ import type { AskOptions, CaseHandle, ChildHandle, StepInfo, StepOptions } from 
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { mayBeLeft } from "../replay/call.ts";
 import type { RunCase } from "../replay/case-handle.ts";
-import type { HandlerContext } from "../replay/handler-context.ts";
+import type { OpenedContext } from "../replay/handler-context.ts";
 import type { RunJob } from "../replay/job-handle.ts";
 import { UnrecordableError } from "../replay/retries.ts";
 import type { Run } from "../replay/run.ts";
@@ -21,7 +21,7 @@ export interface IsolatedRunParts {
   readonly process: AgentProcess;
   readonly processes: AgentProcesses;
   readonly handle: RunJob;
-  readonly context: HandlerContext;
+  readonly context: OpenedContext;
   /** As they are stored: the process checks them again. */
   readonly fields: Record<string, unknown>;
   /**

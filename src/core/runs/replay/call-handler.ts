@@ -10,8 +10,8 @@ import type { EventsOfJob } from "./event-wait.ts";
 import {
   callMethod,
   checkRequired,
-  type HandlerContext,
   type HandlerParts,
+  type OpenedContext,
   toHandlerContext,
   whyUnreadable,
 } from "./handler-context.ts";
@@ -91,7 +91,7 @@ async function openContext(
     job,
     known,
   }: Pick<HandlerCall, "agent" | "job"> & { readonly known: Parameters<typeof toHandlerContext>[3] },
-): Promise<HandlerContext> {
+): Promise<OpenedContext> {
   try {
     return await toHandlerContext(parts, agent, job, known);
   } catch (error) {

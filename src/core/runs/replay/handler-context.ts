@@ -7,7 +7,7 @@ import {
   UnreadableStoredParameters,
 } from "../../agents/parameters.ts";
 import type { HostedAgent } from "../../agents/registry.ts";
-import type { TelemetryFunction } from "../../agents/run-context.ts";
+import type { HandlerContext } from "../../agents/run-context.ts";
 import type { Token } from "../../base/container.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -28,13 +28,8 @@ export interface HandlerParts {
   readonly get: <T>(token: Token<T>) => T;
 }
 
-/** What every handler of an agent gets. */
-export interface HandlerContext {
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly log: Logger;
-  readonly telemetry: TelemetryFunction;
-  get<T>(token: Token<T>): T;
-}
+/** What every handler of an agent gets, except for its signal. */
+export type OpenedContext = Omit<HandlerContext<Readonly<Record<string, string>>>, "signal">;
 
 /** Values by name that were sent with a job. */
 export function openSent(
@@ -101,7 +96,7 @@ export async function toHandlerContext(
   job?: { readonly id: string; readonly encrypted_agent_parameters: string | null },
   /** What is at hand already. */
   known: { readonly parameters?: Readonly<Record<string, string>>; readonly log?: Logger } = {},
-): Promise<HandlerContext> {
+): Promise<OpenedContext> {
   return {
     get: parts.get,
     parameters:

@@ -26,7 +26,7 @@ export interface AnswerLink {
   readonly used?: number;
 }
 
-declare module "../../../core/store/store.ts" {
+declare module "../../../core/store/stored-types.ts" {
   interface Tables {
     AnswerLink: AnswerLink;
   }

@@ -38,7 +38,7 @@ export interface BulkSelection {
   readonly ids: readonly string[];
 }
 
-declare module "../../../core/store/store.ts" {
+declare module "../../../core/store/stored-types.ts" {
   interface Tables {
     BulkOperation: BulkRow;
     BulkSelection: BulkSelection;

@@ -22,7 +22,7 @@ export interface JobLogPart {
   readonly lines: readonly JobLine[];
 }
 
-declare module "../../../core/store/store.ts" {
+declare module "../../../core/store/stored-types.ts" {
   interface Tables {
     JobLog: JobLogPart;
   }

@@ -13,7 +13,7 @@ export interface SavedView {
   readonly saved_at: string;
 }
 
-declare module "../../../core/store/store.ts" {
+declare module "../../../core/store/stored-types.ts" {
   interface Tables {
     SavedView: SavedView;
   }
