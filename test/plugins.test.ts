@@ -72,7 +72,7 @@ describe("plugins", () => {
     expect(methods(server.service.get(JOBS))).toEqual(
       [
         ...["constructor", "costsNow", "countBy", "damaged", "deleted", "find", "get", "ids", "list", "log"],
-        ...["logEnds", "openChildren", "peek", "seenBy", "show"],
+        ...["logEnds", "openChildren", "peek", "seenBy", "show", "textAsSeen"],
       ].sort(),
     );
     expect(methods(server.service.get(CASES))).toEqual(
