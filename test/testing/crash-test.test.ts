@@ -136,7 +136,10 @@ describe("crashTest", () => {
   ])("finds %s", async (_, run, message) => {
     const failed: unknown = await crashTest(agentOf(run)).catch((error: unknown) => error);
 
-    expect(failed).toMatchObject({ name: "CrashTestError", faults: expect.arrayContaining([expect.any(String)]) });
+    expect(failed).toMatchObject({
+      name: "CrashTestError",
+      faults: expect.arrayContaining([expect.any(String)]),
+    });
     expect((failed as Error).message).toMatch(message);
   });
 

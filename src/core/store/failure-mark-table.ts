@@ -1,7 +1,7 @@
 import { rowTable } from "./row-table.ts";
 import type { TableSpec, Tables } from "./store.ts";
 
-declare module "./store.ts" {
+declare module "./stored-types.ts" {
   interface Tables {
     /** What a person has decided about a reason of failures, by the reason. */
     FailureMark: {

@@ -13,7 +13,7 @@ export interface AttentionNotice {
   readonly seen_at: string;
 }
 
-declare module "../../core/store/store.ts" {
+declare module "../../core/store/stored-types.ts" {
   interface Tables {
     AttentionNotice: AttentionNotice;
   }
