@@ -10,7 +10,7 @@ declare module "./stored-types.ts" {
       readonly state: "resolved" | "muted";
       readonly by: string;
       readonly at: string;
-      /** When the last job failed that whoever resolved it knew of; null of one that is muted. */
+      /** When the last job failed that was known to the person who resolved it; null of one that is muted. */
       readonly until: string | null;
     };
   }
