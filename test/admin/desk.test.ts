@@ -47,7 +47,7 @@ const desk = defineAgent({
   },
 });
 
-/** An agent whose jobs wait for an event; other code than that of its jobs holds them. */
+/** An agent whose jobs wait for an answer; other code than that of its jobs holds them. */
 function keeper(how: string, step: string): AgentDefinition {
   return defineAgent({
     name: `Keeper ${how}`,
@@ -57,7 +57,11 @@ function keeper(how: string, step: string): AgentDefinition {
         fields: [],
         async run({ job }) {
           await job.step(step, () => 1);
-          return (await job.waitFor("parcel")).id;
+          const item = await job.openCase({ id: job.id, name: "Parcel" });
+          return await item.ask("send", {
+            question: "Send it?",
+            fields: [{ name: "yes", field_type: "BooleanField", required: true }],
+          });
         },
       },
     },
@@ -77,7 +81,7 @@ async function startServer(): Promise<TestServer> {
         await before.request(`/agents/keeper-${how}/jobs`, {
           json: { job_context: { job_id: `${how}-kept-${at}` } },
         });
-    await waitForFour(before, "waiting_for_event");
+    await waitForFour(before, "awaiting");
   }
   const schedules = [{ id: "nightly", cron: "0 3 * * *", agent: desk, fields: { order: "nightly" } }];
   const after = await testServer({ ...options, agents: agents("wrap"), schedules });
@@ -96,15 +100,20 @@ const IMAGES = new URL("../../docs/images/", import.meta.url);
 
 const chromium = requirement("chromium");
 let browser: Browser;
+/** The service of a test: without held jobs, or with them. */
 let server: TestServer;
+let plain: TestServer;
+let holding: TestServer;
 let removeFolder: (() => void) | undefined;
 beforeAll(async () => {
   if (!chromium.met) return;
-  [browser, server] = await Promise.all([launch(), startServer()]);
+  [browser, plain, holding] = await Promise.all([launch(), testServer({ agents: [desk] }), startServer()]);
+  server = plain;
 });
 afterAll(async () => {
   await browser?.close();
-  await server?.[Symbol.asyncDispose]();
+  await plain?.[Symbol.asyncDispose]();
+  await holding?.[Symbol.asyncDispose]();
   removeFolder?.();
 });
 
@@ -530,6 +539,7 @@ for (const { how, part } of shareOf(VARIANTS, 6)) {
     async () => {
       const name = `${how}-${part}`;
       const all = tasksOf(name);
+      server = part === "third" ? holding : plain;
       const tasks = all.slice(...PARTS[part]);
       await startAll(name, { first: 21, second: 0, third: 2 }[part]);
       const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
