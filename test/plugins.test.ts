@@ -71,8 +71,19 @@ describe("plugins", () => {
 
     expect(methods(server.service.get(JOBS))).toEqual(
       [
-        ...["constructor", "costsNow", "countBy", "damaged", "deleted", "find", "get", "ids", "list", "log"],
-        ...["logEnds", "openChildren", "peek", "seenBy", "show", "textAsSeen"],
+        ...[
+          "asSeen",
+          "constructor",
+          "costsNow",
+          "countBy",
+          "damaged",
+          "deleted",
+          "find",
+          "get",
+          "ids",
+          "list",
+        ],
+        ...["log", "logEnds", "openChildren", "peek", "seenBy", "show", "textAsSeen"],
       ].sort(),
     );
     expect(methods(server.service.get(CASES))).toEqual(
