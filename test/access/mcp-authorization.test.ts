@@ -179,11 +179,13 @@ describe("MCP where people sign in at an identity provider", () => {
     const { access } = await at.provider.tokensFor("ada", `${at.server.url}/mcp`);
 
     const elsewhere = await Promise.all(
-      ["/jobs", "/agents", "/access", "/admin/api/jobs"].map((path) =>
-        fetch(at.server.url + path, {
-          headers: { authorization: `Bearer ${access}`, accept: "application/json" },
-        }),
-      ),
+      ["/jobs", "/agents", "/access", "/admin/api/jobs"].map(async (path) => {
+        // Not even one that was issued for its address.
+        const own = await at.provider.tokensFor("ada", at.server.url + path);
+        return fetch(at.server.url + path, {
+          headers: { authorization: `Bearer ${own.access}`, accept: "application/json" },
+        });
+      }),
     );
     const page = await send(at, access, { origin: "https://elsewhere.example" });
 

@@ -4,6 +4,7 @@ import type { AgentDefinition } from "agent-control-service";
 import { AgentSettings } from "../../src/core/agents/agent-settings.ts";
 import { Parameters } from "../../src/core/agents/parameters.ts";
 import { AgentRegistry } from "../../src/core/agents/registry.ts";
+import { Workspaces } from "../../src/core/agents/workspaces.ts";
 import { AuditLog } from "../../src/core/audit/audit-log.ts";
 import { Container } from "../../src/core/base/container.ts";
 import { createLogger } from "../../src/core/base/log.ts";
@@ -84,6 +85,7 @@ export class Life {
       strictSteps?: boolean;
       clock?: () => Date;
       most?: number;
+      workspaces?: ConstructorParameters<typeof Workspaces>[0];
       suspendAfter?: number | undefined;
       /** With others over one store at the same time. */
       shared?: Partial<LeaseTimes>;
@@ -96,6 +98,7 @@ export class Life {
       strictSteps = false,
       clock = () => new Date(),
       most = 10,
+      workspaces,
       shared,
     } = options;
     let writes = 0;
@@ -181,6 +184,7 @@ export class Life {
       leaseTimes: shared,
       get: (token) => new Container().get(token),
       ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: most, maxQueuedJobs: most, stopGrace: 1 },
+      workspaces: new Workspaces(workspaces),
     };
     this.runner = createRunner(this.parts);
   }

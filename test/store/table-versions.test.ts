@@ -59,6 +59,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   ],
   DeletedCase: [makeCase("case-1", "job-1")],
   Spending: [{ id: "clerk/2026-01/3", agent: "clerk", days: { "2026-01-31": 2 } }],
+  WorkspaceSpending: [{ id: "0f/2026-01/3", workspace: "acme", month: "2026-01", days: { "2026-01-31": 2 } }],
   KeyedRequest: [{ id: "request-1", job_id: "job-1", at: "2026-01-31T09:30:00.500Z", content: "", after: 3 }],
   ShownQuestion: [{ id: "shown-1", job_id: "job-1" }],
   ReceivedEvent: [

@@ -1,20 +1,67 @@
+import { hash } from "node:crypto";
+import { getOrMake } from "../base/get-or-make.ts";
 import type { Store } from "../store/store.ts";
+// Its table is one of the store's.
+import type {} from "../store/workspace-spending-table.ts";
 import type { Unit } from "./ledger.ts";
 import { partOf } from "./model-uses.ts";
 
-/** Adds what a job has spent to the sums of its agent, in the unit that records it. */
+/** Who has spent something. */
+export interface Spender {
+  readonly agent: string;
+  readonly jobId: string;
+  /** Where that has a budget. */
+  readonly workspace: string | undefined;
+}
+
+/** Adds what a job has spent to the sums of its agent and of its workspace, in the unit that records it. */
 export async function addSpending(
   unit: Unit,
-  { agent, jobId, cost }: { readonly agent: string; readonly jobId: string; readonly cost: number },
+  { agent, jobId, workspace, cost }: Spender & { readonly cost: number },
 ): Promise<void> {
   if (cost <= 0) return;
   const day = unit.now.slice(0, 10);
+  if (workspace !== undefined) await addToWorkspace(unit, { workspace, jobId, day, cost });
   const id = [agent, day.slice(0, 7), partOf(jobId)].join("/");
   if (!(await unit.tx.get("Spending", id))) await unit.tx.insert("Spending", { id, agent, days: {} });
   await unit.tx.change("Spending", id, (row) => ({
     ...row,
     days: { ...row.days, [day]: exact((row.days[day] ?? 0) + cost) },
   }));
+}
+
+async function addToWorkspace(
+  { tx }: Unit,
+  { workspace, jobId, day, cost }: { workspace: string; jobId: string; day: string; cost: number },
+): Promise<void> {
+  const month = day.slice(0, 7);
+  // A workspace may have any name.
+  const id = [hash("sha256", workspace, "base64url"), month, partOf(jobId)].join("/");
+  if (!(await tx.get("WorkspaceSpending", id)))
+    await tx.insert("WorkspaceSpending", { id, workspace, month, days: {} });
+  await tx.change("WorkspaceSpending", id, (row) => ({
+    ...row,
+    days: { ...row.days, [day]: exact((row.days[day] ?? 0) + cost) },
+  }));
+}
+
+/** What workspaces with a budget, or one of them, have spent on a day, `YYYY-MM-DD`, and in its month. */
+export async function readWorkspaceSpending(
+  store: Store,
+  day: string,
+  workspace?: string,
+): Promise<ReadonlyMap<string, { readonly day: number; readonly month: number }>> {
+  const where = { month: day.slice(0, 7), workspace };
+  const { items } = await store.table("WorkspaceSpending").list({ where, limit: Number.POSITIVE_INFINITY });
+  const sums = new Map<string, { day: number; month: number }>();
+  for (const { workspace: name, days } of items) {
+    const sum = getOrMake(sums, name, () => ({ day: 0, month: 0 }));
+    for (const [one, cost] of Object.entries(days)) {
+      sum.month = exact(sum.month + cost);
+      if (one === day) sum.day = exact(sum.day + cost);
+    }
+  }
+  return sums;
 }
 
 /** What an agent has spent on a day, `YYYY-MM-DD`, and in its month. */

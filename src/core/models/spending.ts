@@ -7,6 +7,16 @@ export interface Spending {
   readonly days: Readonly<Record<string, number>>;
 }
 
+/** What some of the jobs of a workspace with a budget have cost in a month. */
+export interface WorkspaceSpending {
+  readonly id: string;
+  readonly workspace: string;
+  /** `YYYY-MM`, UTC. */
+  readonly month: string;
+  /** By the day on which it was spent, `YYYY-MM-DD`, UTC. */
+  readonly days: Readonly<Record<string, number>>;
+}
+
 /** Says that a warning about a share of a budget was sent. */
 export interface BudgetNotice {
   /** Agent, period and share. */

@@ -1,9 +1,8 @@
-import type { RetentionPolicy } from "../agents/retention-policy.ts";
 import { eraseCase } from "../entities/deleted-cases.ts";
 import { eraseJob } from "../entities/deleted-jobs.ts";
 import { isRefusal, type Ledger } from "../entities/ledger.ts";
 import type { ListQuery, Store } from "../store/store.ts";
-import { dueGroups } from "./due-jobs.ts";
+import { dueGroups, type PolicyOf } from "./due-jobs.ts";
 
 /** Ids read at a time. */
 const FOUND = 500;
@@ -13,7 +12,7 @@ export interface EraseParts {
   readonly ledger: Ledger;
   /** Milliseconds that deleted jobs are kept; `null` keeps them until their retention. */
   readonly deletedKeep: number | null;
-  readonly policyOf: (agent: string) => RetentionPolicy;
+  readonly policyOf: PolicyOf;
   /** Stops between two jobs. */
   readonly isOver: () => boolean;
   /** Called when a plugin refuses the removal of a job. */

@@ -1,5 +1,6 @@
 import type { AgentRegistry } from "../agents/registry.ts";
 import { KEPT_STATUSES, type RetentionPolicy, withOverride } from "../agents/retention-policy.ts";
+import type { Workspaces } from "../agents/workspaces.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
 import { SYSTEM } from "../audit/caller.ts";
 import type { Logger } from "../base/log.ts";
@@ -8,7 +9,7 @@ import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { RemovedBatch, RetentionState } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { ClockGuard, HOLD } from "./clock-guard.ts";
-import { countDue, type DueCount } from "./due-jobs.ts";
+import { countDue, type DueCount, type PolicyOf } from "./due-jobs.ts";
 import { eraseDeleted } from "./erase-deleted.ts";
 import { removeEvents } from "./remove-events.ts";
 import { sweep } from "./sweep.ts";
@@ -23,6 +24,7 @@ export interface RetentionParts {
   readonly ledger: Ledger;
   readonly agents: AgentRegistry;
   readonly policy: RetentionPolicy;
+  readonly workspaces: Workspaces;
   readonly audit: AuditLog;
   /** Milliseconds that the audit log is kept; `null` keeps it indefinitely. */
   readonly auditKeep: number | null;
@@ -51,16 +53,22 @@ export class Retention {
     this.#parts = parts;
   }
 
-  /** How long jobs of an agent are kept. */
-  policyOf(agent: string): RetentionPolicy {
-    const { agents, policy } = this.#parts;
-    return withOverride(policy, agents.find(agent)?.definition.retention);
+  /** How long jobs of an agent are kept, in a workspace where that has times of its own. */
+  policyOf(agent: string, workspace?: string): RetentionPolicy {
+    const { agents, policy, workspaces } = this.#parts;
+    const own = withOverride(policy, agents.find(agent)?.definition.retention);
+    return workspace === undefined ? own : workspaces.policyOf(workspace, own);
+  }
+
+  get #policies(): PolicyOf {
+    const { workspaces } = this.#parts;
+    return Object.assign((...of: [string, string?]) => this.policyOf(...of), { workspaces });
   }
 
   /** What is due now. */
   due(): Promise<DueCount[]> {
     const { store, clock } = this.#parts;
-    return countDue(store, (agent) => this.policyOf(agent), clock());
+    return countDue(store, this.#policies, clock());
   }
 
   /** What was removed last, and since when the store counts. */
@@ -91,7 +99,7 @@ export class Retention {
       {
         store,
         ledger,
-        policyOf: (agent) => this.policyOf(agent),
+        policyOf: this.#policies,
         isOver: () => this.#isClosed,
         onRefused: (jobId, error) =>
           log.debug("a plugin refuses that a job is removed", { job_id: jobId, error: error.message }),
@@ -129,7 +137,7 @@ export class Retention {
     return eraseDeleted(
       {
         ...{ store, ledger, deletedKeep },
-        policyOf: (agent) => this.policyOf(agent),
+        policyOf: this.#policies,
         isOver: () => this.#isClosed,
         onRefused: (jobId, error) =>
           log.debug("a plugin refuses that a job is removed", { job_id: jobId, error: error.message }),
@@ -165,7 +173,8 @@ export class Retention {
       this.#parts.policy,
       ...this.#parts.agents.list().map(({ slug }) => this.policyOf(slug)),
     ];
-    const times = policies.flatMap((policy) => KEPT_STATUSES.map((status) => policy[status]));
+    const all = policies.flatMap((policy) => this.#parts.workspaces.policies(policy));
+    const times = all.flatMap((policy) => KEPT_STATUSES.map((status) => policy[status]));
     // Where nothing is kept, there is nothing to wait for.
     times.push(this.#parts.auditKeep, this.#parts.eventKeep, this.#parts.deletedKeep || null);
     const shortest = Math.min(...times.filter((time) => time !== null));

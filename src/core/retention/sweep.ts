@@ -1,11 +1,10 @@
-import type { RetentionPolicy } from "../agents/retention-policy.ts";
 import { removeJob } from "../entities/jobs.ts";
 import { isRefusal, type Ledger, type Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RemovedBatch } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
-import { type DueGroup, dueGroups } from "./due-jobs.ts";
+import { type DueGroup, dueGroups, type PolicyOf } from "./due-jobs.ts";
 
 /**
  * Approximate number of jobs and cases that one transaction removes: few enough not to delay the writes of
@@ -18,7 +17,7 @@ const FOUND = 5000;
 export interface SweepParts {
   readonly store: Store;
   readonly ledger: Ledger;
-  readonly policyOf: (agent: string) => RetentionPolicy;
+  readonly policyOf: PolicyOf;
   /** Stops the sweep between two batches. */
   readonly isOver: () => boolean;
   /** Called when a plugin refuses the removal of a job. */

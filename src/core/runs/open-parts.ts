@@ -42,7 +42,8 @@ export function openParts(given: RunnerParts): { readonly parts: RequestParts; r
   return { parts, member: new SharedMember(parts, membership) };
 }
 
-function openScheduler({ agents, maxConcurrentJobs, store, isPaused, clock, startTimer }: RunnerParts) {
+function openScheduler(given: RunnerParts) {
+  const { agents, workspaces, maxConcurrentJobs, store, isPaused, clock, startTimer } = given;
   return new Scheduler({
     slots: maxConcurrentJobs,
     isPaused,
@@ -58,6 +59,7 @@ function openScheduler({ agents, maxConcurrentJobs, store, isPaused, clock, star
     clock,
     startTimer,
     isShared: store.isShared,
+    slotsIn: workspaces && ((name) => workspaces.of(name).maxConcurrentJobs),
     slotsOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
   });
 }

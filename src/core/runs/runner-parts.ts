@@ -101,9 +101,12 @@ export function refusePulled({ id, pulled_from }: StoredJob): void {
   );
 }
 
-/** Refuses a job of an agent that would have to wait while too many do. */
-export async function refuseWhenFull(parts: RequestParts, slug: string): Promise<void> {
-  if (!parts.scheduler.hasFreeSlot({ jobId: "", agent: slug, workspace: "" })) await refuseMore(parts);
+/** Refuses a job of an agent and a workspace that would have to wait while too many do. */
+export async function refuseWhenFull(
+  parts: RequestParts,
+  job: { readonly agent: string; readonly workspace: string },
+): Promise<void> {
+  if (!parts.scheduler.hasFreeSlot({ jobId: "", ...job })) await refuseMore(parts);
 }
 
 /**

@@ -9,6 +9,7 @@ import { SIGN_INS, type SignIn } from "../access/sign-in.ts";
 import type { AgentDefinition } from "../agents/define-agent.ts";
 import type { AcceptedEnvelopes } from "../agents/parameters.ts";
 import type { RetentionOptions } from "../agents/retention-policy.ts";
+import { Workspaces } from "../agents/workspaces.ts";
 import { checkOptions, OptionsError } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
 import { FollowedClock } from "../base/followed-clock.ts";
@@ -59,6 +60,11 @@ export interface ServerOptions {
   previousApiKey?: string;
   /** Named keys with fewer rights than the API key, and how people sign in. @default none: one key opens everything */
   access?: AccessOptions;
+  /**
+   * Limits of the jobs of workspaces, by `workspace_id`, as agents have them; `"*"` is each one without a line of its own,
+   * by itself. @default none
+   */
+  workspaces?: Readonly<Record<string, Pick<AgentDefinition, "budget" | "maxConcurrentJobs" | "retention">>>;
   /** Signed events of other services, which need no key: jobs wait for them with `job.waitFor`. @default none */
   receivers?: readonly ReceiverOptions[];
   /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
@@ -256,6 +262,7 @@ export interface ResolvedOptions extends Readonly<Omit<PlainSettings, "suspendAf
   readonly agents: readonly AgentDefinition[];
   readonly schedules: readonly ScheduleDefinition[];
   readonly access: ResolvedAccess;
+  readonly workspaces: Workspaces;
   readonly receivers: readonly Receiver[];
   readonly plugins: PluginInput;
   readonly account: Account | undefined;
@@ -333,6 +340,7 @@ export function resolveOptions(
     agents: [...options.agents],
     schedules: [...(options.schedules ?? [])],
     access: resolveAccess(options.access),
+    workspaces: new Workspaces(options.workspaces),
     receivers: resolveReceivers(options.receivers),
     plugins: options.plugins,
     place: textOf(env, "SVC_PLACE"),

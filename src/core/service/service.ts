@@ -386,7 +386,8 @@ export function createScope(options: ResolvedOptions): Container {
   scope.factory(BUDGETS, () => {
     const [store, ledger, agents] = [scope.get(STORE), scope.get(LEDGER), scope.get(AGENTS)];
     const [hooks, log] = [scope.get(EMITTER), scope.get(LOGGER)];
-    return new Budgets({ store, ledger, agents, hooks, log, clock: options.clock });
+    const { clock, workspaces } = options;
+    return new Budgets({ store, ledger, agents, workspaces, hooks, log, clock });
   });
   scope.factory(FILES, () => {
     const [store, ledger] = [scope.get(STORE), scope.get(LEDGER)];
@@ -435,6 +436,7 @@ export function createScope(options: ResolvedOptions): Container {
       provesPeople: options.access.signIn !== undefined,
       maxConcurrentJobs: options.maxConcurrentJobs,
       maxQueuedJobs: options.maxQueuedJobs,
+      workspaces: options.workspaces,
       deletedKeep: options.deletedRetention,
       budgets: scope.get(BUDGETS),
       stopGrace: options.stopGrace,
@@ -516,6 +518,7 @@ export function createScope(options: ResolvedOptions): Container {
         ledger: scope.get(LEDGER),
         agents: scope.get(AGENTS),
         policy: options.retention,
+        workspaces: options.workspaces,
         audit: scope.get(AUDIT),
         auditKeep: options.auditRetention,
         eventKeep: options.eventRetention,

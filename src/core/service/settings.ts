@@ -336,6 +336,9 @@ export const SETTINGS = {
     docs: ["`true`", "Whether the [admin interface](admin.md) is there"],
   },
   receivers: { docs: ["none", "Services that send [signed events](events.md#signed-events), without a key"] },
+  workspaces: {
+    docs: ["none", "Budgets, limits and retention [of workspaces](access.md#workspaces)"],
+  },
   access: { docs: ["one key opens everything", "[Named keys and people](access.md) with fewer rights"] },
   plugins: { docs: ["none", "[Plugins](plugins.md) beside the built-in ones"] },
   pluginTimeout: { schema: seconds, default: 10, docs: ["10", "Seconds for the setup of one plugin"] },

@@ -31,6 +31,7 @@ import { rowTable } from "./row-table.ts";
 import { SIGNING_KEY_TABLE } from "./signing-key-table.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
+import { WORKSPACE_SPENDING_TABLE } from "./workspace-spending-table.ts";
 
 const time = (timestamp: string | null): number | null =>
   timestamp === null ? null : parseTimestamp(timestamp);
@@ -267,6 +268,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   SHARED_LIMIT_TABLE,
   MODEL_USE_TABLE,
   SPENDING_TABLE,
+  WORKSPACE_SPENDING_TABLE,
   BUDGET_NOTICE_TABLE,
   FAILURE_MARK_TABLE,
   ACCESS_TABLE,

@@ -133,6 +133,8 @@ function textOfJob(job: StoredJob, shown: object): string {
 function timeToLive({ retention }: McpParts, job: StoredJob): number | null {
   const { status, finished_at } = job;
   if (finished_at === null) return null;
-  const keep = retention.policyOf(job.agent_name)[status as "completed" | "failed" | "cancelled"];
+  const keep = retention.policyOf(job.agent_name, job.job_context.workspace_id)[
+    status as "completed" | "failed" | "cancelled"
+  ];
   return keep === null ? null : Date.parse(finished_at) - Date.parse(job.created_at) + keep;
 }

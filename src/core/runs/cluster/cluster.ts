@@ -70,8 +70,8 @@ export interface WatchedJobs {
 export interface Limit {
   /** Id of its row. */
   readonly id: string;
-  readonly kind: "key" | "agent" | "rate";
-  /** The agent's slug. */
+  readonly kind: "key" | "agent" | "rate" | "workspace";
+  /** The agent's slug; of a workspace, its name. */
   readonly agent: string;
   readonly key?: string | undefined;
   readonly most: number;
@@ -96,7 +96,7 @@ export interface Refusal {
 }
 
 /** A job, as far as limits are about it. */
-export type Limited = Pick<StoredJob, "id" | "agent_name"> &
+export type Limited = Pick<StoredJob, "id" | "agent_name" | "job_context"> &
   Partial<Pick<StoredJob, "concurrency_key" | "rate_key" | "run_count">>;
 
 /** What the jobs of all instances may have together: counted in the unit that begins a run. */

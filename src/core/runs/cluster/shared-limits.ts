@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { AgentRegistry } from "../../agents/registry.ts";
+import type { Workspaces } from "../../agents/workspaces.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Jobs } from "../../entities/jobs.ts";
@@ -23,6 +24,7 @@ type Run = Pick<StoredJob, "id" | "run_count">;
 
 export interface SharedLimitsParts {
   readonly agents: AgentRegistry;
+  readonly workspaces?: Workspaces | undefined;
   readonly jobs: Jobs;
   readonly ledger: Ledger;
   readonly store: Store;
@@ -229,7 +231,7 @@ export class SharedLimits implements RunLimits {
     return this.#limitsOf(job).filter(({ kind, isKept }) => kind !== "rate" && !isKept);
   }
 
-  #limitsOf({ agent_name: agent, concurrency_key: key, rate_key, run_count }: Limited): Limit[] {
+  #limitsOf({ agent_name: agent, concurrency_key: key, rate_key, run_count, job_context }: Limited): Limit[] {
     const definition = this.#parts.agents.find(agent)?.definition;
     const { concurrency, maxConcurrentJobs, rateLimit } = definition ?? {};
     const found: Limit[] = [];
@@ -238,6 +240,12 @@ export class SharedLimits implements RunLimits {
     if (concurrency && key != null)
       add({ kind: "key", key, most: concurrency.limit, isKept: concurrency.scope === "job" });
     if (maxConcurrentJobs !== undefined) add({ kind: "agent", most: maxConcurrentJobs, isKept: false });
+    const workspace = job_context.workspace_id;
+    const most = this.#parts.workspaces?.of(workspace).maxConcurrentJobs;
+    if (most !== undefined) {
+      const id = `workspace ${hash("sha256", workspace, "base64url")}`;
+      found.push({ id, kind: "workspace", agent: workspace, most, isKept: false });
+    }
     const rateKey = rateLimit?.key === undefined ? undefined : rate_key;
     if (rateLimit && rateKey !== null && !run_count) {
       const period = toMilliseconds(rateLimit.period);

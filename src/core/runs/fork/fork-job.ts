@@ -40,8 +40,10 @@ export async function forkJob(
   const same = (before: StoredJob) => sameRequest(before, { ...original, id: before.id, fingerprint });
   if (earlier) return { job: same(earlier), created: false };
   const agent = agents.of(original) ?? agents.get(original.agent_name);
-  await refuseWhenFull(parts, agent.slug);
+  const workspaceOfBoth = original.job_context.workspace_id;
+  await refuseWhenFull(parts, { agent: agent.slug, workspace: workspaceOfBoth });
   await parts.budgets?.refuse(agent.slug);
+  await parts.budgets?.refuseIn(workspaceOfBoth);
   const entries = (await jobs.log(jobId)).map(({ entry }) => entry);
   const copied = copyRecord(entries, (record) => findCall(record, request.from));
   const then: CaseThen[] = [];

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentRegistry, HostedAgent } from "../../agents/registry.ts";
 import { suspendAfterOf } from "../../agents/suspend-after.ts";
+import type { Workspaces } from "../../agents/workspaces.ts";
 import { KeyedMutex } from "../../base/keyed-mutex.ts";
 import { PassingMap } from "../../base/passing-map.ts";
 import type { Redactor } from "../../base/redactor.ts";
@@ -50,6 +51,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly startTimer: StartTimer;
   /** Address of the control system, shown in cases. */
   readonly apiUrl: string | null;
+  /** Limits of workspaces; none where it is absent. */
+  readonly workspaces?: Workspaces | undefined;
   /** Seconds that a handler gets to end by itself. */
   readonly stopGrace: number;
   /** Milliseconds that a job only waits before it leaves memory; without it, jobs stay. */
@@ -232,6 +235,7 @@ export class ActiveRuns {
       epoch: job.run_count,
       instructions: job.job_context.job_instructions,
       account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },
+      isBudgeted: this.#parts.workspaces?.of(job.job_context.workspace_id).budget !== undefined,
       worked: suspended?.worked,
       wokenAt,
       suspension: this.#suspensionOf(agent, () => run),

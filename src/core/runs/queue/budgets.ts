@@ -1,10 +1,12 @@
-import { PERIODS } from "../../agents/budget.ts";
+import { hash } from "node:crypto";
+import { type BudgetOptions, PERIODS, type Period } from "../../agents/budget.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
+import type { Workspaces } from "../../agents/workspaces.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { HookListener } from "../../entities/hooks.ts";
-import type { Ledger } from "../../entities/ledger.ts";
-import { readSpending } from "../../entities/spending.ts";
+import type { Ledger, Unit } from "../../entities/ledger.ts";
+import { readSpending, readWorkspaceSpending } from "../../entities/spending.ts";
 import type { BudgetUse } from "../../models/spending.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -18,12 +20,16 @@ interface BudgetParts {
   readonly store: Store;
   readonly ledger: Ledger;
   readonly agents: AgentRegistry;
+  readonly workspaces: Workspaces;
   readonly hooks: HookListener;
   readonly log: Logger;
   readonly clock: () => Date;
 }
 
-/** The budgets of agents: what is spent of them, and the warnings. */
+/** What is spent of a budget. */
+type Use = Pick<BudgetUse, "period" | "since" | "budget" | "spent">;
+
+/** The budgets of agents and workspaces: what is spent of them, and the warnings. */
 export class Budgets {
   readonly #parts: BudgetParts;
   readonly #stop: () => void;
@@ -32,7 +38,8 @@ export class Budgets {
 
   constructor(parts: BudgetParts) {
     this.#parts = parts;
-    const hasAny = parts.agents.list().some(({ definition }) => definition.budget);
+    const hasAny =
+      parts.workspaces.haveBudgets || parts.agents.list().some(({ definition }) => definition.budget);
     this.#stop = hasAny
       ? parts.hooks.on("run:entry", ({ entry }) => {
           if ("cost" in entry && entry.cost) this.#lookSoon();
@@ -54,27 +61,36 @@ export class Budgets {
     const budget = agents.find(slug)?.definition.budget;
     if (!budget) return [];
     const today = clock().toISOString().slice(0, 10);
-    const spent = await readSpending(store, slug, today);
-    return PERIODS.flatMap((period): BudgetUse[] => {
-      const amount = budget[period];
-      if (amount === undefined) return [];
-      const since = period === "day" ? today : today.slice(0, 7);
-      const refuses = budget.refuse === true;
-      return [{ agent: slug, period, since, budget: amount, spent: spent[period], refuses }];
-    });
+    const refuses = budget.refuse === true;
+    const uses = usesOf(budget, await readSpending(store, slug, today), today);
+    return uses.map((use) => ({ agent: slug, ...use, refuses }));
   }
 
   /** Refuses to start a job of an agent whose budget is used up, where the agent wants that. */
   async refuse(slug: string): Promise<void> {
     if (this.#parts.agents.find(slug)?.definition.budget?.refuse !== true) return;
-    const used = (await this.of(slug)).findLast(({ spent, budget }) => spent >= budget);
+    this.#refuseUsed(`Agent "${slug}"`, await this.of(slug));
+  }
+
+  /** Refuses to start a job of a workspace whose budget is used up, where that is wanted. */
+  async refuseIn(workspace: string): Promise<void> {
+    const { workspaces, store, clock } = this.#parts;
+    const { budget } = workspaces.of(workspace);
+    if (budget?.refuse !== true) return;
+    const today = clock().toISOString().slice(0, 10);
+    const spent = (await readWorkspaceSpending(store, today, workspace)).get(workspace);
+    if (spent) this.#refuseUsed(`Workspace "${workspace}"`, usesOf(budget, spent, today));
+  }
+
+  #refuseUsed(what: string, uses: readonly Use[]): void {
+    const used = uses.findLast(({ spent, budget }) => spent >= budget);
     if (!used) return;
     const { period, budget, spent, since } = used;
     const until = endOf(since);
     const seconds = Math.max(1, Math.ceil((until - this.#parts.clock().getTime()) / 1000));
     throw new ServiceError(
       "rate_limited",
-      `Agent "${slug}" has spent ${spent} of ${budget}, its budget of the ${period}: it starts no more jobs`,
+      `${what} has spent ${spent} of ${budget}, its budget of the ${period}: it starts no more jobs`,
       {
         detail: `Its next ${period} begins at ${new Date(until).toISOString()}. To start more, raise its budget.`,
         headers: { "Retry-After": String(seconds) },
@@ -94,31 +110,69 @@ export class Budgets {
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.#looking = this.#look().catch((error: unknown) => {
-        this.#parts.log.warn("the budgets of agents could not be checked", { error });
+        this.#parts.log.warn("the budgets could not be checked", { error });
       });
     }, PAUSE).unref();
   }
 
   async #look(): Promise<void> {
     for (const use of await this.list()) {
-      const share = SHARES.findLast((one) => use.spent >= use.budget * one);
+      const share = shareOf(use);
       if (share !== undefined) await this.#announce(use, share);
     }
+    const { workspaces, store, clock } = this.#parts;
+    if (!workspaces.haveBudgets) return;
+    const today = clock().toISOString().slice(0, 10);
+    for (const [workspace, spent] of await readWorkspaceSpending(store, today)) {
+      const { budget } = workspaces.of(workspace);
+      for (const use of budget ? usesOf(budget, spent, today) : []) await this.#warnOf(workspace, use);
+    }
+  }
+
+  /** Once for each share, whichever instance does it. */
+  async #warnOf(workspace: string, use: Use): Promise<void> {
+    const share = shareOf(use);
+    if (share === undefined) return;
+    const id = `workspace ${hash("sha256", workspace, "base64url")}/${use.since}/${share}`;
+    if (await this.#isFirst(id, async () => {}))
+      this.#parts.log.warn(`a workspace has used ${share * 100} % of its budget`, { workspace, ...use });
   }
 
   /** Once for each share, whichever instance does it: the row is stored with the notice. */
   async #announce(use: BudgetUse, share: number): Promise<void> {
-    const { store, ledger, log } = this.#parts;
     const id = `${use.agent}/${use.since}/${share}`;
-    if (await store.table("BudgetNotice").get(id)) return;
-    const isNew = await ledger.write(async (unit) => {
+    const isNew = await this.#isFirst(id, async (unit) => {
+      await unit.emit({ kind: "budget:reached", ...use, share });
+    });
+    if (isNew) this.#parts.log.warn(`an agent has used ${share * 100} % of its budget`, { ...use });
+  }
+
+  /** Whether a notice was not sent before; stores that it is, with what `also` does. */
+  async #isFirst(id: string, also: (unit: Unit) => Promise<void>): Promise<boolean> {
+    const { store, ledger } = this.#parts;
+    if (await store.table("BudgetNotice").get(id)) return false;
+    return ledger.write(async (unit) => {
       if (await unit.tx.get("BudgetNotice", id)) return false;
       await unit.tx.insert("BudgetNotice", { id, at: unit.now });
-      await unit.emit({ kind: "budget:reached", ...use, share });
+      await also(unit);
       return true;
     });
-    if (isNew) log.warn(`an agent has used ${share * 100} % of its budget`, { ...use });
   }
+}
+
+function usesOf(budget: BudgetOptions, spent: Readonly<Record<Period, number>>, today: string): Use[] {
+  return PERIODS.flatMap((period) => {
+    const amount = budget[period];
+    if (amount === undefined) return [];
+    return [
+      { period, since: period === "day" ? today : today.slice(0, 7), budget: amount, spent: spent[period] },
+    ];
+  });
+}
+
+/** The greatest share at which a warning is sent that is reached. */
+function shareOf({ spent, budget }: Use): number | undefined {
+  return SHARES.findLast((one) => spent >= budget * one);
 }
 
 /** When a day or month ends, milliseconds since the epoch. */

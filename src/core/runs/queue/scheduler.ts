@@ -58,6 +58,8 @@ export interface SlotWatch {
 const RATED = "\0start";
 /** The same of an agent without one: where the agent is paused, only they wait. */
 const FIRST = "\0first";
+/** Begins the name under which jobs of a workspace with a limit wait; no slug does so. */
+const LIMITED = "\0";
 
 interface Entry extends Waiting {
   readonly job: QueuedJob;
@@ -96,6 +98,7 @@ interface Share {
 export class Scheduler {
   readonly #slots: number;
   readonly #slotsOf: (agent: string) => number;
+  readonly #slotsIn: (workspace: string) => number | undefined;
   readonly #keyLimitOf: (agent: string) => KeyLimit | undefined;
   readonly #rates: StartRates;
   /** Is notified from when it is set. */
@@ -103,6 +106,8 @@ export class Scheduler {
   readonly #isShared: boolean;
   /** Agents of which as many jobs run as may, at all instances together. */
   readonly #blocked = new Set<string>();
+  /** The same of workspaces. */
+  readonly #blockedWorkspaces = new Set<string>();
   /** Agents that start no new jobs. */
   #pausedAgents: ReadonlySet<string> = new Set();
   /** Whether no agent does. */
@@ -127,6 +132,8 @@ export class Scheduler {
   constructor(options: {
     slots: number;
     slotsOf: (agent: string) => number;
+    /** Jobs of a workspace that may run; `undefined` for no limit. */
+    slotsIn?: ((workspace: string) => number | undefined) | undefined;
     keyLimitOf?: (agent: string) => KeyLimit | undefined;
     rateOf?: (agent: string) => Rate | undefined;
     clock?: () => Date;
@@ -137,6 +144,7 @@ export class Scheduler {
   }) {
     this.#slots = options.slots;
     this.#slotsOf = options.slotsOf;
+    this.#slotsIn = options.slotsIn ?? (() => undefined);
     this.#keyLimitOf = options.keyLimitOf ?? (() => undefined);
     this.#rates = new StartRates(options);
     this.#isShared = options.isShared ?? false;
@@ -195,9 +203,14 @@ export class Scheduler {
   }
 
   /** Whether a slot is free for a job, whatever other instances have of its limits: it may have a part of these itself. */
-  hasRoom({ agent }: QueuedJob): boolean {
+  hasRoom({ agent, workspace }: QueuedJob): boolean {
     const isFree = !this.#isClosed && !this.#isPaused && this.#running < this.#slots;
-    return isFree && (this.#perAgent.get(agent) ?? 0) < this.#slotsOf(agent);
+    const most = this.#slotsIn(workspace);
+    return (
+      isFree &&
+      (most === undefined || this.runningOf(workspace) < most) &&
+      (this.#perAgent.get(agent) ?? 0) < this.#slotsOf(agent)
+    );
   }
 
   /** Whether no more slots will be assigned. */
@@ -238,7 +251,10 @@ export class Scheduler {
     { kind, agent, key }: { kind: string; agent: string; key?: string | undefined },
     isBlocked: boolean,
   ): void {
-    if (kind === "agent") {
+    if (kind === "workspace") {
+      if (isBlocked) this.#blockedWorkspaces.add(agent);
+      else this.#blockedWorkspaces.delete(agent);
+    } else if (kind === "agent") {
       if (isBlocked) this.#blocked.add(agent);
       else this.#blocked.delete(agent);
     } else {
@@ -350,7 +366,7 @@ export class Scheduler {
     const { jobId } = job;
     const isBack = line === this.#returning;
     const workspace = isBack ? "" : job.workspace;
-    const agent = isBack ? job.agent : this.#nameInLine(job);
+    const agent = isBack ? this.#nameIn(job.workspace, job.agent) : this.#nameInLine(job);
     return new Promise((grant) => {
       const gate = this.#gateOf(job);
       line.add({ jobId, agent, workspace, gate, job, grant, order });
@@ -365,12 +381,26 @@ export class Scheduler {
 
   #nameInLine(job: QueuedJob): string {
     const rate = this.#rateOf(job);
-    if (rate !== undefined) return `${rate}${RATED}`;
-    return job.isFirst === true ? `${job.agent}${FIRST}` : job.agent;
+    if (rate !== undefined) return this.#nameIn(job.workspace, `${rate}${RATED}`);
+    return this.#nameIn(job.workspace, job.isFirst === true ? `${job.agent}${FIRST}` : job.agent);
+  }
+
+  /** A name for those of a workspace only, where that has a limit. */
+  #nameIn(workspace: string, name: string): string {
+    if (this.#slotsIn(workspace) === undefined) return name;
+    return `${LIMITED}${encodeURIComponent(workspace)}${LIMITED}${name}`;
   }
 
   /** Whether there is a slot for those who wait under a name. */
-  #fits(name: string): boolean {
+  #fits(given: string): boolean {
+    let name = given;
+    if (name.startsWith(LIMITED)) {
+      const end = name.indexOf(LIMITED, 1);
+      const workspace = decodeURIComponent(name.slice(1, end));
+      if (this.#blockedWorkspaces.has(workspace)) return false;
+      if (this.runningOf(workspace) >= (this.#slotsIn(workspace) ?? Number.POSITIVE_INFINITY)) return false;
+      name = name.slice(end + 1);
+    }
     if (name.endsWith(FIRST)) return this.#mayStart(name.slice(0, -FIRST.length));
     if (!name.endsWith(RATED)) return this.#hasSlot(name);
     const rate = name.slice(0, -RATED.length);

@@ -91,6 +91,8 @@ export class Starts {
       refuseUndeclared(agent, sent);
       checkRequired(agent, values);
       if (agent.definition.budget?.refuse) await this.#parts.budgets?.refuse(agent.slug);
+      if (this.#parts.workspaces?.haveBudgets)
+        await this.#parts.budgets?.refuseIn(input.job_context.workspace_id);
       slot = this.#parts.scheduler.tryTake(toQueuedJob(input));
       if (!slot) await refuseMore(this.#parts, request.sight);
     } catch (refusal) {

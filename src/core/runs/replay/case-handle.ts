@@ -161,7 +161,7 @@ export class RunCase implements CaseHandle {
         const ends = run.limits.endsBy(unit, call, { name, cost, error, warning });
         unit.afterwards(() => run.limits.spend(cost));
         await unit.record(run.jobId, { type: "call", call: "update", ...call.fields, ...charge, ...ends });
-        await addSpending(unit, { jobId: run.jobId, agent: run.parts.agent, cost });
+        await addSpending(unit, { ...run.spender, cost });
         unit.afterwards((seq) => run.gate.settle(call, seq));
       });
       run.limits.stopAt(call.ends ?? run.limits.duration());
@@ -357,7 +357,7 @@ export class RunCase implements CaseHandle {
             ...(end.error !== undefined && { error: `case "${this.id}" failed: ${end.error}` }),
           }),
         });
-        await addSpending(unit, { jobId: run.jobId, agent: run.parts.agent, cost });
+        await addSpending(unit, { ...run.spender, cost });
         unit.afterwards((seq) => {
           run.limits.spend(cost);
           run.openCases.delete(this.id);

@@ -1,6 +1,7 @@
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import { holdJob } from "../../entities/jobs.ts";
 import { isRefusal } from "../../entities/ledger.ts";
+import type { Spender } from "../../entities/spending.ts";
 import { may } from "../../models/job-state.ts";
 import type { Activity } from "./activity.ts";
 import type { Call } from "./call.ts";
@@ -20,6 +21,7 @@ import { storeEnd } from "./store-end.ts";
 interface FinishingRun {
   readonly jobId: string;
   readonly parts: RunParts;
+  readonly spender: Spender;
   readonly life: RunLife;
   readonly record: RunRecord;
   readonly gate: ReplayGate;
@@ -91,13 +93,13 @@ async function endJob(
   endingOf: EndingOf,
   cutShort: readonly StepUnderWay[],
 ): Promise<JobEnd | undefined> {
-  const { jobId, openCases, limits, ledger } = run;
-  const { agent, redact } = run.parts;
+  const { jobId, spender, openCases, limits, ledger } = run;
+  const { redact } = run.parts;
   // Results that were being written when the run was asked to end are recorded by now.
   const unrecorded = cutShort.filter((step) => !step.isRecorded);
   const store = (ending: EndingOf) =>
     ledger.store((unit) =>
-      storeEnd(unit, { jobId, agent, endingOf: ending, cutShort: unrecorded, openCases, limits }),
+      storeEnd(unit, { jobId, spender, endingOf: ending, cutShort: unrecorded, openCases, limits }),
     );
   const stored = await store(endingOf).catch((error: unknown) => {
     if (!isRefusal(error)) throw error;

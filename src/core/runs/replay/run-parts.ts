@@ -21,6 +21,8 @@ export interface RunParts {
   readonly epoch: number;
   readonly instructions: JobInstructions | null;
   readonly account: AccountRef;
+  /** Whether what it costs counts for its workspace. */
+  readonly isBudgeted?: boolean | undefined;
   readonly slot: Slot;
   readonly ledger: Ledger;
   /** Keeps the files of jobs; absent in a rehearsal. */

@@ -1,3 +1,4 @@
+import type { Spender } from "../../entities/spending.ts";
 import { Activity } from "./activity.ts";
 import type { Call } from "./call.ts";
 import { describe, endOf, finish, mismatchOf } from "./finish.ts";
@@ -46,6 +47,12 @@ export class Run {
   constructor(parts: RunParts) {
     this.parts = parts;
     this.jobId = parts.jobId;
+  }
+
+  /** Who spends what the run costs. */
+  get spender(): Spender {
+    const { agent, account, isBudgeted } = this.parts;
+    return { jobId: this.jobId, agent, workspace: isBudgeted ? account.workspace_id : undefined };
   }
 
   /** Most handlers ask none. */

@@ -219,7 +219,7 @@ async function recordResult<T>(
   });
   if (one.files) await linkMade(unit, scope.run, { files: one.files, caseId: scope.caseId });
   if (artifact) await linkArtifact(unit, scope.run, { artifact, caseId: scope.caseId });
-  const used = countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
+  const used = countUse(unit, one, { ...scope.run.spender, isFailed: false });
   if (used) await used;
   unit.afterwards((seq) => {
     scope.run.limits.account(one);
@@ -274,7 +274,7 @@ async function recordFailure<T>(
           ...workOf(one),
         },
   );
-  await countUse(unit, one, { jobId: run.jobId, agent: run.parts.agent, isFailed: true });
+  await countUse(unit, one, { ...run.spender, isFailed: true });
   unit.afterwards((seq) => {
     run.limits.account(one);
     if (isFinal) run.gate.settle(one.call, seq);

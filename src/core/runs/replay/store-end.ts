@@ -1,6 +1,7 @@
 import { endCases } from "../../entities/cases.ts";
 import { endJob } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import type { Spender } from "../../entities/spending.ts";
 import type { Limits } from "./limits.ts";
 import type { EndingOf, JobEnd } from "./outcome.ts";
 import { costOf, type StepUnderWay } from "./step-under-way.ts";
@@ -8,8 +9,7 @@ import { countUse, workOf } from "./work.ts";
 
 interface RunToEnd {
   readonly jobId: string;
-  /** Slug of its agent. */
-  readonly agent: string;
+  readonly spender: Spender;
   readonly endingOf: EndingOf;
   /** Steps that were under way. */
   readonly cutShort: readonly StepUnderWay[];
@@ -32,7 +32,7 @@ export async function storeEnd(unit: Unit, run: RunToEnd): Promise<JobEnd | unde
       ...(cost > 0 && { cost }),
       ...workOf(step),
     });
-    await countUse(unit, step, { jobId, agent: run.agent, isFailed: true });
+    await countUse(unit, step, { ...run.spender, isFailed: true });
     // It was spent, whatever the step was about to give.
     run.limits.account(step);
   }

@@ -1,7 +1,7 @@
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { addModelUse } from "../../entities/model-uses.ts";
-import { addSpending } from "../../entities/spending.ts";
+import { addSpending, type Spender } from "../../entities/spending.ts";
 import type { StepKind } from "../../models/model-use.ts";
 import type { WorkEntry } from "../../models/run-entry.ts";
 import { costOf, type StepUnderWay } from "./step-under-way.ts";
@@ -24,9 +24,7 @@ export function workOf({ kind, reported }: StepUnderWay): WorkEntry {
 }
 
 /** Of whose step it is. */
-interface UseOf {
-  readonly jobId: string;
-  readonly agent: string;
+interface UseOf extends Spender {
   readonly isFailed: boolean;
 }
 
