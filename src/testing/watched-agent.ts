@@ -99,7 +99,13 @@ export function watchAgent(agent: AgentDefinition, outcomes: StepOutcomes, now: 
         ...job_start,
         run: (context) =>
           PLACE.run(place, () =>
-            job_start.run({ ...context, job: watchHandle(context.job, "", outcomes, place) }),
+            job_start.run({
+              ...context,
+              job: watchHandle(context.job, "", outcomes, {
+                ...place,
+                open: context.job.open.bind(context.job),
+              }),
+            }),
           ),
       },
     },
@@ -111,7 +117,7 @@ function watchHandle<H extends JobHandle | CaseHandle>(
   handle: H,
   scope: string,
   outcomes: StepOutcomes,
-  place: Place,
+  { open, ...place }: Place & Pick<JobHandle, "open">,
 ): H {
   const step = <T>(name: string, fn: StepFunction<T>, options?: StepOptions) =>
     handle.step(
@@ -132,9 +138,9 @@ function watchHandle<H extends JobHandle | CaseHandle>(
       request: Request,
       call: ModelCall<Request, Answer>,
       options?: ModelOptions<Answer>,
-    ) => callModel(step, name, request, call, options),
+    ) => callModel({ step, open }, name, request, call, options),
     openCase: async (input: Parameters<JobHandle["openCase"]>[0]) =>
-      watchHandle(await (handle as JobHandle).openCase(input), input.id, outcomes, place),
+      watchHandle(await (handle as JobHandle).openCase(input), input.id, outcomes, { ...place, open }),
   };
   return new Proxy(handle, {
     get(target, name) {

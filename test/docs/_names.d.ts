@@ -18,6 +18,7 @@ declare global {
   const items: readonly (CaseHandle & { readonly name: string })[];
   const id: string;
   const ticket: { readonly text: string };
+  const contract: import("agent-control-service").FileValue;
   const request: { readonly model: string };
   const call: () => Promise<{ readonly text: string }>;
   const search: (query: string) => Promise<string[]>;

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { FILE_GRACE, linkFile, unlinkFiles } from "../../src/core/entities/job-files.ts";
 import type { FileValue } from "../../src/core/models/file.ts";
 import { UPLOAD_KEEP } from "../../src/core/retention/file-sweep.ts";
+import { claimFiles, linkClaimed } from "../../src/core/runs/queue/claim-files.ts";
 import { azureDriver } from "../../src/core/storage/azure.ts";
 import { gcsDriver } from "../../src/core/storage/gcs.ts";
 import type { StorageLike } from "../../src/core/storage/open-storage.ts";
@@ -223,6 +224,42 @@ function filesContract(name: string, openStore: StoreFactory): void {
       await link(parts, c, "job-3", limits);
       await parts.sweepAll();
       expect(await parts.problems()).toEqual([]);
+    });
+
+    it("who sees only a part can leave few uploads that no job uses", async () => {
+      const parts = await open({ ...LIMITS, job: 100 });
+      const own = { ...PDF, access: "clerk" };
+      const refused = { type: "rate_limited", status: 429 };
+      const first = await parts.files.add(own, bytesOf("a".repeat(60)));
+      await expect(parts.files.begin({ ...own, length: 41 })).rejects.toMatchObject(refused);
+      await expect(parts.files.add(own, bytesOf("a".repeat(41)))).rejects.toMatchObject(refused);
+      await parts.files.begin({ ...own, length: 30 });
+      // Several at the same time count each other.
+      const both = await Promise.allSettled([1, 2].map((n) => parts.files.add(own, bytesOf(`${n}234567`))));
+      expect(both.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+      // Others are not concerned.
+      await parts.files.add({ ...own, access: "other" }, bytesOf("b".repeat(60)));
+      await parts.files.add(PDF, bytesOf("c".repeat(1000)));
+
+      const fields = [{ name: "contract", field_type: "FileField" }] as never;
+      const sent = { contract: { upload: first.id } };
+      const job = { id: "job-1", workspace: "local", origin: "field" } as const;
+      const claimed = await claimFiles(parts.files, fields, sent, { owner: "clerk" });
+      await parts.ledger.write((unit) => linkClaimed(unit, parts.files, claimed, job));
+      await parts.files.begin({ ...own, length: 60 });
+      await parts.sweepAll();
+      expect(await parts.problems()).toEqual([]);
+
+      await parts.ledger.write(async ({ tx, now }) => {
+        for (let n = 0; n < 1000; n++)
+          await tx.insert("FileUpload", {
+            ...{ ...own, id: `upload-${n}`, place: `place-${n}`, length: 0, received: 0, chunks: [] },
+            ...{ sha256: null, job_id: null, touched_at: now },
+          });
+      });
+      await expect(parts.files.begin({ ...own, length: 0 })).rejects.toThrow("1000 uploads that no job uses");
+      await parts.files.discard("upload-7");
+      await parts.files.begin({ ...own, length: 0 });
     });
 
     it("a content that is linked while it would be removed is kept, or the link is refused", async () => {

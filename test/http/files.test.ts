@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { request as send } from "node:http";
 import { defineAgent, type FileValue, file } from "agent-control-service";
+import { STORE } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, it } from "vitest";
@@ -205,6 +206,28 @@ describeServer("files", ({ start: open }) => {
     const request = { contract: { upload: body.upload }, more: [{ upload: more.body.upload }] };
     expect((await start(server, "reader", "job-1", request)).status).toBe(413);
     expect((await server.request("/jobs/job-1")).status).toBe(404);
+  });
+
+  it("a field takes a small content with the request, which is checked as an upload is", async () => {
+    await using server = await open({ agents });
+    const data = PDF.toString("base64");
+    const given = { contract: { name: "../contract.pdf", data } };
+    expect((await start(server, "reader", "job-1", given)).status).toBe(202);
+    expect((await start(server, "reader", "job-1", given)).status).toBe(202);
+    const other = { contract: { name: "other.pdf", data } };
+    expect((await start(server, "reader", "job-1", other)).status).toBe(409);
+    await waitFor(server, "job-1", "completed");
+    const job = (await (await server.request("/jobs/job-1/result")).json()) as { job_fields: object };
+    expect(job.job_fields).toMatchObject({ contract: { name: "contract.pdf", type: "application/pdf" } });
+    const text = Buffer.from("no contract").toString("base64");
+    for (const wrong of [{ data: "%%%" }, { data, more: 1 }, { data: text }, { data, type: "image/png" }])
+      expect([415, 422]).toContain((await start(server, "reader", "job-2", { contract: wrong })).status);
+    const validated = await server.request("/agents/reader/validate-method-fields", {
+      json: { job_fields: given },
+    });
+    expect(await validated.json()).toMatchObject({ valid: true });
+    // What came with a request is no upload that waits for a day.
+    expect(await server.service.get(STORE).table("FileUpload").ids()).toEqual([]);
   });
 
   it("the same start is answered again, also once its upload has expired", async () => {

@@ -2,7 +2,8 @@ import { writeSync } from "node:fs";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
-import { nextWrite, readCounter, WORKERS } from "./crash-writes.ts";
+import { FileParts } from "../entities/_files.ts";
+import { nextFile, nextWrite, readCounter, WORKERS } from "./crash-writes.ts";
 
 /**
  * Writes until it is killed. Says `S <worker> <value>` before each write and `A <worker> <value>` once it is
@@ -16,10 +17,16 @@ async function main(dataDir: string): Promise<void> {
   await Promise.all(Array.from({ length: WORKERS }, (_, worker) => work(store, worker)));
 }
 
+/** With `CRASH_FILES`, some writes come with a file. */
+const { CRASH_FILES } = process.env;
+
 async function work(store: Store, worker: number): Promise<void> {
+  const parts = CRASH_FILES === undefined ? undefined : new FileParts(store);
   for (let value = (await readCounter(store, worker)) + 1; ; value++) {
     say(`S ${worker} ${value}`);
     try {
+      // First, as the next process continues after the last write.
+      if (parts) await nextFile(parts, worker, value);
       await nextWrite(store, worker, value);
       say(`A ${worker} ${value}`);
     } catch (error) {

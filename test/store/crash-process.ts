@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -5,7 +6,8 @@ import { createInterface } from "node:readline";
 import { openJsonStore } from "../../src/core/store/json/json-store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { bundleChild } from "../_bundle.ts";
-import { checkWorker, WORKERS } from "./crash-writes.ts";
+import { FileParts } from "../entities/_files.ts";
+import { checkFiles, checkWorker, WORKERS } from "./crash-writes.ts";
 
 /** A process that writes, and what it has said so far. */
 export class Writer {
@@ -15,6 +17,8 @@ export class Writer {
   readonly refusals: string[] = [];
   acknowledgements = 0;
   isOpen = false;
+  /** Whether some of its writes come with a file. */
+  readonly hasFiles: boolean;
   readonly #heard: Promise<void>;
   #errors = "";
 
@@ -23,6 +27,7 @@ export class Writer {
   }
 
   private constructor(script: string, dataDir: string, env: Record<string, string>) {
+    this.hasFiles = env.CRASH_FILES !== undefined;
     this.process = spawn(process.execPath, [script, dataDir], {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, ...env },
@@ -69,8 +74,14 @@ export async function checkWhatIsLeft(dataDir: string, writer: Writer): Promise<
     for (let worker = 0; worker < WORKERS; worker++) {
       // A writer that was killed before its first write has said nothing of what earlier ones left.
       const tried = writer.tried[worker]! || Number.POSITIVE_INFINITY;
-      await checkWorker(store, worker, { acknowledged: writer.acknowledged[worker]!, tried });
+      const said = { acknowledged: writer.acknowledged[worker]!, tried };
+      await checkWorker(store, worker, said);
+      if (writer.hasFiles) await checkFiles(store, worker, said);
     }
+    if (!writer.hasFiles) return;
+    const parts = new FileParts(store);
+    await parts.sweepAll();
+    assert.deepEqual(await parts.problems(), []);
   } finally {
     await store.close();
   }

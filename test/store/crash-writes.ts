@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { linkFile, unlinkFiles } from "../../src/core/entities/job-files.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import type { Store } from "../../src/core/store/store.ts";
+import { bytesOf, FileParts, LIMITS, sha256, textOf, toFile } from "../entities/_files.ts";
 
 export const WORKERS = 8;
 
@@ -54,6 +56,44 @@ export async function checkWorker(
     messages,
     Array.from({ length: value - first + 1 }, (_, at) => String(first + at)),
   );
+}
+
+/** With every third value, a file that a job has from then on; every second of these is removed with the next one. */
+export async function nextFile(parts: FileParts, worker: number, value: number): Promise<void> {
+  if (value % 3 !== 0) return;
+  const text = contentFor(worker, value);
+  const upload = await parts.files.add({ name: "a.txt", type: "text/plain" }, bytesOf(text));
+  const use = {
+    jobId: `files${worker}-${value}`,
+    workspace: "local",
+    origin: "step",
+    limits: LIMITS,
+  } as const;
+  await parts.ledger.write(async (unit) => {
+    await linkFile(unit, toFile(upload), use);
+    await unit.tx.remove("FileUpload", upload.id);
+    if (value % 6 === 0) await unlinkFiles(unit, `files${worker}-${value - 3}`);
+  });
+}
+
+/** Throws where a file is missing that a worker has made; what nothing names is removed by sweeps. */
+export async function checkFiles(
+  store: Store,
+  worker: number,
+  { acknowledged, tried }: { acknowledged: number; tried: number },
+): Promise<void> {
+  const { files } = new FileParts(store);
+  for (let value = 3; value <= acknowledged; value += 3) {
+    if (value % 6 === 3 && value + 3 <= tried) continue;
+    const text = contentFor(worker, value);
+    const { content } = await files.ofJob(`files${worker}-${value}`, sha256(text));
+    assert.equal(await textOf(files.read(content)), text);
+  }
+}
+
+/** Few have several parts, and most are those of other workers, too. */
+function contentFor(worker: number, value: number): string {
+  return `${value % 9} `.repeat(worker === 0 && value % 15 === 0 ? 2_200_000 : value * 100);
 }
 
 function bodyFor(value: number): string {

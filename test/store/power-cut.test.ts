@@ -37,14 +37,15 @@ machine.describe("a power cut", () => {
     const mount = () => execFileSync("mount", ["-o", "loop", join(folder, "image"), disk]);
     mount();
     try {
-      const writer = await Writer.start(join(disk, "data"), env);
+      const dataDir = join(disk, env.CRASH_FILES === undefined ? "data" : "files");
+      const writer = await Writer.start(dataDir, env);
       await writer.until(() => writer.acknowledgements >= 40);
       await freeze(writer);
       execFileSync(powerCut, [disk]);
       await writer.kill();
       execFileSync("umount", [disk]);
       mount();
-      await check(writer, join(disk, "data"));
+      await check(writer, dataDir);
     } finally {
       execFileSync("umount", [disk]);
     }
@@ -56,6 +57,16 @@ machine.describe("a power cut", () => {
       for (let count = 0; count < ROUNDS; count++) {
         await round({}, (writer, dataDir) => checkWhatIsLeft(dataDir, writer));
       }
+    },
+    300_000,
+  );
+
+  machine.it(
+    `${ROUNDS} rounds lose no file of a job, leave none dangling, and nothing over after a sweep`,
+    async () => {
+      const env = { CRASH_FILES: "1" };
+      for (let count = 0; count < ROUNDS; count++)
+        await round(env, (writer, dataDir) => checkWhatIsLeft(dataDir, writer));
     },
     300_000,
   );

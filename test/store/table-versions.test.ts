@@ -89,8 +89,11 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   Access: [{ id: "access-1", name: "reporting" }],
   FileContent: [{ id: "0f", place: "aa" }],
   FileUpload: [
-    { id: "upload-1", place: "aa", sha256: null, touched_at: "2026-01-31T09:30:00.500Z" },
-    { id: "upload-2", place: "bb", sha256: "0f", touched_at: "2026-01-31T09:30:00.500Z" },
+    { id: "upload-1", place: "aa", sha256: null, touched_at: "2026-01-31T09:30:00.500Z", access: "access-1" },
+    {
+      ...{ id: "upload-2", place: "bb", sha256: "0f", touched_at: "2026-01-31T09:30:00.500Z" },
+      ...{ access: "access-1", used: true },
+    },
   ],
   JobFile: [{ id: "0f.job-1", job_id: "job-1", sha256: "0f", created_at: "2026-01-31T09:30:00.500Z" }],
   Revocation: [{ id: "0f", mark: 1_800_000_000_000, until: 1_800_000_000_000 }],

@@ -1,6 +1,14 @@
 import { readAnswer } from "./model-answer.ts";
+import { withContents } from "./model-files.ts";
 import { prices } from "./model-prices.ts";
-import type { ModelCall, ModelOptions, StepFunction, StepInfo, StepOptions } from "./run-context.ts";
+import type {
+  JobHandle,
+  ModelCall,
+  ModelOptions,
+  StepFunction,
+  StepInfo,
+  StepOptions,
+} from "./run-context.ts";
 import type { ModelUsage, StepReport } from "./step-report.ts";
 
 /** Runs a step of a job or case. */
@@ -12,7 +20,7 @@ const CHARACTERS_PER_TOKEN = 4;
 
 /** A step of kind `model`: what its answer says of itself is recorded with it, and what it costs. */
 export function callModel<Request, Answer>(
-  step: RunStep,
+  { step, open }: { readonly step: RunStep; readonly open: JobHandle["open"] },
   name: string,
   request: Request,
   call: ModelCall<Request, Answer>,
@@ -34,7 +42,7 @@ export function callModel<Request, Answer>(
     const watch = watchReports(info);
     info.report(withoutUndefined(about));
     try {
-      const answer = await call(request, watch.info);
+      const answer = await call(await withContents(request, (file) => open(file).bytes()), watch.info);
       const said = { ...watch.report, ...read(answer) };
       info.report(said.cost === undefined ? { ...said, ...priced(said) } : said);
       return answer;

@@ -13,15 +13,20 @@ export interface FileFieldOptions {
 const NAMES: NamesOf<FileFieldOptions> = { accept: true, maxSize: true };
 
 /**
- * A schema for a file in the `fields` of an agent or of a question: those who start the job upload it first. The handler
- * gets `{ name, type, size, sha256 }`, and reads its content with `job.open`.
+ * A schema for a file in the `fields` of an agent or of a question: those who start the job upload it first, or send a
+ * small one as `{ name, data }` in base64. The handler gets `{ name, type, size, sha256 }`, and reads its content with `job.open`.
  *
  * @example
  * fields: v.object({ contract: file({ accept: ["application/pdf"], maxSize: 20 * 1024 * 1024 }) })
  */
 export function file(
   options: FileFieldOptions = {},
-): v.GenericSchema<FileValue | { readonly upload: string }, FileValue> {
+): v.GenericSchema<
+  | FileValue
+  | { readonly upload: string }
+  | { readonly name?: string; readonly type?: string; readonly data: string },
+  FileValue
+> {
   refuseUnknown(options, NAMES, "file");
   const { accept, maxSize } = options;
   const type = accept

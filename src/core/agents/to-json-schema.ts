@@ -78,8 +78,15 @@ function toType(field: AgentMethodField, flat: boolean): Record<string, unknown>
       };
     }
     case "FileField": {
-      // What is sent: an upload becomes the file that it is.
-      const one = { type: "object", properties: { upload: { type: "string" } }, required: ["upload"] };
+      // What is sent: an upload, or a small content, becomes the file that it is.
+      const one = {
+        type: "object",
+        description: "A file: the id of an upload, or the content in base64 with its name",
+        properties: Object.fromEntries(
+          ["upload", "name", "type", "data"].map((name) => [name, { type: "string" }]),
+        ),
+        anyOf: [{ required: ["upload"] }, { required: ["data"] }],
+      };
       return field.type === "array" ? { type: "array", items: one } : one;
     }
     case "DateField":

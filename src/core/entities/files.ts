@@ -1,5 +1,6 @@
 import { createHash, type Hash, randomUUID } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
+import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type {
   FileChunk,
   FileContent,
@@ -45,6 +46,9 @@ export interface FileRange {
   readonly to: number;
 }
 
+/** Uploads that no job uses, which a caller who sees only a part may have at the same time. */
+const MOST_UNUSED = 1000;
+
 /** The state of the hash of an upload that one request sends whole. */
 interface Progress {
   readonly upload: FileUpload;
@@ -59,6 +63,8 @@ interface Progress {
 export class Files {
   readonly #parts: FilesParts;
   readonly #chunks: FileChunks;
+  /** Of one sender, one upload after another begins and is finished: each counts those before it. */
+  readonly #senders = new KeyedMutex();
 
   constructor(parts: FilesParts) {
     this.#parts = parts;
@@ -79,11 +85,24 @@ export class Files {
     const begun = await this.begin(file);
     try {
       const { upload, hash } = await this.#receive(begun, source, false);
-      return await this.#finish(upload, hash);
+      // Only now it is known how large one is that came without its length.
+      return await this.#counted(upload, upload.received, () => this.#finish(upload, hash));
     } catch (error) {
       await this.discard(begun.id).catch(() => {});
       throw error;
     }
+  }
+
+  /** What a content would be as a file; nothing is stored. */
+  describe({ name, type }: Pick<NewFile, "name" | "type">, bytes: Uint8Array): FileValue {
+    this.#refuseLarger(bytes.length);
+    const called = toFileName(name);
+    return {
+      name: called,
+      type: contentType(bytes.subarray(0, 4096), type, called),
+      size: bytes.length,
+      sha256: createHash("sha256").update(bytes).digest("hex"),
+    };
   }
 
   /** Makes room for a file whose content is sent in one or more parts. */
@@ -96,13 +115,35 @@ export class Files {
   }: NewFile): Promise<FileUpload> {
     const name = toFileName(given);
     if (length !== null) this.#refuseLarger(length);
-    return this.#parts.ledger.write(async ({ tx, now }) => {
-      const upload: FileUpload = {
-        ...{ id: randomUUID(), place: newPlace(), name, type, length, access, job_id: jobId },
-        ...{ received: 0, chunks: [], sha256: null, touched_at: now },
-      };
-      await tx.insert("FileUpload", upload);
-      return upload;
+    const id = randomUUID();
+    return this.#counted({ id, access }, length ?? 0, () =>
+      this.#parts.ledger.write(async ({ tx, now }) => {
+        const upload: FileUpload = {
+          ...{ id, place: newPlace(), name, type, length, access, job_id: jobId },
+          ...{ received: 0, chunks: [], sha256: null, touched_at: now },
+        };
+        await tx.insert("FileUpload", upload);
+        return upload;
+      }),
+    );
+  }
+
+  /** Stores an upload of a caller who sees only a part, unless those that it has and no job uses are too many with it. */
+  #counted(
+    { id, access }: Pick<FileUpload, "id" | "access">,
+    bytes: number,
+    work: () => Promise<FileUpload>,
+  ): Promise<FileUpload> {
+    if (access === null) return work();
+    return this.#senders.run(access, async () => {
+      const query = { where: { unused_of: access }, sort: "touched_at", limit: MOST_UNUSED + 1 };
+      const unused = await this.#parts.store.table("FileUpload").list(query);
+      const others = unused.items.filter((one) => one.id !== id);
+      const sum = others.reduce((before, { length, received }) => before + (length ?? received), bytes);
+      const { job: most } = this.#parts.limits;
+      if (others.length >= MOST_UNUSED) throw tooMany(`${MOST_UNUSED} uploads`);
+      if (sum > most) throw tooMany(`more than ${most} bytes in uploads`);
+      return work();
     });
   }
 
@@ -300,6 +341,13 @@ export function fileOf({ id, name, type, received: size, sha256 }: FileUpload): 
 export function uploadNotFound(id: string): ServiceError {
   return new ServiceError("not_found", `There is no upload "${id}"`, {
     detail: "An upload that no job uses is removed a day after it was sent: send the file again.",
+  });
+}
+
+function tooMany(what: string): ServiceError {
+  return new ServiceError("rate_limited", `You would have ${what} that no job uses`, {
+    detail:
+      "Use them, or remove them with DELETE at their paths: what is not used is removed a day after it was sent.",
   });
 }
 

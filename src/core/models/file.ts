@@ -79,6 +79,8 @@ export interface FileUpload {
   readonly sha256: string | null;
   /** The access that sends it, where that sees only a part; the only one that may use it then. */
   readonly access: string | null;
+  /** Whether a job names its content: it does not count as one that its sender has left. */
+  readonly used?: boolean;
   /** The job whose step makes it. */
   readonly job_id: string | null;
   /** When it was last added to. */

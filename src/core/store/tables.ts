@@ -226,8 +226,12 @@ const FILE_CONTENT_TABLE = rowTable<FileContent>("FileContent", {
 });
 
 const FILE_UPLOAD_TABLE = rowTable<FileUpload>("FileUpload", {
-  index: ({ place, sha256, touched_at }) => ({ place, sha256, touched_at: time(touched_at) }),
-  facets: ["place", "sha256"],
+  version: 2,
+  index: ({ place, sha256, touched_at, access, used }) => ({
+    ...{ place, sha256, touched_at: time(touched_at) },
+    unused_of: used ? null : access,
+  }),
+  facets: ["place", "sha256", "unused_of"],
   sorted: ["touched_at"],
 });
 

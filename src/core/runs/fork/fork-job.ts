@@ -6,9 +6,10 @@ import { insertCopy } from "../../entities/cases.ts";
 import { jobOfKey } from "../../entities/idempotency-keys.ts";
 import { copyFiles } from "../../entities/job-files.ts";
 import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
+import type { Unit } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { withIds } from "../../models/run-entry.ts";
-import { claimFiles, linkClaimed } from "../queue/claim-files.ts";
+import { claimFiles, linkClaimed, whileClaimed } from "../queue/claim-files.ts";
 import { toNewJob } from "../queue/start-request.ts";
 import type { ForkRequest } from "../runner.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
@@ -55,7 +56,7 @@ export async function forkJob(
 
   const { list } = fieldsOf(agent.definition.methods.job_start);
   const claimed = await claimFiles(parts.files, list, request.fields ?? {}, {
-    ...{ owner: request.uploader, jobs: [jobId] },
+    ...{ owner: request.uploader, jobs: [jobId], brings: "stored" },
   });
   const { job_context: context, encrypted_agent_parameters } = original;
   const { job_instructions: limits } = context;
@@ -84,7 +85,7 @@ export async function forkJob(
   };
   const { agent_parameters, name } = original;
   const forked_from = { job_id: jobId, line: copied.upTo };
-  return ledger.write(async (unit) => {
+  const store = async (unit: Unit) => {
     if (!(await unit.tx.get("Job", jobId))) throw jobNotFound(jobId);
     const key = request.idempotencyKey;
     const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
@@ -99,7 +100,7 @@ export async function forkJob(
     const { workspace_id } = made.job.job_context;
     if (parts.files)
       await copyFiles(unit, jobId, { jobId: id, workspace: workspace_id, limits: parts.files.limits });
-    await linkClaimed(unit, parts.files, claimed.files, { id, workspace: workspace_id, origin: "field" });
+    await linkClaimed(unit, parts.files, claimed, { id, workspace: workspace_id, origin: "field" });
     const ids = new Map<string, string>();
     for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
     const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;
@@ -110,7 +111,8 @@ export async function forkJob(
     const after = { fork: id, from: request.from, fields: Object.keys(request.fields ?? {}) };
     await note(parts, unit, actor, { action: "job.fork", target: asJob(jobId), after });
     return made;
-  });
+  };
+  return whileClaimed(parts.files, claimed, () => ledger.write(store));
 }
 
 /** What an earlier request of the same job id, or of the same key, has stored. */

@@ -11,6 +11,7 @@ import type { Run } from "../replay/run.ts";
 import type { StepUnderWay } from "../replay/step-under-way.ts";
 import { type AgentProcess, ProcessEndedError } from "./agent-process.ts";
 import type { AgentProcesses } from "./agent-processes.ts";
+import { ByteStreams } from "./byte-streams.ts";
 import type { CallTarget, Effect, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
 import { fromSent, PASSED } from "./passed-calls.ts";
 import { fromWire, toWire } from "./wire-error.ts";
@@ -38,6 +39,7 @@ interface Waiter {
   /** Which try of a step; nothing for one that has started there by itself. */
   readonly attempt?: number | undefined;
   readonly emit?: StepInfo["emit"] | undefined;
+  readonly file?: StepInfo["file"] | undefined;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
@@ -82,6 +84,8 @@ export class IsolatedRun {
   /** What ends the part of a turn that a message began; and up to where the handler was given ends, by message. */
   readonly #turns = new Map<number, () => void>();
   readonly #lines = new Map<number, number>();
+  /** Contents of files that the handler reads and makes. */
+  readonly #streams = new ByteStreams((message) => this.#send(message));
   /** Turns in which steps may begin there without asking: what ends their effect here, by message. */
   readonly #grants = new Map<number, () => void>();
   /** Messages that wait until the steps of the one before have started here. */
@@ -136,6 +140,7 @@ export class IsolatedRun {
   end(): void {
     const { process, processes } = this.#parts;
     this.#isLeft = true;
+    this.#streams.end(new Error("The run has ended"));
     clearTimeout(this.#parking);
     if (this.#isOver) processes.release(process);
     else processes.end(process, "was left behind");
@@ -186,8 +191,34 @@ export class IsolatedRun {
       case "answer":
         settle(this.#answers, message.id, message);
         return;
+      case "makeFile":
+        void this.#makeFile(message);
+        return;
+      case "openFile": {
+        const { stream, file } = message;
+        this.#streams.offer(stream, () => this.#parts.handle.open(file).stream());
+        return;
+      }
+      case "pull":
+      case "part":
+      case "drop":
+        this.#streams.take(message);
+        return;
       default:
         return;
+    }
+  }
+
+  async #makeFile({ id, attempt, step, stream, name, mediaType }: Told<"makeFile">): Promise<void> {
+    const waiting = this.#running.get(id);
+    try {
+      if (waiting?.attempt !== attempt)
+        throw new Error(`The file "${name}" was made after its step "${step}" had ended`);
+      const options = mediaType === undefined ? {} : { type: mediaType };
+      const file = await waiting.file!(name, this.#streams.read(stream), options);
+      this.#send({ type: "made", stream, file });
+    } catch (error) {
+      this.#send({ type: "made", stream, error: toWire(error) });
     }
   }
 
@@ -410,9 +441,9 @@ export class IsolatedRun {
 
   /** Resolves as a try of the step does there. */
   #runsThere(id: number, name: string, info?: StepInfo): Promise<unknown> {
-    const { attempt, report, emit } = info ?? {};
+    const { attempt, report, emit, file } = info ?? {};
     return new Promise<unknown>((resolve, reject) => {
-      this.#running.set(id, { name, attempt, report, emit, resolve, reject });
+      this.#running.set(id, { name, attempt, report, emit, file, resolve, reject });
     });
   }
 
@@ -479,6 +510,7 @@ export class IsolatedRun {
       for (const { reject } of waiters.values()) reject(error);
       waiters.clear();
     }
+    this.#streams.end(error);
     for (const end of this.#grants.values()) end();
     this.#grants.clear();
     if (this.#isMisled) return;

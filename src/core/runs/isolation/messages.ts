@@ -1,4 +1,6 @@
 import type { StepReport } from "../../agents/step-report.ts";
+import type { FileValue } from "../../models/file.ts";
+import type { StreamMessage } from "./byte-streams.ts";
 import type { SentArgument } from "./passed-calls.ts";
 import type { WireError } from "./wire-error.ts";
 
@@ -95,7 +97,15 @@ export type ToAgent =
       readonly isCustom: boolean;
       readonly context: Record<string, unknown>;
     }
-  | { readonly type: "abortMethod"; readonly id: number; readonly error: WireError };
+  | { readonly type: "abortMethod"; readonly id: number; readonly error: WireError }
+  /** What became of a file that a step makes. */
+  | {
+      readonly type: "made";
+      readonly stream: number;
+      readonly file?: FileValue;
+      readonly error?: WireError;
+    }
+  | StreamMessage;
 
 /** What a handler reports, and of which run: one that was left behind may still report something during the next one. */
 export type FromHandler = { readonly of: number } & Reported;
@@ -131,6 +141,20 @@ export type Reported =
       /** What the try has reported. */
       readonly report?: StepReport;
     }
+  /** An attempt of a step makes a file: its content is read under this number. */
+  | {
+      readonly type: "makeFile";
+      readonly id: number;
+      readonly attempt: number;
+      /** Name of the step. */
+      readonly step: string;
+      readonly stream: number;
+      readonly name: string;
+      readonly mediaType?: string | undefined;
+    }
+  /** The handler opens a file: its content is offered under this number. */
+  | { readonly type: "openFile"; readonly stream: number; readonly file: FileValue }
+  | StreamMessage
   /** What an attempt of a step has emitted. */
   | { readonly type: "emitted"; readonly id: number; readonly attempt: number; readonly chunk: unknown }
   | {

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentDefinition } from "../../agents/define-agent.ts";
 import { describeProblems, type Fields, fieldsOf, readFields, unknownInFields } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
+import { type FileData, type NewFileOptions, toParts } from "../../agents/file-content.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
 import { assertStepOptions } from "../../agents/known-options.ts";
 import { toRecordedInput } from "../../agents/recorded-input.ts";
@@ -9,11 +10,13 @@ import type { AskOptions, JobHandle, StepFunction, StepInfo, StepOptions } from 
 import { addReport, type StepReport } from "../../agents/step-report.ts";
 import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
+import type { FileValue } from "../../models/file.ts";
 import { mayBeLeft } from "../replay/call.ts";
 import { causes } from "../replay/causes.ts";
 import type { GivenStep } from "../replay/step.ts";
+import { ByteStreams } from "./byte-streams.ts";
 import type { CallTarget, Effect, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
-import { type HandlePort, refuseFiles, remoteJob } from "./remote-handles.ts";
+import { type HandlePort, remoteJob } from "./remote-handles.ts";
 import { toPlain } from "./to-plain.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
@@ -72,6 +75,10 @@ export class RemoteHandler implements HandlePort {
   readonly #changes = new Map<string, boolean>();
   /** Whether all recorded calls were made when the current turn began. */
   #isBehindRecord = false;
+  /** Contents of files, by numbers that are counted here; and who waits for a file that is made. */
+  readonly #streams: ByteStreams;
+  readonly #making = new Map<number, Pick<Pending, "resolve" | "reject">>();
+  #contents = 0;
   #calls = 0;
   #seen = 0;
   /** Whether a step that is called now may begin without asking, and the ones that are to begin after the turn. */
@@ -87,6 +94,7 @@ export class RemoteHandler implements HandlePort {
   constructor(agent: AgentDefinition, send: (message: FromAgent) => void, of: number) {
     this.#agent = agent;
     this.#send = (message) => send({ ...message, of });
+    this.#streams = new ByteStreams(this.#send);
     causes.watch();
   }
 
@@ -108,6 +116,19 @@ export class RemoteHandler implements HandlePort {
         return;
       case "check":
         void this.#check(message);
+        return;
+      case "made": {
+        const making = this.#making.get(message.stream);
+        this.#making.delete(message.stream);
+        this.#streams.take({ type: "drop", stream: message.stream });
+        if (message.error) making?.reject(fromWire(message.error));
+        else making?.resolve(message.file);
+        return;
+      }
+      case "pull":
+      case "part":
+      case "drop":
+        this.#streams.take(message);
         return;
       default:
         return;
@@ -181,6 +202,25 @@ export class RemoteHandler implements HandlePort {
       { on, convert },
       (id) => this.#questions.set(id, fields),
     );
+  }
+
+  read(file: FileValue): AsyncIterable<Uint8Array> {
+    const stream = ++this.#contents;
+    this.#send({ type: "openFile", stream, file });
+    return this.#streams.read(stream);
+  }
+
+  /** Has the service store what an attempt of a step makes. */
+  #makeFile(
+    { id, attempt, step }: Pick<Message<"run">, "id" | "attempt"> & { readonly step: string },
+    { name, data, type }: { readonly name: string; readonly data: FileData } & NewFileOptions,
+  ): Promise<FileValue> {
+    const stream = ++this.#contents;
+    this.#streams.offer(stream, () => toParts(data));
+    return new Promise((resolve, reject) => {
+      this.#making.set(stream, { resolve: resolve as Pending["resolve"], reject });
+      this.#send({ type: "makeFile", id, attempt, step, stream, name, mediaType: type });
+    });
   }
 
   /**
@@ -369,7 +409,8 @@ export class RemoteHandler implements HandlePort {
         const usage = report.usage && { ...step.report?.usage, ...report.usage };
         step.report = { ...step.report, ...report, ...(usage && { usage }) };
       },
-      file: async () => refuseFiles(),
+      file: (name, data, options) =>
+        this.#makeFile({ id, attempt, step: step.name }, { name, data, ...options }),
       emit: (value) => {
         // The attempt is over.
         if (step.attempt !== attempt) return;

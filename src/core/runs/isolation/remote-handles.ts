@@ -1,7 +1,9 @@
 import { callModel } from "../../agents/call-model.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
+import { type FileData, type NewFileOptions, type OpenFile, openFile } from "../../agents/file-content.ts";
 import type {
   AskOptions,
+  CallOptions,
   JobHandle,
   ModelCall,
   ModelOptions,
@@ -9,8 +11,10 @@ import type {
   StepOptions,
 } from "../../agents/run-context.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
+import type { FileValue } from "../../models/file.ts";
 import { mayBeLeft } from "../replay/call.ts";
 import { assertChangeName } from "../replay/job-handle.ts";
+import { assertOpens, fileStep } from "../replay/made-files.ts";
 import type { GivenStep } from "../replay/step.ts";
 import type { CallTarget, RemoteCall } from "./messages.ts";
 import { PASSED, toSent } from "./passed-calls.ts";
@@ -25,13 +29,8 @@ export interface HandlePort {
   step<T>(given: GivenStep<T>, on: CallTarget): Promise<T>;
   ask(name: string | undefined, options: AskOptions<FieldsInput>, on: CallTarget): Promise<never>;
   changed(name: string): boolean;
-}
-
-/** Contents are read and written in the service's process. */
-export function refuseFiles(): never {
-  throw new Error(
-    "An isolated agent cannot read or make files: have an agent without isolate do that, as a child (job.start)",
-  );
+  /** The bytes of a file of the job, which the service reads. */
+  read(file: FileValue): AsyncIterable<Uint8Array>;
 }
 
 /** The handle of a job, in its agent's process. */
@@ -84,7 +83,12 @@ class RemoteScope extends RemoteHandle {
   model<Request, Answer>(
     ...given: [name: string, Request, ModelCall<Request, Answer>, options?: ModelOptions<Answer>]
   ): Promise<Answer> {
-    return callModel(this.step.bind(this), ...given);
+    return callModel({ step: this.step.bind(this), open: (file) => this.opened(file) }, ...given);
+  }
+
+  protected opened(file: FileValue): OpenFile {
+    assertOpens(file);
+    return openFile(file, () => this.port.read(file));
   }
 }
 
@@ -101,12 +105,12 @@ class RemoteJob extends RemoteScope {
     return this.port.changed(name);
   }
 
-  file(): Promise<never> {
-    return mayBeLeft(Promise.resolve().then(refuseFiles));
+  file(name: string, data: FileData, options?: NewFileOptions & CallOptions): Promise<FileValue> {
+    return this.step(...fileStep(name, data, options));
   }
 
-  open(): never {
-    refuseFiles();
+  open(file: FileValue): OpenFile {
+    return this.opened(file);
   }
 }
 

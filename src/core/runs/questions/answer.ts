@@ -4,12 +4,13 @@ import { ServiceError } from "../../base/errors.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { answerCase } from "../../entities/cases.ts";
 import { keepRequest, keptRequest } from "../../entities/keyed-requests.ts";
+import type { Unit } from "../../entities/ledger.ts";
 import { approveCase } from "../../entities/question-people.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn } from "../../models/job-state.ts";
 import { agreement } from "../../models/question.ts";
-import { type Claimed, claimFiles, hasFiles, linkClaimed } from "../queue/claim-files.ts";
+import { type Claimed, claimFiles, hasFiles, linkClaimed, whileClaimed } from "../queue/claim-files.ts";
 import type { AnswerRequest } from "../runner.ts";
 import { asCase, note, type RequestParts } from "../runner-parts.ts";
 import { addApproval } from "./approvals.ts";
@@ -43,8 +44,7 @@ async function storeAnswer(
     // A schema may take its time: nothing is kept waiting for it.
     const live = liveFields(parts, seen);
     const claimed = await claim(parts, seen, request);
-    const verdict = await check(seen, live, claimed.fields);
-    const next = await ledger.write(async (unit) => {
+    const store = async (unit: Unit): Promise<StoredCase | undefined> => {
       if (once && (await keptRequest(unit.tx, jobId, once))) return seen;
       const [item, job] = [await unit.tx.get("Case", seen.id), await unit.tx.get("Job", jobId)];
       const question = item?.question;
@@ -87,7 +87,7 @@ async function storeAnswer(
       if (job && claimed.files.length > 0) {
         const { workspace_id: workspace } = job.job_context;
         const use = { id: jobId, workspace, origin: "answer", caseId: seen.id } as const;
-        await linkClaimed(unit, parts.files, claimed.files, use);
+        await linkClaimed(unit, parts.files, claimed, use);
       }
       const next = await answerCase(unit, seen.id, answer);
       await note(parts, unit, actor, { action: "case.answer", target: asCase(seen.id) });
@@ -97,6 +97,11 @@ async function storeAnswer(
         runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }, seq),
       );
       return next;
+    };
+    let verdict: CheckedFields | undefined;
+    const next = await whileClaimed(parts.files, claimed, async () => {
+      verdict = await check(seen, live, claimed.fields);
+      return ledger.write(store);
     });
     if (next) return next;
   }
@@ -109,7 +114,9 @@ async function claim(
   { answer, uploader }: AnswerRequest,
 ): Promise<Claimed> {
   if (!question || !hasFiles(question.fields)) return { fields: answer, files: [] };
-  return claimFiles(files, question.fields, answer, { owner: uploader, jobs: [job_id] });
+  return claimFiles(files, question.fields, answer, {
+    ...{ owner: uploader, jobs: [job_id], brings: "stored" },
+  });
 }
 
 /** The agent's own schema may ask for more than the form can say. */

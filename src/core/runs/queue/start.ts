@@ -13,7 +13,7 @@ import { forkJob } from "../fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "../replay/handler-context.ts";
 import type { ForkRequest, StartRequest } from "../runner.ts";
 import { type RequestParts, refuseMore, refuseWhenClosing } from "../runner-parts.ts";
-import { type Claimed, claimFiles, hasFiles, linkClaimed } from "./claim-files.ts";
+import { type Claimed, claimFiles, hasFiles, linkClaimed, whileClaimed } from "./claim-files.ts";
 import { type Slot, toQueuedJob } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
@@ -61,15 +61,37 @@ export class Starts {
     return items[0] ? sameKeyedRequest(items[0], slug, request) : this.#start(slug, request, origin);
   }
 
-  async #start(slug: string, request: NamedRequest, { fields, also }: Origin = {}): Promise<StoredJob> {
+  async #start(slug: string, request: NamedRequest, origin?: Origin): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
-    const { jobs, ledger, workspace, clock } = this.#parts;
     const agent = this.#parts.agents.get(slug);
     const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
     const values = await openParameters(this.#parts, agent, sent);
     const { list } = fieldsOf(agent.definition.methods.job_start);
-    const claimed = hasFiles(list) ? await this.#claim(slug, request, list) : undefined;
-    if (claimed && "id" in claimed) return claimed;
+    const given = { request, sent, values };
+    if (!hasFiles(list)) return this.#store(agent, given, origin);
+    const claimed = await this.#claim(slug, request, list);
+    if ("id" in claimed) return claimed;
+    const { files } = this.#parts;
+    return whileClaimed(files, claimed, () => this.#store(agent, { ...given, claimed }, origin));
+  }
+
+  async #store(
+    agent: HostedAgent,
+    {
+      request,
+      sent,
+      values,
+      claimed,
+    }: {
+      readonly request: NamedRequest;
+      readonly sent: Record<string, string>;
+      readonly values: Record<string, string>;
+      readonly claimed?: Claimed;
+    },
+    { fields, also }: Origin = {},
+  ): Promise<StoredJob> {
+    const { jobs, ledger, workspace, clock } = this.#parts;
+    const { slug } = agent;
     const made = toNewJob(agent, claimed ? { ...request, job_fields: claimed.fields } : request, {
       parameterNames: Object.keys(values),
       defaults: { workspace, now: clock() },
@@ -83,7 +105,7 @@ export class Starts {
     const link =
       claimed &&
       ((unit: Unit, { id, job_context }: StoredJob) =>
-        linkClaimed(unit, this.#parts.files, claimed.files, {
+        linkClaimed(unit, this.#parts.files, claimed, {
           ...{ id, workspace: job_context.workspace_id, origin: "field" },
         }));
     let slot: Slot | undefined;
@@ -118,7 +140,9 @@ export class Starts {
   ): Promise<Claimed | StoredJob> {
     const { files, jobs } = this.#parts;
     try {
-      return await claimFiles(files, list, request.job_fields ?? {}, { owner: request.uploader });
+      return await claimFiles(files, list, request.job_fields ?? {}, {
+        ...{ owner: request.uploader, brings: "stored" },
+      });
     } catch (refusal) {
       const before = await jobs.find(request.job_context.job_id);
       if (before) return sameKeyedRequest(before, slug, request);

@@ -29,7 +29,7 @@ import { CallScope } from "./call-scope.ts";
 import type { ChildrenOfJob } from "./child-handle.ts";
 import type { EventsOfJob } from "./event-wait.ts";
 import { readCost } from "./limits.ts";
-import { artifactStep, assertOwn, checkFiles } from "./made-files.ts";
+import { artifactStep, assertOwn, checkFiles, openOf } from "./made-files.ts";
 import { checkPeople, peopleOf, toPeople } from "./people.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
@@ -94,7 +94,8 @@ export class RunCase implements CaseHandle {
     call: ModelCall<Request, Answer>,
     options?: ModelOptions<Answer>,
   ): Promise<Answer> {
-    return callModel(this.step.bind(this), name, request, call, options);
+    const open = (file: FileValue) => openOf(this.#run, file);
+    return callModel({ step: this.step.bind(this), open }, name, request, call, options);
   }
 
   update(update: CaseNodeUpdateInput, options: CallOptions = {}): Promise<void> {

@@ -29,7 +29,7 @@ import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
 import { startChild } from "./child-handle.ts";
 import { waitForEvent } from "./event-wait.ts";
-import { artifactStep, openOf } from "./made-files.ts";
+import { artifactStep, fileStep, openOf } from "./made-files.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
 import { type GivenStep, runStep } from "./step.ts";
@@ -78,7 +78,8 @@ export class RunJob implements JobHandle {
     call: ModelCall<Request, Answer>,
     options?: ModelOptions<Answer>,
   ): Promise<Answer> {
-    return callModel(this.step.bind(this), name, request, call, options);
+    const open = this.open.bind(this);
+    return callModel({ step: this.step.bind(this), open }, name, request, call, options);
   }
 
   openCase(input: { readonly id: string; readonly name: string; readonly description?: string }) {
@@ -116,12 +117,8 @@ export class RunJob implements JobHandle {
     return mayBeLeft(waitForEvent(this.#scope, events, { given: { name, options }, createdAt }));
   }
 
-  file(name: string, data: FileData, options: NewFileOptions & CallOptions = {}): Promise<FileValue> {
-    const { key, ...given } = options;
-    return this.stepOf({
-      ...{ name: `file ${name}`, fn: (info) => info.file(name, data, given) },
-      options: key === undefined ? {} : { key },
-    });
+  file(name: string, data: FileData, options?: NewFileOptions & CallOptions): Promise<FileValue> {
+    return this.step(...fileStep(name, data, options));
   }
 
   artifact(

@@ -6,7 +6,7 @@ import {
   openFile,
   toParts,
 } from "../../agents/file-content.ts";
-import type { AskOptions, CallOptions } from "../../agents/run-context.ts";
+import type { AskOptions, CallOptions, StepFunction } from "../../agents/run-context.ts";
 import { type Files, fileOf } from "../../entities/files.ts";
 import { linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -128,12 +128,25 @@ export async function passFiles(
 
 /** A file of the job with what reads it; its content is not recorded. */
 export function openOf(run: Run, file: FileValue): OpenFile {
-  if (!isFileValue(file)) {
-    throw new TypeError(
-      "open was called with something that is not a file: pass a file of the job's fields, or what file() gave",
-    );
-  }
+  assertOpens(file);
   return openFile(file, () => read(run, file));
+}
+
+/** Throws where what is to be opened is no file. */
+export function assertOpens(file: FileValue): void {
+  if (isFileValue(file)) return;
+  throw new TypeError(
+    "open was called with something that is not a file: pass a file of the job's fields, or what file() gave",
+  );
+}
+
+/** The step in which a job makes a file outside of any. */
+export function fileStep(
+  name: string,
+  data: FileData,
+  { key, ...given }: NewFileOptions & CallOptions = {},
+): [name: string, fn: StepFunction<FileValue>, options: CallOptions] {
+  return [`file ${name}`, ({ file }) => file(name, data, given), key === undefined ? {} : { key }];
 }
 
 async function* read(run: Run, { sha256 }: FileValue): AsyncGenerator<Uint8Array, void> {
