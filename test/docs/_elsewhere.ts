@@ -123,6 +123,11 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
 /** Variables that the test of the commands does not set, with the test that does. */
 export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ...sameAs(
+    ["test/cli/rotated-keys.test.ts", "SERVICE_PREVIOUS_RSA_PRIVATE_KEY"],
+    "a service is started with a new key beside it",
+    "SERVICE_PREVIOUS_RSA_PRIVATE_KEY",
+  ),
+  ...sameAs(
     ["test/http/files.test.ts", "the limits are those that variables or options say"],
     "they are read and checked as the other numbers are",
     "SERVICE_FILE_LIMIT",

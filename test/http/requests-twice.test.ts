@@ -7,7 +7,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { limitOf, shareOf } from "../_share.ts";
 import { PROCESS_TIME } from "../cli/_svc.ts";
-import { type Got, type Json, read, type Sent, TwiceDesk } from "./_twice-desk.ts";
+import { type Got, read, type Sent, TwiceDesk } from "./_twice-desk.ts";
 import { countsOf, HELD, type Made, ROWS, type Row, requestOf } from "./_twice-rows.ts";
 
 /** When the service is killed: while it works on the request, once it has answered, or once that was read. */
@@ -150,7 +150,9 @@ function problemsOf({ row }: Trial, first: Got | undefined, second: Got): string
   if (first && first.status >= 400) problems.push(`the first response is ${show(first)}`);
   const isRefusal = second.status >= 400;
   if (isRefusal && second.status !== row.refused) problems.push(`the second response is ${show(second)}`);
-  if (isRefusal && typeof (second.body as Json).error_type !== "string")
+  // As the service says it, or as OpenAI does.
+  const { error_type, error } = second.body as { error_type?: unknown; error?: { type?: unknown } };
+  if (isRefusal && typeof (error_type ?? error?.type) !== "string")
     problems.push(`the second response does not say why: ${show(second)}`);
   if (!first || problems.length > 0) return problems;
   if (row.refused !== undefined && !isRefusal)
