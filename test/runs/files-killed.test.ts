@@ -144,8 +144,13 @@ async function survive(env: Record<string, string>, open: (folder: string) => St
       const started = await service.send("/agents/maker/jobs", { method: "POST", headers, body });
       expect(started.status, await started.clone().text()).toBe(202);
       let shown: { status: string; payload: { sha256: string; files: FileValue[] }; message: string };
-      do shown = (await (await service.send(`/jobs/${job}`)).json()) as typeof shown;
-      while (["stopped", "in_progress"].includes(shown.status) && (await delay(10)) === undefined);
+      do {
+        await delay(10);
+        shown = (await (await service.send(`/jobs/${job}`)).json()) as typeof shown;
+        // Killed each time that it ran, it is held: the agent asks nothing itself.
+        if (shown.status === "awaiting")
+          await service.send(`/jobs/${job}/retry`, { method: "POST", headers, body: "{}" });
+      } while (["stopped", "in_progress", "awaiting"].includes(shown.status));
       expect([shown.status, shown.payload?.sha256], shown.message).toEqual(["completed", sha256(content)]);
       const { files } = shown.payload;
       for (const { sha256: wanted, name } of files) {
