@@ -38,7 +38,9 @@ const WARM_UP = 30;
 
 async function serviceOf(control = "") {
   const dataDir = await mkdtemp(join(tmpdir(), "cost-"));
-  const child = fork(SERVICE, [join(await findBuild(), "dist"), dataDir, control], { execArgv: [] });
+  // Code that is not called for a while keeps its counts.
+  const execArgv = ["--no-flush-bytecode"];
+  const child = fork(SERVICE, [join(await findBuild(), "dist"), dataDir, control], { execArgv });
   onTestFinished(async () => {
     const ended = once(child, "exit");
     if (child.exitCode === null && child.send("end")) await ended;

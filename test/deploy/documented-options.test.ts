@@ -10,7 +10,7 @@ const DOCS = ["deploy", "deploy-clouds", "deploy-server"].map(
 );
 const OPTION = /(?<![\w-])--[a-z][a-z-]*[a-z]/g;
 const COMMANDS =
-  "plan up status list down logs rollback doctor export setup backup restore init ci local clean";
+  "plan up status list down logs rollback doctor export setup backup restore init ci local clean rotate-key";
 
 /** The options of each command, as its help lists them. */
 async function optionsOf(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
@@ -27,7 +27,7 @@ async function optionsOf(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
 /** Commands in a text, in code, as lines: a line that ends with a backslash is continued. */
 function commandsIn(text: string): [string, string][] {
   const lines = text.replaceAll("\\\n", " ");
-  return [...lines.matchAll(/svc deploy ([a-z]+)([^`\n#|;&]*)/g)].map(([, name = "", rest = ""]) => [
+  return [...lines.matchAll(/svc deploy ([a-z-]+)([^`\n#|;&]*)/g)].map(([, name = "", rest = ""]) => [
     name,
     rest,
   ]);

@@ -20,7 +20,7 @@ for (const [name, run] of Object.entries({
   ${Object.entries(handlers)
     .map(([name, code]) => `${name}: async ({ job }) => { ${code} }`)
     .join(",\n  ")}
-})) for (const isolate of [false, true])
+})) for (const isolate of [false, { permissions: { write: ["did.log"] } }])
   agents.push(defineAgent({ name: name + (isolate ? " apart" : ""), version: "${version}", isolate, methods: { job_start: { run } } }));
 export default createServer({ agents, port: 0 });
 `;

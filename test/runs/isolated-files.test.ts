@@ -98,7 +98,7 @@ beforeAll(async () => {
   await writeFile(module, MODULE);
   await writeFile(join(folder, "table.csv"), "a,b\n1,2\n");
   const { worker, crasher } = (await import(module)) as Record<"worker" | "crasher", AgentDefinition>;
-  const isolate = { module };
+  const isolate = { module, permissions: { read: ["/no/such/file"] } };
   server = await testServer({
     agents: [{ ...worker, name: "Here" }, { ...worker, isolate }, { ...crasher, isolate }, parent],
   });
