@@ -615,11 +615,14 @@ scenario(
     const start = (what: string) => `npx svc job start doer --id ${what} --field what=${what}`;
     const set = (...names: (keyof typeof EFFECTS)[]) =>
       names.map((name) => `${name}="${EFFECTS[name]}" `).join("");
-    const hoursAgo = (hours: number) => `LD_PRELOAD=${findFaketime()} FAKETIME=-${hours}h `;
+    const minutesAgo = (minutes: number) => `LD_PRELOAD=${findFaketime()} FAKETIME=-${minutes}m `;
+    // Late on the day before yesterday: the audit log keeps whole days.
+    const midnight = new Date().setUTCHours(0, 0, 0, 0);
+    const away = 24 * 60 + Math.ceil((Date.now() - midnight) / 60_000) + 5;
     const backups = async () =>
       (await done(at, "ls -1 backups/svc-backup")).split(/\s+/).filter((name) => /^\d/.test(name));
 
-    await serve(first, hoursAgo(40) + set("SERVICE_BACKUP_URL", "SERVICE_BACKUP_EVERY") + run.serve);
+    await serve(first, minutesAgo(away) + set("SERVICE_BACKUP_URL", "SERVICE_BACKUP_EVERY") + run.serve);
     await expect.poll(async () => (await backups()).length).toBeGreaterThan(6);
     await done(at, `${start("complete")} --wait`);
     await done(at, "npx svc job delete complete --yes");
@@ -627,7 +630,7 @@ scenario(
     // The newest of a day is kept, unless it is older than what `SERVICE_BACKUP_KEEP` says.
     const newest = (await backups()).at(-1);
     // A clock that is a day ahead of what is stored would be distrusted.
-    await serve(first, hoursAgo(20) + run.serve);
+    await serve(first, minutesAgo(Math.floor(away / 2)) + run.serve);
     await done(at, "npx svc job restore complete");
     expect(await done(at, "npx svc audit list --action job.delete")).toContain("complete");
     const { SERVICE_STORAGE_URL: _, SERVICE_DURABILITY: _too, ...others } = EFFECTS;
