@@ -52,7 +52,7 @@ const LIST: PriceTable = {
 export const prices: {
   (table: PriceTable): ModelCost;
   /** List prices in US dollars, as published at the end of 2025: check them before you bill by them. */
-  readonly list: PriceTable;
+  readonly list: Readonly<Record<string, ModelPrice>>;
 } = Object.assign(byTable, { list: LIST });
 
 function byTable(table: PriceTable): ModelCost {
