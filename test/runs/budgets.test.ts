@@ -121,6 +121,8 @@ it("an event is sent once when 80 % and when 100 % of a budget are used, also ov
     ["day", 0.8, 8],
     ["month", 0.8, 9],
   ]);
+  // What needs a person is kept for two seconds.
+  ahead += 3000;
   const page = await (await server.request("/admin/", { headers: { accept: "text/html" } })).text();
   await spend(server, "c", 2);
   await server.crash();

@@ -19,7 +19,8 @@ import { FileParts } from "../entities/_files.ts";
 import { startS3 } from "../storage/s3-server.ts";
 import { jobContext } from "./_jobs.ts";
 
-const ROUNDS = Number(process.env.SVC_KILL_ROUNDS ?? 5);
+/** For each store. */
+const ROUNDS = Math.ceil(Number(process.env.SVC_KILL_ROUNDS ?? 15) / 3);
 const CLIENTS = 3;
 const KEY = "a-key-of-the-files-tests";
 const CONTROLLER = `
