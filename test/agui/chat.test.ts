@@ -130,7 +130,7 @@ it("a thread is continued by a client for OpenAI, which is shown the question be
   expect(cases.map(({ name }) => name)).toEqual(["refund 7", "thanks"]);
 });
 
-it("a picture is refused, and a run without a message", async () => {
+it("a picture without a content is refused, and so is a run without a message", async () => {
   const send = (messages: object[]) =>
     server.request("/ag-ui/desk", { json: { threadId: "t", runId: "r", messages } });
   const picture = await send([{ id: "m", role: "user", content: [{ type: "image", source: {} }] }]);

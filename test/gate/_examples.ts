@@ -63,9 +63,13 @@ export function takesBody({ method, body }: AddedRoute): boolean {
   return body !== undefined || method !== "GET";
 }
 
-function bodyOf(route: AddedRoute, { json, form, content }: Example): { type?: string; body?: string } {
+function bodyOf(
+  route: AddedRoute,
+  { json, form, content, headers }: Example,
+): { type?: string; body?: string } {
   if (!takesBody(route)) return {};
-  if (content !== undefined) return { type: "application/offset+octet-stream", body: content };
+  if (content !== undefined)
+    return { type: headers?.["content-type"] ?? "application/offset+octet-stream", body: content };
   if (route.body) return { type: "application/json", body: JSON.stringify(json ?? sampleOf(route.body)) };
   return { type: "application/x-www-form-urlencoded", body: new URLSearchParams(form ?? {}).toString() };
 }
@@ -228,6 +232,12 @@ const uploading = async ({ server }: World): Promise<Example> => {
   const { upload } = (await begun.json()) as { upload: string };
   return { params: { upload }, content: "note", headers: { "upload-offset": "0" } };
 };
+/** One that is complete, as clients for OpenAI name it. */
+const uploaded = async ({ server }: World): Promise<Example> => {
+  const sent = await server.request("/files?name=note.txt", { method: "POST", body: "note" });
+  const { upload } = (await sent.json()) as { upload: string };
+  return { params: { id: `file-${upload}` } };
+};
 const uploadingOf = async (world: World): Promise<Example> => {
   const id = await world.job();
   // Of a page with a token, which the key sees too.
@@ -271,6 +281,14 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "GET /files/{upload}": uploading,
   "PATCH /files/{upload}": uploading,
   "DELETE /files/{upload}": async (world) => ({ params: (await uploading(world)).params! }),
+  "POST /v1/files": () => ({
+    content:
+      '--part\r\ncontent-disposition: form-data; name="file"; filename="note.txt"\r\n\r\nnote\r\n--part--\r\n',
+    headers: { "content-type": "multipart/form-data; boundary=part" },
+  }),
+  "GET /v1/files/{id}": uploaded,
+  "GET /v1/files/{id}/content": uploaded,
+  "DELETE /v1/files/{id}": uploaded,
   "GET /jobs/{id}/uploads/{upload}": uploadingOf,
   "PATCH /jobs/{id}/uploads/{upload}": uploadingOf,
   "DELETE /jobs/{id}/uploads/{upload}": async (world) => ({ params: (await uploadingOf(world)).params! }),

@@ -14,6 +14,7 @@ const REFUSED: Readonly<Record<string, number>> = {
   "PATCH /files/{upload}": 400,
   "PATCH /jobs/{id}/uploads/{upload}": 400,
   "POST /jobs/{id}/uploads": 404,
+  "POST /v1/files": 400,
 };
 
 let world: World;

@@ -748,6 +748,26 @@ export const ROWS: readonly Row[] = [
     refused: 404,
   },
   {
+    of: "POST /v1/files",
+    send: (id) => ({
+      path: "/v1/files",
+      json: `--part\r\ncontent-disposition: form-data; name="file"; filename="${id}"\r\n\r\nnoted\r\n--part--\r\n`,
+      headers: { "content-type": "multipart/form-data; boundary=part" },
+    }),
+    counts: {},
+    each: { page: "files.md", text: /each request to upload makes another upload/ },
+  },
+  {
+    of: "DELETE /v1/files/{id}",
+    before: uploading,
+    send: (_, { upload }) => ({ path: `/v1/files/file-${upload}` }),
+    counts: {
+      "removed uploads": async (desk, _, { upload }) =>
+        Number((await desk.send({ method: "GET", path: `/files/${upload}` })).status === 404),
+    },
+    refused: 404,
+  },
+  {
     of: "POST /jobs/{id}/uploads",
     before: asks,
     send: (id) => ({ path: uploadsOf(id), json: "noted", headers: { "content-type": "text/plain" } }),

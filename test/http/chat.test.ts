@@ -194,7 +194,7 @@ describe("the official OpenAI client", () => {
     await expect(
       create({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }),
     ).rejects.toMatchObject({
-      status: 400,
+      status: 415,
       code: "invalid_request",
       type: "invalid_request_error",
       param: null,

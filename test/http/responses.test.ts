@@ -250,9 +250,9 @@ describe("OpenAI's client", () => {
   });
 
   it("is refused by name what agents do not do", async () => {
-    const refused = async (more: object, why: RegExp) =>
+    const refused = async (more: object, why: RegExp, status = 400) =>
       expect(create("x", more as Partial<Request>)).rejects.toMatchObject({
-        ...{ status: 400, message: expect.stringMatching(why) },
+        ...{ status, message: expect.stringMatching(why) },
       });
     const tool = { type: "function", name: "f", parameters: {}, strict: false };
 
@@ -265,7 +265,9 @@ describe("OpenAI's client", () => {
     await refused({ input: [{ role: "assistant", content: "x" }] }, /last message/);
     await refused({ input: [{ type: "computer_call_output", call_id: "c" }] }, /must be a message/);
     const image = [{ type: "input_image", image_url: "x" }];
-    await refused({ input: [{ role: "user", content: image }] }, /only text is supported/);
+    await refused({ input: [{ role: "user", content: image }] }, /is at a URL, and is not fetched/, 415);
+    const video = [{ type: "input_video", video: "x" }];
+    await refused({ input: [{ role: "user", content: video }] }, /only text, images, audio and files/);
     await expect(create("x", { previous_response_id: "resp_none" })).rejects.toMatchObject({ status: 404 });
     await expect(create("x", { model: "nobody" })).rejects.toMatchObject({ code: "model_not_found" });
   });

@@ -216,7 +216,7 @@ it("a failed answer is an error of the chat, and not the end of the thread", asy
   expect(await window.say("still there")).toBe("heard 2: still there");
 });
 
-it("a picture is refused by name, and a thread of another agent", async () => {
+it("a picture that is none is refused by name, and starts nothing", async () => {
   const window = open();
   await window.chat.sendMessage({
     parts: [{ type: "file", mediaType: "image/png", url: "data:image/png;base64,AA==" }],

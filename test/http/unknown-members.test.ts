@@ -22,7 +22,10 @@ const IGNORED: readonly { route: RegExp; part: "body" | "query"; reason: RegExp 
   { route: /^POST \/ag-ui\//, part: "body", reason: /AG-UI/ },
   { route: /^POST \/chat\/\{slug\}$/, part: "body", reason: /AI SDK/ },
   { route: /^\w+ \/chat\//, part: "query", reason: /AI SDK/ },
-  { route: /^(POST|PATCH) \/(files|jobs\/\{id\}\/uploads)\b/, part: "body", reason: /content of a file/ },
+  {
+    ...{ route: /^(POST|PATCH) \/(v1\/files|files|jobs\/\{id\}\/uploads)\b/, part: "body" },
+    reason: /content of a file/,
+  },
 ];
 
 const plugins = [a2a({ publicCards: true }), mcp(), agUi()];

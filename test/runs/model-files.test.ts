@@ -12,7 +12,7 @@ const BASE64 = PDF.toString("base64");
 const URL_OF_IT = `data:application/pdf;base64,${BASE64}`;
 const ANSWER = { choices: [{ message: { role: "assistant", content: "read" } }] };
 
-it("files in the request of a model reach the provider, and the journal has references only", async () => {
+it("files in the request of a model reach the provider, and the journal and the page have references only", async () => {
   await using model = await modelServer({ reply: () => "It is a contract." });
   const reader = defineAgent({
     name: "Reader",
@@ -63,6 +63,12 @@ it("files in the request of a model reach the provider, and the journal has refe
   expect(log).not.toContain(BASE64.slice(0, 20));
   const [{ sha256 } = { sha256: "" }] = await job.files();
   expect(log).toContain(sha256);
+  for (const path of [`/admin/jobs/${job.id}`, `/admin/cases/${(await job.cases())[0]!.id}`]) {
+    const page = await (await server.request(path, { headers: { accept: "text/html" } })).text();
+    expect(page).toContain(
+      `<a href="/admin/jobs/${job.id}/files/${sha256}/view?name=contract.pdf"><bdi>contract.pdf</bdi>`,
+    );
+  }
 });
 
 it("a file has the form that the API of a model wants where it is, and what has none is not copied", async () => {

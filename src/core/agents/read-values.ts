@@ -1,12 +1,22 @@
 import { parseJson } from "../base/parse-json.ts";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
+import type { FileValue } from "../models/file.ts";
 import type { AgentDefinition } from "./define-agent.ts";
 import { fieldsOf } from "./fields.ts";
+
+/** A file as a field takes it: an upload, a small content in base64, or one of a job whose files the request may name. */
+export type GivenFile =
+  | FileValue
+  | { readonly upload: string }
+  | { readonly data: string; readonly name?: string; readonly type?: string };
 
 /** A part of a message. */
 interface Part {
   readonly text?: unknown;
   readonly data?: unknown;
+  readonly file?: GivenFile | undefined;
+  /** The field that the file is for. @default the first one for files that has none */
+  readonly field?: string | undefined;
 }
 
 /**
@@ -20,18 +30,24 @@ export function readJobFields(
   if (!chats) return readValues(parts, fieldsOf(methods.job_start).list);
   const data = Object.assign({}, ...parts.map((part) => part.data).filter(isMap)) as Record<string, unknown>;
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("\n");
-  return { once: true, ...data, ...(text !== "" && { message: text }) };
+  const files = parts.flatMap(({ file }) => (file ? [file] : []));
+  return {
+    ...{ once: true, ...data },
+    ...(text !== "" && { message: text }),
+    ...(files.length > 0 && { files }),
+  };
 }
 
 /**
  * The values that a message has for a form: those of its data; and its text, as JSON, or as the value of the only field
- * that it may be meant for. Throws a `TypeError` where its text is for none.
+ * that it may be meant for; and its files. Throws a `TypeError` where its text or a file is for none.
  */
 export function readValues(
   parts: readonly Part[],
   fields: readonly AgentMethodField[],
 ): Record<string, unknown> {
   const values: Record<string, unknown> = Object.assign({}, ...parts.map(({ data }) => data).filter(isMap));
+  for (const part of parts) if (part.file) addFile(values, part, fields);
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("\n");
   if (text === "") return values;
   const json = parseJson(text);
@@ -48,6 +64,24 @@ export function readValues(
     );
   }
   return { ...values, [field.name]: toValue(field, text) };
+}
+
+/** Adds a file to the field that it names, or to the first one for files that has none, or takes several. */
+function addFile(
+  values: Record<string, unknown>,
+  { file, field }: Part,
+  fields: readonly AgentMethodField[],
+): void {
+  const isFree = ({ name, field_type, type }: AgentMethodField) =>
+    field_type === "FileField" && (!(name in values) || (type === "array" && Array.isArray(values[name])));
+  const target = fields.find((one) => isFree(one) && (field === undefined || one.name === field));
+  if (target === undefined) {
+    const names = fields.filter(({ field_type }) => field_type === "FileField").map(({ name }) => name);
+    const taken = names.length === 0 ? "no files are accepted" : `files are for ${names.join(", ")}`;
+    throw new TypeError(`A file${field === undefined ? "" : ` for "${field}"`} has no place: ${taken}`);
+  }
+  const before = values[target.name] as unknown[] | undefined;
+  values[target.name] = target.type === "array" ? [...(before ?? []), file] : file;
 }
 
 function toValue({ field_type }: AgentMethodField, text: string): unknown {

@@ -1,6 +1,7 @@
 import type { TurnDelivery } from "../agents/define-chat.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
+import type { FileValue } from "../models/file.ts";
 import type { AnsweredQuestion } from "../models/keyed-request.ts";
 import type { ModelFacts } from "../models/model-use.ts";
 import type { Question } from "../models/question.ts";
@@ -35,7 +36,14 @@ export type TurnEvent =
       /** Number of an entry of the log before its answer. */
       readonly after: number;
     }
-  | { readonly type: "answer"; readonly caseId: string; readonly answer: string; readonly usage: TurnUsage }
+  | {
+      readonly type: "answer";
+      readonly caseId: string;
+      readonly answer: string;
+      /** Files of the job that belong to it. */
+      readonly files: readonly FileValue[];
+      readonly usage: TurnUsage;
+    }
   | { readonly type: "failed"; readonly message: string };
 
 /** Tokens that the models of a turn used, as far as steps have reported them. */
@@ -175,10 +183,10 @@ export async function* followTurn(
       yield { type: "failed", message: item.last_error ?? "The answer failed" };
       return;
     }
-    const { answer } = item.final_delivery as unknown as TurnDelivery;
+    const { answer, files = [] } = item.final_delivery as unknown as TurnDelivery;
     const rest = text.finish(answer);
     if (rest !== "") yield { type: "text", text: rest };
-    yield { type: "answer", caseId: turn, answer, usage };
+    yield { type: "answer", caseId: turn, answer, files, usage };
     return;
   }
 }

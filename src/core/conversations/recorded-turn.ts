@@ -1,4 +1,12 @@
-import type { ChatFields, ChatMessage, TurnDelivery } from "../agents/define-chat.ts";
+import {
+  type ChatMessage,
+  historyOf,
+  isFirstMessage,
+  readMessage,
+  type StoredChatFields,
+  type TurnDelivery,
+  toMessage,
+} from "../agents/define-chat.ts";
 import { messageEvent } from "../agents/message-event.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
@@ -36,19 +44,21 @@ export async function messagesUntil(
   jobId: string,
   caseId: string,
 ): Promise<ChatMessage[]> {
-  const { history = [], message } = (await jobs.get(jobId)).job_fields as ChatFields;
-  const messages: ChatMessage[] = [...history];
-  if (message !== undefined) messages.push({ role: "user", content: message });
+  const fields = (await jobs.get(jobId)).job_fields as StoredChatFields;
+  const messages = historyOf(fields);
+  const { message: content, files } = fields;
+  if (isFirstMessage(fields)) messages.push(toMessage({ role: "user", content: content ?? "", files }));
   for (const { entry } of await store.log("Run").read(jobId, { after: 0 })) {
     if (entry.type !== "call") continue;
     if (entry.call === "open_case" && entry.result === caseId) break;
     if (entry.call === "event" && entry.name === messageEvent(jobId) && !entry.error) {
-      const { data } = entry.result as { readonly data: { readonly content: string } };
-      messages.push({ role: "user", content: String(data.content) });
+      const { data } = entry.result as { readonly data: unknown };
+      messages.push(toMessage({ role: "user", ...readMessage(data) }));
     }
     const item = entry.call === "close" && entry.case_id ? await cases.summary(entry.case_id) : undefined;
     if (item?.status !== "completed" || !TURN.test(item.ref)) continue;
-    messages.push({ role: "assistant", content: (item.final_delivery as unknown as TurnDelivery).answer });
+    const { answer, files } = item.final_delivery as unknown as TurnDelivery;
+    messages.push(toMessage({ role: "assistant", content: answer, files }));
   }
   return messages;
 }

@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { ChatFields, ChatMessage } from "../agents/define-chat.ts";
+import { type ChatFields, type ChatMessage, isFirstMessage } from "../agents/define-chat.ts";
 import { messageEvent } from "../agents/message-event.ts";
+import type { GivenFile } from "../agents/read-values.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
 import { readFlat } from "../agents/to-json-schema.ts";
 import { type Caller, nameOf } from "../audit/caller.ts";
@@ -65,13 +66,21 @@ export interface ThreadStart {
   readonly startedBy?: string | undefined;
   /** Starts only one thread under the same key. */
   readonly idempotencyKey?: string | undefined;
+  /** Jobs whose files its fields may name as they are. */
+  readonly filesOf?: readonly string[] | undefined;
 }
+
+/** A message as its sender has it: its files are not of a job yet. */
+export type SentChatMessage = Omit<ChatMessage, "files"> & { readonly files?: readonly GivenFile[] };
 
 /** A message of somebody who does not know whether a thread exists, or asks something. */
 export interface ThreadMessage {
   readonly content: string;
+  readonly files?: readonly GivenFile[] | undefined;
+  /** Jobs whose files it and its history may name as they are: the sender sees them. */
+  readonly filesOf?: readonly string[];
   /** The conversation before it: counts where the thread is started, and shows which question the sender has seen. */
-  readonly history?: readonly ChatMessage[];
+  readonly history?: readonly SentChatMessage[];
   /** Under the same key, one message has an effect, and only once; another one is refused with 409. */
   readonly key?: string | undefined;
   /** Whether the key was made for this request: its sender has no key to send it again with. @default false */
@@ -106,6 +115,7 @@ export interface GivenAnswer {
 /** Says why a text is not taken as an answer. */
 const SAID_BEFORE = "This is what was said before the question. To answer it, say so in other words.";
 const NOT_ANSWERED = "The reply was not understood as an answer.";
+const NO_FILES = "This is answered without files. Send them once it is.";
 
 /** Threads of agents that `defineChat` has made: each is a job, whose messages are events. */
 export class Threads {
@@ -228,8 +238,7 @@ export class Threads {
     if (!job) return undefined;
     const reader = { sender: senderOf(who), said: "" };
     if (key === undefined) {
-      const { message } = job.job_fields as ChatFields;
-      return message === undefined ? undefined : { ...firstTurn(job), reader };
+      return isFirstMessage(job.job_fields) ? { ...firstTurn(job), reader } : undefined;
     }
     const kept = await requestWithKey(this.#parts.store, jobId, key);
     return kept && { ...turnOf(jobId, key, kept), reader };
@@ -248,7 +257,7 @@ export class Threads {
     const name = messageEvent(jobId);
     const { count: sent = 0 } = (await store.table("EventName").peek(name)) ?? {};
     const log = await store.log("Run").read(jobId, { after: 0 });
-    let turn = (job.job_fields as ChatFields).message === undefined ? undefined : firstTurn(job);
+    let turn = isFirstMessage(job.job_fields) ? firstTurn(job) : undefined;
     let caseId: unknown;
     let taken = 0;
     for (const { seq, entry } of log) {
@@ -279,7 +288,7 @@ export class Threads {
   }
 
   async #sendTo(slug: string, threadId: string, message: ThreadMessage): Promise<SentTurn> {
-    const { content, history = [], key, context } = message;
+    const { key, context, filesOf } = message;
     const thread = await this.find(threadId);
     if (thread && thread.agent_name !== slug) {
       throw new ServiceError(
@@ -291,8 +300,10 @@ export class Threads {
     const keys = key === undefined ? [] : [keyOfStart(threadId, key), key];
     const startKey = keys.find((one) => one === thread?.idempotency_key) ?? keys[0];
     if (!thread || (startKey !== undefined && startKey === thread.idempotency_key)) {
-      const fields = { message: content, history: [...history], once: false };
-      const job = await this.#start(slug, fields, { id: threadId, idempotencyKey: startKey, context });
+      const fields = { ...toFields(message), once: false };
+      const job = await this.#start(slug, fields, {
+        ...{ id: threadId, idempotencyKey: startKey, context, filesOf },
+      });
       // Another request with the same content may have been the first.
       if (startKey === undefined || job.idempotency_key === startKey) return firstTurn(job);
     }
@@ -301,14 +312,15 @@ export class Threads {
 
   /** Takes the next message of a conversation that its client keeps. */
   async #converse(slug: string, message: ThreadMessage): Promise<SentTurn> {
-    const { content, history = [], key } = message;
+    const { history = [], key } = message;
     const shown = await this.#shownIn(slug, history);
     if (shown) return this.#answerShown(shown, message);
-    return this.start(slug, { message: content, history: [...history], once: true }, { idempotencyKey: key });
+    const { filesOf } = message;
+    return this.start(slug, { ...toFields(message), once: true }, { idempotencyKey: key, filesOf });
   }
 
   /** The question that a history ends with, while its thread can continue with an answer. */
-  async #shownIn(slug: string, history: readonly ChatMessage[]): Promise<ShownQuestion | undefined> {
+  async #shownIn(slug: string, history: readonly SentChatMessage[]): Promise<ShownQuestion | undefined> {
     const last = history.findLast(({ role }) => role !== "system");
     const reference = last?.role === "assistant" ? readReference(last.content) : undefined;
     const shown = reference === undefined ? undefined : await findShown(this.#parts.store, reference);
@@ -319,9 +331,9 @@ export class Threads {
 
   /** Answers a question that the sender has seen; where it was answered since, what came of that. */
   async #answerShown(shown: ShownQuestion, message: ThreadMessage): Promise<SentTurn> {
-    const { content, key } = message;
+    const { key } = message;
     const { job_id: jobId, case_id, question_id, asked_at } = shown;
-    const before = key === undefined ? undefined : await this.#sent(jobId, content, key);
+    const before = key === undefined ? undefined : await this.#sent(jobId, message, key);
     if (before) return before;
     const item = await this.#parts.cases.ofJob(jobId, case_id);
     const { question } = item;
@@ -376,17 +388,23 @@ export class Threads {
   }
 
   /** Adds a message to a thread. The same message id again adds nothing. */
-  async say(jobId: string, content: string, id?: string): Promise<SentTurn> {
+  async say(
+    jobId: string,
+    content: string,
+    id?: string,
+    { files = [], filesOf = [] }: Pick<ThreadMessage, "files" | "filesOf"> = {},
+  ): Promise<SentTurn> {
     await this.#get(jobId);
     const { runner, feed } = this.#parts;
     const after = await feed.last(jobId);
     if (id === undefined) {
       const messageId = randomUUID();
-      await runner.say(jobId, { content, id: messageId });
+      await runner.say(jobId, { content, files, filesOf, id: messageId });
       return { jobId, after, messageId };
     }
-    await runner.say(jobId, { content, id, once: { key: id, content, after } });
-    return (await this.#sent(jobId, content, id))!;
+    const once = { key: id, content: saidIn({ content, files }), after };
+    await runner.say(jobId, { content, files, filesOf, id, once });
+    return (await this.#sent(jobId, { content, files }, id))!;
   }
 
   async #openQuestion(jobId: string): Promise<AskingCase | undefined> {
@@ -398,7 +416,7 @@ export class Threads {
   /** Answers the open question of a thread with a message, if it has one; otherwise adds the message. */
   async #reply(jobId: string, message: ThreadMessage): Promise<SentTurn> {
     const { content, key } = message;
-    const before = key === undefined ? undefined : await this.#sent(jobId, content, key);
+    const before = key === undefined ? undefined : await this.#sent(jobId, message, key);
     if (before) return before;
     const after = await this.#parts.feed.last(jobId);
     const item = await this.#openQuestion(jobId);
@@ -408,7 +426,7 @@ export class Threads {
         : ["The task asks nothing", "Wait until it does."];
       throw new ServiceError("invalid_transition", what, { detail });
     }
-    if (!item) return this.say(jobId, content, key);
+    if (!item) return this.say(jobId, content, key, message);
     const why = await this.#whyNoAnswer(jobId, item, message);
     if (why !== undefined) return this.#askAgain(jobId, item, message, why);
     // Where another one was faster, the next question is none that its sender has seen.
@@ -437,8 +455,9 @@ export class Threads {
 
   /** Answers a question with a message, or asks it again; `undefined` where it is no longer open. */
   async #answer(jobId: string, item: AskingCase, message: ThreadMessage): Promise<SentTurn | undefined> {
-    const { content, key, by } = message;
+    const { content, key, by, files = [] } = message;
     const { question } = item;
+    if (files.length > 0) return this.#askAgain(jobId, item, message, NO_FILES);
     const answer = readReply(content, question);
     if (!answer) return this.#askAgain(jobId, item, message, NOT_ANSWERED);
     const after = await this.#parts.feed.last(jobId);
@@ -448,11 +467,11 @@ export class Threads {
         item.id,
         {
           ...{ answer, message: null, question_id: question.id, asked_at: question.asked_at },
-          ...(key !== undefined && { once: { key, content, after } }),
+          ...(key !== undefined && { once: { key, content: saidIn(message), after } }),
         },
         by,
       );
-      if (key !== undefined) return (await this.#sent(jobId, content, key))!;
+      if (key !== undefined) return (await this.#sent(jobId, message, key))!;
       const agreed = answered.question?.id === question.id ? agreement(answered.question) : undefined;
       const place = { case_id: item.id, question_id: question.id };
       return { jobId, after, answered: { ...place, ...(agreed !== undefined && { agreed }) } };
@@ -483,33 +502,38 @@ export class Threads {
   /** Stores what a message with a key was found to mean, where it has changed nothing. */
   async #keep(
     jobId: string,
-    { content, key }: ThreadMessage,
+    message: ThreadMessage,
     answered: AnsweredQuestion,
     after: number,
   ): Promise<SentTurn> {
+    const { key } = message;
     if (key === undefined) return { jobId, after, answered };
-    const given = { key, content, after };
+    const given = { key, content: saidIn(message), after };
     await this.#parts.store.transaction(async (tx) => {
       if (await keptRequest(tx, jobId, given)) return;
       await keepRequest({ tx, now: this.#parts.clock().toISOString() }, jobId, given, answered);
     });
-    return (await this.#sent(jobId, content, key))!;
+    return (await this.#sent(jobId, message, key))!;
   }
 
   /** What a message with this id has done, by its record: whatever has happened since. */
-  async #sent(jobId: string, content: string, id: string): Promise<SentTurn | undefined> {
+  async #sent(
+    jobId: string,
+    message: Pick<ThreadMessage, "content" | "files" | "filesOf">,
+    id: string,
+  ): Promise<SentTurn | undefined> {
     const { store } = this.#parts;
-    const kept = await findKeptRequest(store, jobId, { key: id, content });
+    const kept = await findKeptRequest(store, jobId, { key: id, content: saidIn(message) });
     if (kept) return turnOf(jobId, id, kept);
     // Of version 0.1.0, messages have no other record.
     const event = await store.table("ReceivedEvent").peek(`${messageEvent(jobId)}/${id}`);
-    return event ? this.say(jobId, content, id) : undefined;
+    return event ? this.say(jobId, message.content, id, message) : undefined;
   }
 
   #start(
     slug: string,
     fields: ChatFields,
-    { id, startedBy, idempotencyKey, context }: ThreadStart & Pick<ThreadMessage, "context">,
+    { id, startedBy, idempotencyKey, filesOf, context }: ThreadStart & Pick<ThreadMessage, "context">,
   ): Promise<StoredJob> {
     return this.#parts.runner.start(this.agent(slug), {
       job_context: {
@@ -519,6 +543,7 @@ export class Threads {
       },
       job_fields: fields,
       ...(idempotencyKey !== undefined && { idempotencyKey }),
+      ...(filesOf && { filesOf }),
     });
   }
 }
@@ -532,6 +557,27 @@ function valuesOf(
   if (!field) return values === undefined ? undefined : isMap(values) ? values : {};
   const comments = message !== undefined && fields.some(({ name }) => name === "comment");
   return { [field.name]: approved, ...(comments && { comment: message }) };
+}
+
+/** What a repeated message must have again: its text, and its files, if it has any. */
+function saidIn({ content, files = [] }: Pick<ThreadMessage, "content" | "files">): unknown {
+  return files.length === 0 ? content : { content, files };
+}
+
+/** The fields of a thread that begins with a message: files of messages before it are one list, which they name by numbers. */
+function toFields({ content, files = [], history = [] }: ThreadMessage): ChatFields {
+  const historyFiles: GivenFile[] = [];
+  const before = history.map(({ files: own = [], ...message }) => {
+    if (own.length === 0) return message;
+    const from = historyFiles.length;
+    historyFiles.push(...own);
+    return { ...message, files: own.map((_, at) => from + at) };
+  });
+  return {
+    ...{ message: content, history: before },
+    ...(files.length > 0 && { files: [...files] }),
+    ...(historyFiles.length > 0 && { history_files: historyFiles }),
+  };
 }
 
 function firstTurn({ id, created_at }: StoredJob): SentTurn {

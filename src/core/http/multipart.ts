@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { ServiceError } from "../base/errors.ts";
 import { notUtf8 } from "./request-body.ts";
 import type { HttpEvent } from "./route.ts";
-import { incoming } from "./uploads.ts";
+import { assertPlain, incoming } from "./uploads.ts";
 
 /** A file in a form: the name of its field, and what the sender says of it. */
 export interface FormFile {
@@ -33,6 +33,8 @@ export function isMultipart({ req }: HttpEvent): boolean {
  * never held as a whole.
  */
 export async function readMultipart(event: HttpEvent, takeFile: TakeFile): Promise<URLSearchParams> {
+  // What is compressed is refused as that, whatever type it says to be.
+  assertPlain(event);
   const body = new Arriving(incoming(event));
   const mark = Buffer.from(`\r\n--${boundaryOf(event)}`, "latin1");
   const form = new URLSearchParams();

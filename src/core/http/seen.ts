@@ -126,9 +126,14 @@ class SeenRunner implements Runner {
     return this.#parts.jobs.asSeen(fork);
   }
 
+  async say(...[jobId, message]: Args<"say">): Result<"say"> {
+    const { jobs, caller } = this.#parts;
+    await jobs.get(jobId);
+    return this.#runner.say(jobId, { ...message, uploader: uploaderOf(caller) });
+  }
+
   ended = this.#ofJob("ended");
   stop = this.#ofJob("stop");
-  say = this.#ofJob("say");
   resume = this.#ofJob("resume");
   retry = this.#ofJob("retry");
   continue = this.#ofJob("continue");
@@ -239,7 +244,7 @@ class SeenRunner implements Runner {
 
 type OfCase = "assign" | "overrideCase" | "removeCase";
 type OfJob =
-  | ("ended" | "stop" | "say" | "resume" | "retry" | "continue" | "move")
+  | ("ended" | "stop" | "resume" | "retry" | "continue" | "move")
   | ("calls" | "export" | "override" | "remove");
 
 function isJob(result: unknown): result is StoredJob {

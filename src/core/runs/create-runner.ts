@@ -1,10 +1,12 @@
 import { randomUUID } from "node:crypto";
+import * as v from "valibot";
 import { fieldsOf } from "../agents/fields.ts";
 import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { wakeJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import { receiveEvent } from "../entities/received-events.ts";
+import { AgentMethodFieldSchema } from "../models/agent-method-field.ts";
 import type { StoredJob } from "../models/job.ts";
 import { stateOf } from "../models/job-state.ts";
 import type { EventWait } from "../models/received-event.ts";
@@ -21,13 +23,18 @@ import { overrideCaseStatus, overrideStatus, stopJob, stopWithParents } from "./
 import { answerQuestion } from "./questions/answer.ts";
 import { assignQuestion } from "./questions/assign.ts";
 import { receiveMessage } from "./questions/receive-message.ts";
-import { checkClaimed } from "./queue/claim-files.ts";
+import { checkClaimed, claimFiles, whileClaimed } from "./queue/claim-files.ts";
 import { toQueuedJob } from "./queue/scheduler.ts";
 import { Starts } from "./queue/start.ts";
 import { RunRecord } from "./replay/run-record.ts";
 import type { Runner } from "./runner.ts";
 import { type RequestParts, type RunnerParts, refuseWhenClosing } from "./runner-parts.ts";
 import { ActiveSchedules } from "./schedules/active-schedules.ts";
+
+/** What a message to a thread has besides its text. */
+const MESSAGE_FIELDS = [
+  v.parse(AgentMethodFieldSchema, { name: "files", type: "array", field_type: "FileField" }),
+];
 
 /** Statuses of jobs that may be running. */
 const RUNNING = ["in_progress", "cancelling"] as const;
@@ -82,7 +89,17 @@ export function createRunner(given: RunnerParts): Runner {
     },
     async say(jobId, message) {
       refuseWhenClosing(parts);
-      await giveEvent(parts, (unit) => receiveMessage(unit, jobId, message));
+      const { files = [], filesOf = [], uploader: owner } = message;
+      if (files.length === 0) {
+        await giveEvent(parts, (unit) => receiveMessage(unit, jobId, message));
+        return;
+      }
+      const claimant = { owner, brings: "stored", jobs: [jobId, ...filesOf] } as const;
+      const claimed = await claimFiles(parts.files, MESSAGE_FIELDS, { files }, claimant);
+      const link = { files: parts.files, claimed };
+      await whileClaimed(parts.files, claimed, () =>
+        giveEvent(parts, (unit) => receiveMessage(unit, jobId, message, link)),
+      );
     },
 
     resume: (jobId, instructions, actor, once) => resumeJob(parts, jobId, instructions, { actor, once }),

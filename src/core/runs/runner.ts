@@ -29,6 +29,8 @@ export interface StartRequest {
   readonly tags?: readonly string[] | undefined;
   /** Who may use the uploads in its fields, where that one sees only a part. @default those of everybody */
   readonly uploader?: string;
+  /** Jobs whose files its fields may name as they are: the sender sees them. @default none */
+  readonly filesOf?: readonly string[];
   /** The access that starts it, where that sees only what it has started. */
   readonly access?: string;
   /** What its sender sees, where that is a part: it has a share of the queue. @default all of it */
@@ -104,6 +106,12 @@ export interface SentEvent {
 /** A message to a thread. */
 export interface SentMessage {
   readonly content: string;
+  /** As a field for files takes them. */
+  readonly files?: readonly unknown[];
+  /** Who may use the uploads among them; `null` for everybody's. */
+  readonly uploader?: string | null;
+  /** Jobs whose files it may name as they are, besides its own. */
+  readonly filesOf?: readonly string[];
   /** Unique among the messages of its thread. */
   readonly id: string;
   /** The message is added once under this key, which is its id. */

@@ -1,8 +1,10 @@
 import { createHash, createPrivateKey, createPublicKey } from "node:crypto";
 import type * as Sdk from "@a2a-js/sdk";
 import type { SigningKeys, SigningPair } from "../../core/access/signing-keys.ts";
+import { fieldsOf } from "../../core/agents/fields.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
+import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 
 /** Signs the cards: with the service's own key, or with one that is given. */
 export type CardKeys = Pick<SigningKeys, "present" | "verifying">;
@@ -31,6 +33,7 @@ export function toCard(sdk: typeof Sdk, { slug, definition }: HostedAgent, base:
   const { job_start } = definition.methods;
   const description = job_start.description ?? definition.description ?? `Runs the agent ${definition.name}.`;
   const modes = ["application/json", "text/plain"];
+  const takesFiles = definition.chats || hasFiles(fieldsOf(job_start).list);
   return sdk.AgentCard.fromJSON({
     name: definition.name,
     description: definition.description ?? description,
@@ -58,7 +61,7 @@ export function toCard(sdk: typeof Sdk, { slug, definition }: HostedAgent, base:
       bearer: { httpAuthSecurityScheme: { scheme: "Bearer" } },
     },
     securityRequirements: [{ schemes: { key: { list: [] } } }, { schemes: { bearer: { list: [] } } }],
-    defaultInputModes: modes,
+    defaultInputModes: takesFiles ? [...modes, "*/*"] : modes,
     defaultOutputModes: modes,
     skills: [{ id: slug, name: definition.name, description, tags: [...(definition.tags ?? [])] }],
     signatures: [],

@@ -27,13 +27,15 @@ export interface A2aParts {
   readonly shown: ReadonlySet<string> | undefined;
   /** Milliseconds that a message waits for its job at most; `undefined` for no limit. */
   readonly wait: number | undefined;
+  /** The service's URL, as clients reach it: that of the URLs of files. */
+  readonly base: string;
   /** Fires when the service closes: those who wait get what there is. */
   readonly closing: AbortSignal;
 }
 
-/** The same parts as a caller sees them. */
-export function partsFor(parts: A2aParts, caller: Caller): A2aParts {
-  return { ...parts, ...parts.seen(caller) };
+/** The same parts as a caller sees them, whose request has come to `base`. */
+export function partsFor(parts: A2aParts, caller: Caller, base = parts.base): A2aParts {
+  return { ...parts, ...parts.seen(caller), base };
 }
 
 /** The agents that clients see. */

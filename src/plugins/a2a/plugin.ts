@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
 import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { createGuardedFetch } from "../../core/delivery/guarded-post.ts";
+import { baseUrl } from "../../core/http/base-url.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
 import {
   AGENTS,
@@ -81,7 +82,13 @@ export const a2a = definePlugin({
     }
     const closing = new AbortController();
     hooks.on("service:closing", () => closing.abort());
+    const { apiPrefix } = get(OPTIONS);
+    const state = get(SERVICE_STATE);
     const parts: A2aParts = {
+      // Of push notifications: it is known once the service listens.
+      get base() {
+        return baseUrl(state, apiPrefix);
+      },
       seen: get(SEEN),
       agents,
       jobs: get(JOBS),
@@ -97,12 +104,13 @@ export const a2a = definePlugin({
       closing: closing.signal,
     };
     participate(forgetMessages);
-    participate(pushChanges(get(EVENTS)));
+    participate(pushChanges(get(EVENTS), () => parts.base));
     get(EVENTS).addTarget(createPushTarget(get(STORE), createGuardedFetch(options.allowPrivate)));
     const routes = a2aRoutes(sdk, parts, {
-      prefix: `${get(OPTIONS).apiPrefix}${options.path}`,
+      prefix: `${apiPrefix}${options.path}`,
+      apiPrefix,
       keys: options.signingKey === undefined ? get(SIGNING_KEYS) : cardKeysOf(options.signingKey),
-      state: get(SERVICE_STATE),
+      state,
       streams: get(STREAMS),
       publicCards: options.publicCards,
       main: options.main ?? (shown.length === 1 ? shown[0] : undefined),

@@ -142,7 +142,7 @@ async function receiversOf(tx: Transaction, { taskId, jobId }: TaskPlace): Promi
 }
 
 /** Stores what is sent together with the change that it is about. */
-export function pushChanges(events: Events): Participant {
+export function pushChanges(events: Events, base: () => string): Participant {
   const post = async (configs: readonly string[], stream: string, event: Json, tx: Transaction) => {
     for (const config of configs)
       await events.post(TARGET, { stream, type: "a2a.status", body: { config, event } }, tx);
@@ -163,12 +163,13 @@ export function pushChanges(events: Events): Participant {
       if (!job) return;
       if (isDelivered) {
         const configs = await receiversOf(tx, { taskId: jobId, jobId });
-        for (const artifact of deliveryOf(item))
+        for (const artifact of deliveryOf(item, base()))
           await post(configs, jobId, toArtifactUpdate(job, artifact), tx);
       }
       const turn = toTurnJob({ job, item });
       const configs = await receiversOf(tx, { taskId: turn.id, jobId });
-      for (const artifact of resultOf(turn)) await post(configs, jobId, toArtifactUpdate(turn, artifact), tx);
+      for (const artifact of resultOf(turn, base()))
+        await post(configs, jobId, toArtifactUpdate(turn, artifact), tx);
       if (isMoved) await post(configs, jobId, toStatusUpdate(turn, questionsOf(item)), tx);
       return;
     }
@@ -178,7 +179,8 @@ export function pushChanges(events: Events): Participant {
     if (isSame && job.open_questions === previous.open_questions) return;
     const configs = await receiversOf(tx, { taskId: job.id, jobId: job.id });
     if (configs.length === 0) return;
-    for (const artifact of resultOf(job)) await post(configs, job.id, toArtifactUpdate(job, artifact), tx);
+    for (const artifact of resultOf(job, base()))
+      await post(configs, job.id, toArtifactUpdate(job, artifact), tx);
     await post(configs, job.id, toStatusUpdate(job, await openIn(job, tx)), tx);
   };
 }

@@ -1,15 +1,18 @@
 import type * as Sdk from "@a2a-js/sdk";
 import type * as Errors from "@a2a-js/sdk/errors";
 import type * as Server from "@a2a-js/sdk/server";
-import { readJobFields, readValues } from "../../core/agents/read-values.ts";
+import { fieldsOf } from "../../core/agents/fields.ts";
+import { type GivenFile, readJobFields, readValues } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
+import { toGivenFile } from "../../core/conversations/file-parts.ts";
 import { behindCursor, toCursor } from "../../core/http/cursor.ts";
 import { settled } from "../../core/http/settled.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
+import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import type { ListQuery, Page } from "../../core/store/store.ts";
 import { type FollowOptions, followTask } from "./follow-task.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
@@ -20,6 +23,26 @@ import { toTask } from "./task.ts";
 import type { Json } from "./updates.ts";
 
 const MOST_LISTED = 100;
+
+/** A part of a message, in the protocol's JSON. */
+interface SentPart {
+  readonly text?: string;
+  readonly data?: unknown;
+  /** The content of a file, in base64. */
+  readonly raw?: string;
+  readonly url?: string;
+  readonly mediaType?: string;
+  readonly filename?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** The same as agents take it. */
+export interface GivenPart {
+  readonly text?: string | undefined;
+  readonly data?: unknown;
+  readonly file?: GivenFile;
+  readonly field?: string;
+}
 
 /** The SDK, which is loaded with the plugin. */
 export interface A2aSdk {
@@ -184,15 +207,15 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   /** Starts a job, or answers a question of one; both once, however often the message is sent. */
   async #take({ message, configuration }: Sdk.SendMessageRequest, by: Caller): Promise<StoredJob> {
-    const { given, push } = this.readMessage(message, configuration);
+    const { given, parts, push } = this.readMessage(message, configuration);
     // What happens from now on is sent: the answer below, too.
     if (message!.taskId) {
       const job = await this.#find(message!.taskId);
       this.checkContext(job.id, message!.contextId, job);
       if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push);
-      return this.#answer(job, { message: message!, given, by });
+      return this.#answer(job, { message: message!, given, parts, by });
     }
-    const job = await this.#start(message!, given);
+    const job = await this.#start(message!, parts);
     if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push);
     return job;
   }
@@ -201,34 +224,52 @@ export class AgentRequests implements Server.A2ARequestHandler {
   protected readMessage(
     message: Sdk.Message | undefined,
     configuration: Sdk.SendMessageRequest["configuration"],
-  ): { readonly given: readonly object[]; readonly push: Sdk.TaskPushNotificationConfig | undefined } {
+  ): {
+    /** As they came. */
+    readonly given: readonly object[];
+    readonly parts: readonly GivenPart[];
+    readonly push: Sdk.TaskPushNotificationConfig | undefined;
+  } {
     const { RequestMalformedError } = this.sdk.errors;
     if (!message?.messageId) throw new RequestMalformedError("The message has no messageId");
-    const json = this.sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
+    const json = this.sdk.types.Message.toJSON(message) as { parts?: readonly SentPart[] };
     const given = json.parts ?? [];
     if (given.length === 0) throw new RequestMalformedError("The message has no parts");
-    this.#refuseMedia(given);
+    const parts = this.#readParts(given, message.taskId !== "");
     const push = configuration?.taskPushNotificationConfig;
     if (push?.url) assertUsable(push);
-    return { given, push: push?.url ? push : undefined };
+    return { given, parts, push: push?.url ? push : undefined };
   }
 
-  /** An agent takes values: a job that starts without the picture that it is about would have a wrong result. */
-  #refuseMedia(parts: readonly { readonly mediaType?: string; readonly filename?: string }[]): void {
-    const at = parts.findIndex((part) => !("text" in part) && !("data" in part));
-    const part = parts[at];
-    if (!part) return;
-    const what = part.mediaType || part.filename || "a file";
-    throw new this.sdk.errors.ContentTypeNotSupportedError(
-      `Part ${at + 1} of the message is ${what}: agent "${this.agent.slug}" accepts text and data only`,
-    );
+  /**
+   * The parts of a message, with their files as fields take them. Refuses files where the agent takes none: a job that
+   * starts without the picture that it is about would have a wrong result.
+   */
+  #readParts(parts: readonly SentPart[], isAnswer: boolean): GivenPart[] {
+    const { chats, methods } = this.agent.definition;
+    const takesFiles = chats || isAnswer || hasFiles(fieldsOf(methods.job_start).list);
+    return parts.map((part, at) => {
+      const { text, data, raw, url, mediaType: type, filename: name, metadata } = part;
+      if (text !== undefined || data !== undefined) return { text, data };
+      if (!takesFiles || (raw === undefined && url === undefined)) {
+        throw new this.sdk.errors.ContentTypeNotSupportedError(
+          `Part ${at + 1} of the message is ${type || name || "a file"}: agent "${this.agent.slug}" accepts text and data only`,
+        );
+      }
+      const field = typeof metadata?.field === "string" ? { field: metadata.field } : {};
+      try {
+        return { file: toGivenFile({ name, type, data: raw, url }), ...field };
+      } catch (error) {
+        throw new this.sdk.errors.ContentTypeNotSupportedError(`Part ${at + 1}: ${(error as Error).message}`);
+      }
+    });
   }
 
-  #start({ messageId, contextId }: Sdk.Message, given: readonly object[]): Promise<StoredJob> {
+  #start({ messageId, contextId }: Sdk.Message, parts: readonly GivenPart[]): Promise<StoredJob> {
     const { slug, definition } = this.agent;
     return this.parts.runner.start(slug, {
       job_context: { started_by: "a2a", ...(contextId && { mission_id: contextId }) },
-      job_fields: readJobFields(definition, given),
+      job_fields: readJobFields(definition, parts),
       idempotencyKey: `a2a-${idOfMessage(slug, messageId)}`,
     });
   }
@@ -248,7 +289,12 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   async #answer(
     job: StoredJob,
-    { message, given, by }: { message: Sdk.Message; given: readonly object[]; by: Caller },
+    {
+      message,
+      given,
+      parts,
+      by,
+    }: { message: Sdk.Message; given: readonly object[]; parts: readonly GivenPart[]; by: Caller },
   ): Promise<StoredJob> {
     const { cases } = this.parts;
     const named = message.metadata?.question;
@@ -264,7 +310,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const asking = (await openQuestions(cases, job)).find((item) => keyOf(item) === question);
     // It was answered: by this message before, or by somebody else.
     if (!asking) return job;
-    const values = readValues(given, asking.question.fields);
+    const values = readValues(parts, asking.question.fields);
     await answerByKey(this.parts, job, { key: question, values }, by);
     return this.#find(job.id);
   }

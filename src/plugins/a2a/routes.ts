@@ -6,6 +6,7 @@ import * as v from "valibot";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { readSwitch } from "../../core/base/switch.ts";
+import { baseUrl } from "../../core/http/base-url.ts";
 import { jsonRpcErrors } from "../../core/http/json-rpc-errors.ts";
 import { keyRoutes } from "../../core/http/key-routes.ts";
 import type { LiveStreams } from "../../core/http/live-streams.ts";
@@ -55,6 +56,8 @@ const answers = (description: string) => ({ 200: { description, schema: JsonMapS
 
 interface Shared {
   readonly prefix: string;
+  /** Of all routes of the service. */
+  readonly apiPrefix: string;
   readonly keys: CardKeys;
   readonly state: ServiceState;
   readonly streams: LiveStreams;
@@ -72,7 +75,7 @@ interface Input {
 
 /** The routes of all agents: their cards, JSON-RPC and REST. */
 export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDefinition[] {
-  const { prefix, keys, state, streams } = shared;
+  const { prefix, apiPrefix, keys, state, streams } = shared;
   const { server, types, errors } = sdk;
   const auth = shared.publicCards ? "none" : "key";
 
@@ -99,7 +102,7 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
     });
   };
   const requestsOf = ({ params: { slug }, event, caller }: Input): AgentRequests => {
-    const seen = partsFor(parts, caller);
+    const seen = partsFor(parts, caller, baseUrl(state, apiPrefix, event));
     const card = () => sign(slug, event, bareCard(slug, event, caller));
     const agent = agentOf(seen, slug);
     const Requests = agent.definition.chats ? ThreadRequests : AgentRequests;

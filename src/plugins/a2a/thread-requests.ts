@@ -1,5 +1,6 @@
 import type * as Sdk from "@a2a-js/sdk";
 import type * as Server from "@a2a-js/sdk/server";
+import { readValues } from "../../core/agents/read-values.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError } from "../../core/base/errors.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
@@ -9,7 +10,7 @@ import type { Question } from "../../core/models/question.ts";
 import { type AskingCase, keyOf } from "../../core/runs/questions/open-questions.ts";
 import type { ListQuery } from "../../core/store/store.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
-import { AgentRequests, callerOf, signalOf } from "./requests.ts";
+import { AgentRequests, callerOf, type GivenPart, signalOf } from "./requests.ts";
 import { toTask } from "./task.ts";
 import { TurnEvents } from "./turn-events.ts";
 import {
@@ -69,7 +70,7 @@ export class ThreadRequests extends AgentRequests {
     if (isOfJob(request)) return yield* super.sendMessageStream(request, context);
     const turn = await this.guarded(() => this.#take(request, callerOf(context)));
     let isOpen = false;
-    const events = new TurnEvents((caseId) => this.#read(caseId));
+    const events = new TurnEvents(this.parts.base, (caseId) => this.#read(caseId));
     for await (const event of this.parts.threads.follow(turn, signalOf(context))) {
       if (event.type === "failed" && !isOpen)
         throw new this.sdk.errors.UnsupportedOperationError(event.message);
@@ -91,7 +92,7 @@ export class ThreadRequests extends AgentRequests {
     if (isTerminal(item.status))
       throw new this.sdk.errors.UnsupportedOperationError(`Task "${request.id}" has ended`);
     yield this.#toEvent({ task: await this.#toJson({ item, job }) });
-    const events = new TurnEvents((caseId) => this.#read(caseId));
+    const events = new TurnEvents(this.parts.base, (caseId) => this.#read(caseId));
     let turn: SentTurn | undefined = { jobId: job.id, after: 0, caseId: item.id, isWhole: true };
     while (turn) {
       let next: SentTurn | undefined;
@@ -149,11 +150,11 @@ export class ThreadRequests extends AgentRequests {
 
   /** Adds a message to the thread of its context, or answers a question; once, however often it is sent. */
   async #take({ message, configuration }: Sdk.SendMessageRequest, by: Caller): Promise<SentTurn> {
-    const { given, push } = this.readMessage(message, configuration);
+    const { given, parts, push } = this.readMessage(message, configuration);
     const { contextId, messageId, taskId, metadata } = message!;
     const { threads } = this.parts;
     const key = `a2a-${messageId}`;
-    const { text, data } = read(given);
+    const { text, data, files } = read(parts);
     if (taskId) {
       const { job, item } = await this.#find(taskId);
       this.checkContext(taskId, contextId, toTurnJob({ job, item }));
@@ -166,13 +167,16 @@ export class ThreadRequests extends AgentRequests {
         const named = typeof metadata?.question === "string" ? metadata.question : undefined;
         const asked = { messageId, named, given, hasEnded };
         const question = await questionOf(this.parts, { ...job, status: item.status }, asked);
-        return threads.answer(job.id, { key: question, values: data, by, via: "a2a" });
+        const [open] = questionsOf(item);
+        const isOpen = open !== undefined && keyOf(open) === question;
+        const values = isOpen ? readValues(parts, open.question.fields) : data;
+        return threads.answer(job.id, { key: question, values, by, via: "a2a" });
       }
       const [open] = questionsOf(item);
       const seen = open ? keyOf(open) : "";
       try {
         return await threads.send(job.agent_name, job.id, {
-          ...{ content: text, key, seen, onlyAnswers: true, by, via: "a2a" },
+          ...{ content: text, files, key, seen, onlyAnswers: true, by, via: "a2a" },
         });
       } catch (error) {
         if (isServiceError(error) && error.type === "invalid_transition" && isTerminal(item.status))
@@ -181,12 +185,12 @@ export class ThreadRequests extends AgentRequests {
       }
     }
     const content = text === "" && typeof data.message === "string" ? data.message : text;
-    if (content === "")
+    if (content === "" && files.length === 0)
       throw new this.sdk.errors.RequestMalformedError("A message to a chat agent has a text");
     const { slug } = this.agent;
     const id = contextId ? threadIdOf(slug, contextId) : `a2a-${idOfMessage(slug, messageId)}`;
     return threads.send(slug, id, {
-      ...{ content, key, by, via: "a2a" },
+      ...{ content, files, key, by, via: "a2a" },
       context: { started_by: "a2a", ...(contextId && { mission_id: contextId }) },
     });
   }
@@ -235,8 +239,8 @@ function isOfJob({ message }: Sdk.SendMessageRequest): boolean {
   );
 }
 
-function read(parts: readonly { readonly text?: unknown; readonly data?: unknown }[]) {
+function read(parts: readonly GivenPart[]) {
   const texts = parts.flatMap(({ text }) => (typeof text === "string" ? [text] : []));
   const data: Record<string, unknown> = Object.assign({}, ...parts.map(({ data }) => data));
-  return { text: texts.join("\n"), data };
+  return { text: texts.join("\n"), data, files: parts.flatMap(({ file }) => (file ? [file] : [])) };
 }

@@ -1,18 +1,20 @@
 import type { ShownEvent } from "../../core/conversations/threads.ts";
-import type { StoredJob } from "../../core/models/job.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
 import { questionsOf, type Turn, toTurnJob } from "./turn-task.ts";
-import { type Json, resultOf, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
+import { type Json, resultOf, type TaskJob, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
 
 /** What happens in a turn as the events of its task: the text as an artifact that grows, questions, the answer. */
 export class TurnEvents {
   readonly #read: (caseId: string) => Promise<Turn>;
-  #task: StoredJob | undefined;
+  readonly #base: string;
+  #task: TaskJob | undefined;
   #caseId: string | undefined;
   #isAsked = false;
   #append = false;
 
-  constructor(read: (caseId: string) => Promise<Turn>) {
+  /** `base` is that of the URLs of files. */
+  constructor(base: string, read: (caseId: string) => Promise<Turn>) {
+    this.#base = base;
     this.#read = read;
   }
 
@@ -43,7 +45,7 @@ export class TurnEvents {
     const { job, item } = await this.#read(this.#caseId);
     this.#task = toTurnJob({ job, item });
     // It replaces what has been sent of it.
-    for (const artifact of resultOf(this.#task)) yield toArtifactUpdate(this.#task, artifact);
+    for (const artifact of resultOf(this.#task, this.#base)) yield toArtifactUpdate(this.#task, artifact);
     yield toStatusUpdate(this.#task, questionsOf(item));
   }
 }

@@ -1,3 +1,4 @@
+import type { TurnDelivery } from "../../core/agents/define-chat.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
@@ -6,6 +7,7 @@ import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
 import { contextOf } from "./states.ts";
+import type { TaskJob } from "./updates.ts";
 
 /** A turn of a thread, which is a task: a message and its answer. */
 export interface Turn {
@@ -43,12 +45,13 @@ export function contextOfThread(job: StoredJob): string {
 }
 
 /** A turn as a job that does only this: what the task shows. */
-export function toTurnJob({ job, item }: Turn): StoredJob {
+export function toTurnJob({ job, item }: Turn): TaskJob {
   const hasEnded = isTerminal(item.status);
   const isEnding = isTerminal(job.status) || job.status === "cancelling";
-  const { answer } = (item.final_delivery ?? {}) as { readonly answer?: string };
+  const { answer, files = [] } = (item.final_delivery ?? {}) as Partial<TurnDelivery>;
   return {
     ...job,
+    turn: { jobId: job.id, files },
     ...{ id: taskOfCase(item.id), case_count: 0, total_cost: item.total_cost, updated_at: item.updated_at },
     job_context: { ...job.job_context, mission_id: contextOfThread(job) },
     status: hasEnded || !isEnding ? item.status : job.status,

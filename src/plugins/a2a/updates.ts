@@ -1,6 +1,8 @@
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
+import { fileUrl } from "../../core/conversations/file-parts.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import { type FileValue, filesIn } from "../../core/models/file.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { type AskingCase, keyOf, textOf } from "../../core/runs/questions/open-questions.ts";
 import { contextOf, stateOf } from "./states.ts";
@@ -48,21 +50,40 @@ function toParts(item: AskingCase): Json[] {
   return [{ text: textOf(question) }, { data }];
 }
 
-/** What a case delivered, as an artifact; none before it has. */
-export function deliveryOf({
-  id,
-  name,
-  description,
-  final_delivery,
-}: Pick<StoredCase, "id" | "name" | "description" | "final_delivery">): Json[] {
+/** What a case delivered, as an artifact; none before it has. `base` is that of the URLs of files. */
+export function deliveryOf(
+  {
+    id,
+    job_id,
+    name,
+    description,
+    final_delivery,
+  }: Pick<StoredCase, "id" | "job_id" | "name" | "description" | "final_delivery">,
+  base: string,
+): Json[] {
   if (final_delivery === null) return [];
-  return [{ artifactId: `case-${id}`, name, description, parts: [{ data: final_delivery }] }];
+  const files = toFileParts(base, job_id, filesIn(final_delivery).values());
+  return [{ artifactId: `case-${id}`, name, description, parts: [{ data: final_delivery }, ...files] }];
 }
 
-/** The result of a job, as an artifact; none before it has ended with one. */
-export function resultOf({ status, result }: StoredJob): Json[] {
+/** The result of a job, or the answer of a turn, as an artifact; none before it has ended with one. */
+export function resultOf({ id, status, result, turn }: TaskJob, base: string): Json[] {
   if (!isTerminal(status) || result === null || result === undefined) return [];
-  return [{ artifactId: "result", name: "Result", parts: [toPart(result)] }];
+  const files = turn
+    ? toFileParts(base, turn.jobId, turn.files)
+    : toFileParts(base, id, filesIn(result).values());
+  return [{ artifactId: "result", name: "Result", parts: [toPart(result), ...files] }];
+}
+
+/** A job as a task shows it; a turn of a thread is one, too, and its files are those of its thread. */
+export type TaskJob = StoredJob & {
+  readonly turn?: { readonly jobId: string; readonly files: readonly FileValue[] };
+};
+
+function toFileParts(base: string, jobId: string, files: Iterable<FileValue>): Json[] {
+  return [...files].map((file) => ({
+    ...{ url: fileUrl(base, jobId, file), mediaType: file.type, filename: file.name },
+  }));
 }
 
 function toPart(value: unknown): Json {

@@ -1,15 +1,18 @@
 import * as v from "valibot";
 import type { AgentDefinition } from "../../core/agents/define-agent.ts";
+import { fieldsOf } from "../../core/agents/fields.ts";
 import { readJobFields } from "../../core/agents/read-values.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
+import { baseUrl } from "../../core/http/base-url.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
+import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
-import { OPTIONS, ROUTER, SEEN, STREAMS } from "../../core/service/tokens.ts";
-import { takeMessage, unsupported } from "./take-message.ts";
+import { OPTIONS, ROUTER, SEEN, SERVICE_STATE, STREAMS } from "../../core/service/tokens.ts";
+import { readContent, takeMessage, unsupported } from "./take-message.ts";
 import { toChatEvents } from "./to-chat-events.ts";
 import { toEvents } from "./to-events.ts";
 
@@ -55,10 +58,11 @@ export const agUi = definePlugin({
   options: OptionsSchema,
   setup({ options, get }) {
     const [seen, streams] = [get(SEEN), get(STREAMS)];
+    const prefix = get(OPTIONS).apiPrefix;
     get(ROUTER).add(
       defineRoute({
         method: "POST",
-        path: `${get(OPTIONS).apiPrefix}${options.path}/{slug}`,
+        path: `${prefix}${options.path}/{slug}`,
         auth: "key",
         needs: "start",
         narrows: true,
@@ -69,7 +73,8 @@ export const agUi = definePlugin({
         params: v.object({ slug: v.string() }),
         body: InputSchema,
         responses: { 200: { description: "The events", contentType: "text/event-stream" } },
-        handler: async ({ params, body, caller }) => {
+        handler: async ({ params, body, event, caller }) => {
+          const base = baseUrl(get(SERVICE_STATE), prefix, event);
           const { agents, jobs, cases, runner, threads, feed } = seen(caller);
           const { slug, definition } = agents.get(params.slug);
           const id = threadIdOf(slug, body.threadId);
@@ -88,7 +93,7 @@ export const agUi = definePlugin({
             );
           if (definition.chats) {
             const turn = await takeMessage(threads, { slug, id }, body, caller);
-            return stream((signal) => toChatEvents({ threads, jobs }, turn, { ...body, signal }));
+            return stream((signal) => toChatEvents({ threads, jobs }, turn, { ...body, base, signal }));
           }
           const isLater = body.messages.filter(({ role }) => role === "user").length > 1;
           if (before && isTerminal(before.status) && isLater && body.resume.length === 0) {
@@ -106,7 +111,7 @@ export const agUi = definePlugin({
             const values = v.is(JsonMapSchema, payload) ? payload : {};
             await answerByKey({ cases, runner }, before!, { key: interruptId, values }, caller);
           }
-          return stream((signal) => toEvents({ jobs, cases, feed }, { id, after, ...body, signal }));
+          return stream((signal) => toEvents({ jobs, cases, feed }, { id, after, ...body, base, signal }));
         },
       }),
     );
@@ -117,13 +122,13 @@ export const agUi = definePlugin({
 function readInput({ messages, forwardedProps }: Input, definition: AgentDefinition) {
   const data = (forwardedProps as { fields?: unknown } | null | undefined)?.fields;
   const content = messages.findLast(({ role }) => role === "user")?.content;
-  const texts: readonly { readonly type?: unknown; readonly text?: unknown }[] = Array.isArray(content)
-    ? content
-    : [{ type: "text", text: content }];
-  const media = texts.find(({ type }) => type !== "text");
-  if (media) throw unsupported(media.type);
+  const { content: text, files } = readContent(content ?? "");
+  if (files.length > 0 && !definition.chats && !hasFiles(fieldsOf(definition.methods.job_start).list)) {
+    const parts = content as readonly { readonly type?: unknown }[];
+    throw unsupported(parts.find(({ type }) => type !== "text")?.type);
+  }
   try {
-    return readJobFields(definition, [{ data }, ...texts]);
+    return readJobFields(definition, [{ data }, { text }, ...files.map((file) => ({ file }))]);
   } catch (error) {
     throw new ServiceError("invalid_parameters", (error as Error).message);
   }

@@ -1,7 +1,9 @@
-import type { ChatMessage } from "../../core/agents/define-chat.ts";
+import * as v from "valibot";
+import type { GivenFile } from "../../core/agents/read-values.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
-import type { SentTurn, Threads } from "../../core/conversations/threads.ts";
+import { toGivenFile } from "../../core/conversations/file-parts.ts";
+import type { SentChatMessage, SentTurn, Threads } from "../../core/conversations/threads.ts";
 
 /** What a run gives a thread of a chat. */
 export interface Given {
@@ -36,34 +38,70 @@ export async function takeMessage(
   }
   const history = (await threads.find(id)) ? [] : messages.slice(0, at).flatMap(toMessage);
   return threads.send(slug, id, {
-    ...{ content: textOf(last.content), history, by, via: "ag-ui" },
+    ...{ ...readContent(last.content), history, by, via: "ag-ui" },
     ...(typeof last.id === "string" && last.id !== "" && { key: last.id }),
   });
 }
 
-function toMessage({ role, content }: Given["messages"][number]): ChatMessage[] {
+function toMessage({ role, content }: Given["messages"][number]): SentChatMessage[] {
   const name = role === "developer" ? "system" : role;
   if (name !== "system" && name !== "user" && name !== "assistant") return [];
-  const text = content === undefined || content === null ? "" : textOf(content);
-  return text === "" ? [] : [{ role: name, content: text }];
+  const read = readContent(content ?? "");
+  return read.content === "" && read.files.length === 0 ? [] : [{ role: name, ...read }];
 }
 
-/** The text of a message; media are refused. */
-function textOf(content: unknown): string {
-  if (typeof content === "string") return content;
-  const parts = (Array.isArray(content) ? content : [{ type: typeof content }]) as {
-    readonly type?: unknown;
-    readonly text?: unknown;
-  }[];
-  const media = parts.find(({ type, text }) => type !== "text" || typeof text !== "string");
-  if (media) throw unsupported(media.type);
-  return parts.map(({ text }) => text).join("\n");
+/** What the value of a source is; a handle is the id of an upload. */
+const SOURCES: Readonly<Record<string, "data" | "url" | "upload">> = {
+  ...{ data: "data", url: "url", file: "upload" },
+};
+const SourceSchema = v.looseObject({
+  type: v.string(),
+  value: v.optional(v.string()),
+  mimeType: v.optional(v.string()),
+});
+const PartSchema = v.looseObject({
+  type: v.string(),
+  text: v.optional(v.string()),
+  source: v.optional(SourceSchema),
+  filename: v.optional(v.string()),
+  metadata: v.optional(v.nullable(v.looseObject({ filename: v.optional(v.string()) }))),
+});
+
+/** The text and the files of a message. */
+export function readContent(content: unknown): { readonly content: string; readonly files: GivenFile[] } {
+  if (typeof content === "string") return { content, files: [] };
+  const given = Array.isArray(content) ? content : [{ type: typeof content }];
+  const parts = given.map((one) => {
+    const part = v.safeParse(PartSchema, one);
+    if (!part.success) throw unsupported((one as { type?: unknown } | null)?.type);
+    return part.output;
+  });
+  return {
+    content: parts
+      .flatMap(({ type, text }) => (type === "text" && text !== undefined ? [text] : []))
+      .join("\n"),
+    files: parts.flatMap((part) => (part.type === "text" ? textOnly(part) : [toFile(part)])),
+  };
+}
+
+function textOnly({ type, text }: v.InferOutput<typeof PartSchema>): [] {
+  if (text === undefined) throw unsupported(type);
+  return [];
+}
+
+function toFile({ type, source, filename, metadata }: v.InferOutput<typeof PartSchema>): GivenFile {
+  const as = SOURCES[source?.type ?? ""];
+  if (source?.value === undefined || as === undefined)
+    throw unsupported(source === undefined ? type : `${type} with a source of type ${source.type}`);
+  const name = filename ?? metadata?.filename;
+  return toGivenFile({ name, type: source.mimeType, [as]: source.value });
 }
 
 /** Refuses what an agent cannot take: an answer without the picture that it is about would be wrong. */
 export function unsupported(type: unknown): ServiceError {
   return new ServiceError("invalid_request", `The agent does not accept content of type "${type}"`, {
-    detail: "Send the text of the message, and other values as forwardedProps.fields.",
+    detail:
+      "Send the text of the message, files with their content, and other values as forwardedProps.fields.",
     status: 415,
   });
 }

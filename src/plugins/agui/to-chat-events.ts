@@ -2,7 +2,7 @@ import type { SentTurn, Threads } from "../../core/conversations/threads.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import { RunState } from "./run-state.ts";
 import type { Sent } from "./sent.ts";
-import { toInterrupt } from "./to-events.ts";
+import { toFileEvent, toInterrupt } from "./to-events.ts";
 import { toToolCall } from "./to-tool-call.ts";
 
 interface Parts {
@@ -17,8 +17,15 @@ export async function* toChatEvents(
   {
     threadId,
     runId,
+    base,
     signal,
-  }: { readonly threadId: string; readonly runId: string; readonly signal: AbortSignal },
+  }: {
+    readonly threadId: string;
+    readonly runId: string;
+    /** Of the URLs of files. */
+    readonly base: string;
+    readonly signal: AbortSignal;
+  },
 ): AsyncGenerator<Sent, void> {
   const { jobId } = turn;
   const message = new OpenMessage(`${jobId}-${turn.messageId ?? turn.after}`);
@@ -43,9 +50,10 @@ export async function* toChatEvents(
     yield* await state();
     const ids = { threadId, runId };
     if (event.type === "failed") yield { type: "RUN_ERROR", message: event.message, code: "failed" };
-    else if (event.type === "answer")
+    else if (event.type === "answer") {
+      for (const file of event.files) yield toFileEvent(base, jobId, file);
       yield { type: "RUN_FINISHED", ...ids, result: event.answer, outcome: { type: "success" } };
-    else {
+    } else {
       const interrupts = (await parts.threads.questions(jobId, event)).map(toInterrupt);
       yield { type: "RUN_FINISHED", ...ids, outcome: { type: "interrupt", interrupts } };
     }

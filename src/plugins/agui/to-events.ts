@@ -1,10 +1,12 @@
 import { setTimeout as after } from "node:timers/promises";
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
+import { fileUrl } from "../../core/conversations/file-parts.ts";
 import { toolCallOf } from "../../core/conversations/follow-turn.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { JobFeed } from "../../core/http/job-feed.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import { type FileValue, filesIn } from "../../core/models/file.ts";
 import type { Job, StoredJob } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
@@ -29,13 +31,15 @@ interface Run {
   readonly after: number;
   readonly threadId: string;
   readonly runId: string;
+  /** Of the URLs of files. */
+  readonly base: string;
   readonly signal: AbortSignal;
 }
 
 /** What happens to a job until it has ended or asks something, as the events of a run. */
 export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, void> {
   const { jobs, cases, feed } = parts;
-  const { id, threadId, runId, signal } = run;
+  const { id, threadId, runId, base, signal } = run;
   const texts = new OpenTexts();
   const state = new RunState();
   yield { type: "RUN_STARTED", threadId, runId };
@@ -69,6 +73,8 @@ export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, vo
     if (!end || (job && isTerminal(job.status) && event !== "end")) continue;
     yield* texts.endAll();
     if (job) yield* state.update(job);
+    if (job && isTerminal(job.status))
+      for (const file of filesIn(job.result).values()) yield toFileEvent(base, id, file);
     yield end;
     return;
   }
@@ -129,6 +135,11 @@ function toEnd({ status, error, result }: StoredJob, ids: { threadId: string; ru
   if (status === "failed") return { type: "RUN_ERROR", message: error ?? "The job has failed", code: status };
   if (status === "cancelled") return { type: "RUN_FINISHED", ...ids, outcome: { type: "cancelled" } };
   return { type: "RUN_FINISHED", ...ids, result, outcome: { type: "success" } };
+}
+
+/** A file of a result or an answer, for which the protocol has no event of its own. */
+export function toFileEvent(base: string, jobId: string, file: FileValue): Sent {
+  return { type: "CUSTOM", name: "file", value: { ...file, url: fileUrl(base, jobId, file) } };
 }
 
 /** A question as a user interface asks it. */

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { ChatMessageSchema } from "../../core/agents/define-chat.ts";
+import type { GivenFile } from "../../core/agents/read-values.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
@@ -7,13 +8,22 @@ import type { SentTurn } from "../../core/conversations/threads.ts";
 import { check } from "../../core/http/check.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import type { Question } from "../../core/models/question.ts";
+import { JsonMapSchema } from "../../core/models/scalars.ts";
 import type { McpParts } from "./parts.ts";
 import { toTurnResult } from "./tasks.ts";
 
 const CallSchema = v.strictObject({
   message: v.string(),
   thread: v.pipe(v.string(), v.nonEmpty()),
-  history: v.optional(v.array(ChatMessageSchema)),
+  files: v.optional(
+    v.array(
+      v.custom<GivenFile>(
+        (file) => v.is(JsonMapSchema, file),
+        "must be a file: { name, data }, or { upload }",
+      ),
+    ),
+  ),
+  history: v.optional(v.array(v.omit(ChatMessageSchema, ["files"]))),
 });
 
 /** What the tool of a chat agent takes besides the fields of its jobs. */
@@ -37,9 +47,10 @@ export async function callThread(
   given: Readonly<Record<string, unknown>>,
   { key, ...calling }: Calling & { readonly key: string | undefined },
 ): Promise<Record<string, unknown>> {
-  const { message: content, thread, history } = check(CallSchema, given, "body");
+  const { message: content, files, thread, history } = check(CallSchema, given, "body");
   const turn = await parts.threads.send(slug, threadIdOf(slug, thread), {
     ...{ content, by: calling.by, via: "mcp", context: { started_by: "mcp" } },
+    ...(files && { files }),
     ...(history && { history }),
     ...(key !== undefined && { key: `mcp-${key}` }),
   });

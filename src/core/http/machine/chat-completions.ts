@@ -9,6 +9,7 @@ import type { StreamSource } from "../live-streams.ts";
 import { OPENAI_ERRORS } from "../openai-errors.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
 import { describeShown, failure, senderOf } from "./openai-answer.ts";
+import { idOfJobFile, NamedFiles } from "./openai-file-ids.ts";
 import {
   ContentSchema,
   type HistoryItem,
@@ -50,6 +51,11 @@ const RequestSchema = v.looseObject({
 });
 type Request = v.InferOutput<typeof RequestSchema>;
 
+/** A file of an answer; the id is one for `/v1/files/{id}/content`. */
+const AnswerFileSchema = v.object({
+  ...{ id: v.string(), filename: v.string(), mime_type: v.string(), bytes: v.number() },
+});
+
 const CompletionSchema = v.object({
   id: v.string(),
   object: v.literal("chat.completion"),
@@ -59,7 +65,10 @@ const CompletionSchema = v.object({
   choices: v.array(
     v.object({
       index: v.number(),
-      message: v.object({ role: v.literal("assistant"), content: v.string(), refusal: v.null() }),
+      message: v.object({
+        ...{ role: v.literal("assistant"), content: v.string(), refusal: v.null() },
+        files: v.optional(v.array(AnswerFileSchema)),
+      }),
       logprobs: v.null(),
       finish_reason: v.literal("stop"),
     }),
@@ -120,7 +129,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       narrows: true,
       summary: "Chat with an agent",
       description:
-        "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",
+        "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. Messages may have images, audio and files, in base64 or by the id of `POST /v1/files`; `files` of the response's message are those of the answer. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",
       body: RequestSchema,
       responses: {
         200: {
@@ -129,8 +138,9 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
         },
       },
       handler: async ({ body, event, caller }) => {
-        const { threads } = seen(caller);
-        const turn = await send(threads, body, { event, caller });
+        const { threads, jobs } = seen(caller);
+        const named = new NamedFiles(parts.files, jobs);
+        const turn = await send(threads, body, { event, caller, named });
         const at = turn.at === undefined ? parts.clock().getTime() : Date.parse(turn.at);
         const isAlone = body.metadata?.thread_id === undefined;
         const about = { threads, model: body.model, turn, isAlone, created: Math.floor(at / 1000) };
@@ -158,12 +168,18 @@ interface About {
 async function send(
   threads: Threads,
   { model, messages, metadata }: Request,
-  { event, caller }: { readonly event: HttpEvent; readonly caller: Caller },
+  {
+    event,
+    caller,
+    named,
+  }: { readonly event: HttpEvent; readonly caller: Caller; readonly named: NamedFiles },
 ): Promise<SentTurn> {
-  const { content, history } = splitLast(toHistory(messages.flatMap(toItems)));
+  const { content, files, history } = splitLast(
+    await toHistory(messages.flatMap(toItems), (id) => named.find(id)),
+  );
   const key = readIdempotencyKey(event);
   return threads.send(threads.agent(model), metadata?.thread_id, {
-    ...{ content, history, key },
+    ...{ content, files, history, key, filesOf: [...named.jobs] },
     ...senderOf(event, caller),
   });
 }
@@ -194,7 +210,7 @@ async function complete(about: About, signal: AbortSignal): Promise<unknown> {
       choices: [
         {
           index: 0,
-          message: { role: "assistant", content, refusal: null },
+          message: { role: "assistant", content, refusal: null, ...filesOf(about, event) },
           logprobs: null,
           finish_reason: "stop",
         },
@@ -238,11 +254,23 @@ function toStream(about: About, withUsage: boolean): StreamSource {
       event.type === "question"
         ? chunk({ content: `${sent ? "\n\n" : ""}${describeShown(event, about.isAlone)}` })
         : "";
+    const files = filesOf(about, event);
+    const attached = "files" in files ? chunk(files) : "";
     const used = event.type === "answer" ? toUsage(event.usage) : undefined;
     const usage = withUsage
       ? line({ ...head(about, "chat.completion.chunk"), choices: [], usage: used ?? null })
       : "";
-    return `${question}${chunk({}, "stop")}${usage}data: [DONE]\n\n`;
+    return `${question}${attached}${chunk({}, "stop")}${usage}data: [DONE]\n\n`;
+  };
+}
+
+/** What their API has no place for: who knows it gets the files of an answer. */
+function filesOf({ turn }: About, event: ShownEvent) {
+  if (event.type !== "answer" || event.files.length === 0) return {};
+  return {
+    files: event.files.map(({ name: filename, type: mime_type, size: bytes, sha256 }) => ({
+      ...{ id: idOfJobFile(turn.jobId, sha256), filename, mime_type, bytes },
+    })),
   };
 }
 

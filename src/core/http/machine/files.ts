@@ -53,9 +53,7 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
     return uploaderOf(caller);
   };
   const own = (upload: FileUpload, owner: string | null) => {
-    // Somebody else's does not exist.
-    if (upload.job_id !== null || (owner !== null && upload.access !== owner))
-      throw uploadNotFound(upload.id);
+    assertOwn(upload, owner);
     return upload;
   };
   return [
@@ -155,8 +153,13 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
   ];
 }
 
-/** The only file of a form. */
-async function addFromForm(
+/** Rejects where an upload is somebody else's: it does not exist for the caller. */
+export function assertOwn({ id, job_id, access }: FileUpload, owner: string | null): void {
+  if (job_id !== null || (owner !== null && access !== owner)) throw uploadNotFound(id);
+}
+
+/** Stores the only file of a form. */
+export async function addFromForm(
   files: Files,
   event: HttpEvent,
   { access, name }: { readonly access: string | null; readonly name: string },

@@ -50,10 +50,15 @@ export async function* toResponseEvents(
       return;
     }
     if (state.status === "in_progress") continue;
+    const part = toPart(about, state);
+    const annotated = part.annotations.map((annotation, annotation_index) =>
+      line("response.output_text.annotation.added", { ...place, annotation_index, annotation }),
+    );
     yield open() +
+      annotated.join("") +
       line("response.output_text.done", { ...place, text: state.text, logprobs: [] }) +
-      line("response.content_part.done", { ...place, part: toPart(state.text) }) +
-      line("response.output_item.done", { output_index: 0, item: toMessage(about, state.text) }) +
+      line("response.content_part.done", { ...place, part }) +
+      line("response.output_item.done", { output_index: 0, item: toMessage(about, state) }) +
       line("response.completed", { response: toResponse(about, state) });
     return;
   }
@@ -63,7 +68,7 @@ export async function* toResponseEvents(
     isOpen = true;
     return (
       line("response.output_item.added", { output_index: 0, item: toMessage(about) }) +
-      line("response.content_part.added", { ...place, part: toPart("") })
+      line("response.content_part.added", { ...place, part: toPart(about, STARTED) })
     );
   }
 

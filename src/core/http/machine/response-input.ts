@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { GivenFile } from "../../agents/read-values.ts";
 import { ContentSchema, type HistoryItem } from "./openai-history.ts";
 
 /** An item of a history in the words of OpenAI's responses. */
@@ -36,10 +37,10 @@ export const InputSchema = v.union([
 ]);
 export type ResponseInput = v.InferOutput<typeof InputSchema>;
 
-/** The history of an input; `find` gives the text of an item that it only refers to. */
+/** The history of an input; `find` gives what an item says that it only refers to. */
 export async function readInput(
   input: ResponseInput,
-  find: (id: string) => Promise<string>,
+  find: (id: string) => Promise<{ readonly content: string; readonly files: readonly GivenFile[] }>,
 ): Promise<HistoryItem[]> {
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   const items: HistoryItem[] = [];
@@ -61,7 +62,7 @@ export async function readInput(
       case "item_reference":
         // A call of the agent's own tool.
         if (item.id.startsWith("mcp_")) break;
-        items.push({ type: "message", role: "assistant", content: await find(item.id) });
+        items.push({ type: "message", role: "assistant", ...(await find(item.id)) });
     }
   }
   return items;

@@ -1,7 +1,9 @@
 import * as v from "valibot";
 import type { ToolCall, TurnUsage } from "../../conversations/follow-turn.ts";
 import type { ShownEvent } from "../../conversations/threads.ts";
+import type { FileValue } from "../../models/file.ts";
 import { describeShown } from "./openai-answer.ts";
+import { idOfJobFile } from "./openai-file-ids.ts";
 
 /** What a response is about. */
 export interface AboutResponse {
@@ -22,6 +24,8 @@ export interface TurnState {
   /** Its case, once that is known. */
   readonly caseId?: string;
   readonly text: string;
+  /** Files of the job that belong to the text. */
+  readonly files: readonly FileValue[];
   readonly tools: readonly ToolCall[];
   readonly usage?: TurnUsage;
   readonly error?: string;
@@ -36,7 +40,15 @@ const MessageSchema = v.object({
     v.object({
       type: v.literal("output_text"),
       text: v.string(),
-      annotations: v.array(v.unknown()),
+      annotations: v.array(
+        v.pipe(
+          v.object({
+            type: v.literal("file_path"),
+            ...{ file_id: v.string(), filename: v.string(), index: v.number() },
+          }),
+          v.description("A file of the answer: `GET /v1/files/{file_id}/content` gives it"),
+        ),
+      ),
       logprobs: v.array(v.unknown()),
     }),
   ),
@@ -87,7 +99,7 @@ export const ResponseSchema = v.object({
 export type ResponseObject = v.InferOutput<typeof ResponseSchema>;
 export type MessageItem = v.InferOutput<typeof MessageSchema>;
 
-export const STARTED: TurnState = { status: "in_progress", text: "", tools: [] };
+export const STARTED: TurnState = { status: "in_progress", text: "", files: [], tools: [] };
 
 /** What a turn has come to with an event. The text of an answer is the one that is recorded, not what led to it. */
 export class TurnReader {
@@ -124,7 +136,10 @@ export class TurnReader {
         return { status: "completed", caseId: event.caseId, text };
       }
       case "answer":
-        return { status: "completed", text: this.#notice + event.answer, usage: event.usage };
+        return {
+          ...{ status: "completed", text: this.#notice + event.answer },
+          ...{ files: event.files, usage: event.usage },
+        };
       case "failed":
         return { status: "failed", error: event.message };
       default:
@@ -136,7 +151,7 @@ export class TurnReader {
 /** A response, with the message before the calls of tools: its place is known when its first word comes. */
 export function toResponse(about: AboutResponse, state: TurnState): ResponseObject {
   const { name, jobId, model, created, isAlone, isStored } = about;
-  const { status, text, tools, usage, error } = state;
+  const { status, tools, usage, error } = state;
   return {
     id: `resp_${name}`,
     object: "response",
@@ -148,7 +163,7 @@ export function toResponse(about: AboutResponse, state: TurnState): ResponseObje
     metadata: {},
     model,
     output: [
-      ...(status === "completed" ? [toMessage(about, text)] : []),
+      ...(status === "completed" ? [toMessage(about, state)] : []),
       ...tools.map((tool) => toToolItem(about, tool)),
     ],
     parallel_tool_calls: true,
@@ -165,20 +180,28 @@ export function toResponse(about: AboutResponse, state: TurnState): ResponseObje
   };
 }
 
-/** The message of a response; without a text, it has just started. */
-export function toMessage({ name }: Pick<AboutResponse, "name">, text?: string): MessageItem {
-  const isOver = text !== undefined;
+/** The message of a response; without what it says, it has just started. */
+export function toMessage(about: Pick<AboutResponse, "name" | "jobId">, said?: Said): MessageItem {
   return {
-    id: `msg_${name}`,
+    id: `msg_${about.name}`,
     type: "message",
     role: "assistant",
-    status: isOver ? "completed" : "in_progress",
-    content: isOver ? [toPart(text)] : [],
+    status: said ? "completed" : "in_progress",
+    content: said ? [toPart(about, said)] : [],
   };
 }
 
-export function toPart(text: string): MessageItem["content"][number] {
-  return { type: "output_text", text, annotations: [], logprobs: [] };
+type Said = Pick<TurnState, "text" | "files">;
+
+/** A text, with its files at its end. */
+export function toPart(
+  { jobId }: Pick<AboutResponse, "jobId">,
+  { text, files }: Said,
+): MessageItem["content"][number] {
+  const annotations = files.map(({ sha256, name: filename }) => ({
+    ...{ type: "file_path" as const, file_id: idOfJobFile(jobId, sha256), filename, index: text.length },
+  }));
+  return { type: "output_text", text, annotations, logprobs: [] };
 }
 
 /** A call of the agent's own tool: one that the client need not make. */

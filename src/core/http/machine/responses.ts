@@ -1,8 +1,8 @@
 import * as v from "valibot";
-import type { ChatFields, ChatMessage } from "../../agents/define-chat.ts";
+import type { ChatFields } from "../../agents/define-chat.ts";
 import type { Caller } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
-import type { SentTurn, Threads } from "../../conversations/threads.ts";
+import type { SentChatMessage, SentTurn, Threads } from "../../conversations/threads.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
@@ -11,6 +11,7 @@ import { sourceOf } from "../live-streams.ts";
 import { OPENAI_ERRORS } from "../openai-errors.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
 import { failure, senderOf } from "./openai-answer.ts";
+import { NamedFiles } from "./openai-file-ids.ts";
 import { OwnToolsSchema, splitLast, TextFormatSchema, toHistory } from "./openai-history.ts";
 import type { MachineParts } from "./parts.ts";
 import { toResponseEvents } from "./response-events.ts";
@@ -45,7 +46,7 @@ type Request = v.InferOutput<typeof RequestSchema>;
 const PathSchema = v.object({ id: v.string() });
 
 /** Routes of OpenAI's responses. */
-export function responseRoutes({ prefix, seen, streams, clock }: MachineParts): RouteDefinition[] {
+export function responseRoutes({ prefix, seen, streams, files, clock }: MachineParts): RouteDefinition[] {
   const path = `${prefix}/v1/responses`;
   const about = async (threads: Threads, { turn, place, isStored }: Sent): Promise<AboutResponse> => {
     const job = await threads.find(turn.jobId);
@@ -82,8 +83,9 @@ export function responseRoutes({ prefix, seen, streams, clock }: MachineParts): 
         },
       },
       handler: async ({ body, event, caller }) => {
-        const { threads } = seen(caller);
-        const sent = await send(threads, body, { event, caller });
+        const { threads, jobs } = seen(caller);
+        const named = new NamedFiles(files, jobs);
+        const sent = await send(threads, body, { event, caller, named });
         if (body.stream) return stream(threads, sent, caller);
         const response = await about(threads, sent);
         if (body.background) return toResponse(response, await recorded(threads, sent.turn, response));
@@ -160,28 +162,33 @@ interface Sent {
 async function send(
   threads: Threads,
   { model, input, instructions, ...body }: Request,
-  { event, caller }: { readonly event: HttpEvent; readonly caller: Caller },
+  {
+    event,
+    caller,
+    named,
+  }: { readonly event: HttpEvent; readonly caller: Caller; readonly named: NamedFiles },
 ): Promise<Sent> {
   const { previous_response_id: previous, store: isStored, background } = body;
   if (typeof previous === "string" && body.conversation)
     throw invalid("body", "previous_response_id and conversation exclude each other: send one of them");
   if (background && !isStored) throw invalid("body", "background needs store: the response is read later");
   const slug = threads.agent(model);
-  const before = typeof previous === "string" ? await conversationOf(threads, previous, caller) : [];
-  const items = await readInput(input, (id) => textOfItem(threads, id, caller));
+  const before =
+    typeof previous === "string" ? await conversationOf(threads, previous, { caller, named }) : [];
+  const items = await readInput(input, (id) => readItem(threads, id, { caller, named }));
   // Those that the conversation has are not repeated with each of its responses.
   const isNew = instructions && before.findLast(({ role }) => role === "system")?.content !== instructions;
-  const { content, history } = splitLast([
+  const { content, files, history } = splitLast([
     ...before,
     ...(isNew ? [{ role: "system" as const, content: instructions }] : []),
-    ...toHistory(items),
+    ...(await toHistory(items, (id) => named.find(id))),
   ]);
   const given = readIdempotencyKey(event);
   const key = recordKey(given);
   const { conversation } = body;
   const id = typeof conversation === "string" ? conversation : conversation?.id;
   const turn = await threads.send(slug, id, {
-    ...{ content, history, key, isKeyMade: given === undefined },
+    ...{ content, files, history, key, isKeyMade: given === undefined, filesOf: [...named.jobs] },
     ...senderOf(event, caller),
   });
   const isFirst = turn.messageId === undefined && turn.answered === undefined;
@@ -199,17 +206,25 @@ async function find(threads: Threads, id: string, by: Caller): Promise<Sent> {
 }
 
 /** The conversation that a response ends. A message whose answer failed is without one. */
-async function conversationOf(threads: Threads, id: string, by: Caller): Promise<ChatMessage[]> {
-  const { jobId, caseId, status, text } = await finished(threads, id, by);
+async function conversationOf(threads: Threads, id: string, who: Who): Promise<SentChatMessage[]> {
+  const { jobId, caseId, status, text, files } = await finished(threads, id, who.caller);
+  who.named.jobs.add(jobId);
   const messages = caseId === undefined ? [] : await threads.messagesUntil(jobId, caseId);
-  return status === "failed" ? messages : [...messages, { role: "assistant", content: text }];
+  return status === "failed" ? messages : [...messages, { role: "assistant", content: text, files }];
 }
 
-async function textOfItem(threads: Threads, id: string, by: Caller): Promise<string> {
-  const { text, status, error } = await finished(threads, id, by);
+async function readItem(threads: Threads, id: string, who: Who) {
+  const { jobId, text, files, status, error } = await finished(threads, id, who.caller);
   if (status === "failed")
     throw new ServiceError("invalid_request", `Item "${id}" has no text`, { detail: error ?? "It failed." });
-  return text;
+  who.named.jobs.add(jobId);
+  return { content: text, files };
+}
+
+/** Who asks, and the files that the request names. */
+interface Who {
+  readonly caller: Caller;
+  readonly named: NamedFiles;
 }
 
 /** A response that another one follows. A question has its reference, by which an answer finds it. */

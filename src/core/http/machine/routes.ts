@@ -14,6 +14,7 @@ import { jobStreamRoute } from "./job-stream.ts";
 import { jobRoutes } from "./jobs.ts";
 import { messageRoute } from "./messages.ts";
 import { openJobsRoute } from "./open-jobs.ts";
+import { openAiFileRoutes } from "./openai-files.ts";
 import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
 import { receivedEventRoutes } from "./received-events.ts";
@@ -40,6 +41,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     messageRoute(parts),
     ...completionRoutes(parts),
     ...responseRoutes(parts),
+    ...openAiFileRoutes(parts),
     ...uiChatRoutes(parts),
     ...caseRoutes(parts),
     ...fileRoutes(parts),

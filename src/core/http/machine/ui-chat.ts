@@ -1,12 +1,13 @@
 import * as v from "valibot";
-import type { ChatMessage } from "../../agents/define-chat.ts";
 import type { Caller } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
+import { toGivenFile } from "../../conversations/file-parts.ts";
 import { threadIdOf } from "../../conversations/thread-id.ts";
-import type { SentTurn, Threads } from "../../conversations/threads.ts";
+import type { SentChatMessage, SentTurn, Threads } from "../../conversations/threads.ts";
+import { baseUrl } from "../base-url.ts";
 import { keyRoutes } from "../key-routes.ts";
 import { sourceOf } from "../live-streams.ts";
-import type { RouteDefinition } from "../route.ts";
+import type { HttpEvent, RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { type AnsweredPart, keyOfPart, toUiChunks, type UiTurn } from "./ui-chunks.ts";
 
@@ -19,6 +20,8 @@ const PartSchema = v.looseObject({
   type: v.string(),
   text: v.optional(v.string()),
   mediaType: v.optional(v.string()),
+  filename: v.optional(v.string()),
+  url: v.optional(v.string()),
   state: v.optional(v.string()),
   toolCallId: v.optional(v.string()),
   output: v.optional(v.unknown()),
@@ -47,11 +50,16 @@ const RequestSchema = v.looseObject({
 type Request = v.InferOutput<typeof RequestSchema>;
 
 /** Routes that the AI SDK's `useChat` speaks as it is, and `svc chat`. */
-export function uiChatRoutes({ prefix, seen, streams }: MachineParts): RouteDefinition[] {
-  const open = (threads: Threads, turn: UiTurn, caller: Caller): Response => {
+export function uiChatRoutes({ prefix, seen, streams, state }: MachineParts): RouteDefinition[] {
+  const open = (
+    threads: Threads,
+    turn: UiTurn,
+    { caller, event }: { readonly caller: Caller; readonly event: HttpEvent },
+  ): Response => {
+    const base = baseUrl(state, prefix, event);
     const response = streams.open(
       sourceOf(async function* (signal) {
-        for await (const chunk of toUiChunks(threads, turn, signal))
+        for await (const chunk of toUiChunks(threads, turn, { base, signal }))
           yield `data: ${JSON.stringify(chunk)}\n\n`;
         // Without it, the client knows that the stream was cut off.
         if (!signal.aborted) yield "data: [DONE]\n\n";
@@ -74,10 +82,10 @@ export function uiChatRoutes({ prefix, seen, streams }: MachineParts): RouteDefi
       params: v.object({ slug: v.string() }),
       body: RequestSchema,
       responses: { 200: { description: "The chunks of a message", contentType: "text/event-stream" } },
-      handler: async ({ params, body, caller }) => {
+      handler: async ({ params, body, event, caller }) => {
         const { threads } = seen(caller);
         const slug = threads.agent(params.slug);
-        return open(threads, await take(threads, slug, body, caller), caller);
+        return open(threads, await take(threads, slug, body, caller), { caller, event });
       },
     }),
     keyRoute({
@@ -93,13 +101,13 @@ export function uiChatRoutes({ prefix, seen, streams }: MachineParts): RouteDefi
         200: { description: "The chunks of the message", contentType: "text/event-stream" },
         204: { description: "No message is under way" },
       },
-      handler: async ({ params, caller }) => {
+      handler: async ({ params, event, caller }) => {
         const { threads } = seen(caller);
         const slug = threads.agent(params.slug);
         const id = threadIdOf(slug, params.id);
         const turn = (await threads.find(id))?.agent_name === slug ? await threads.current(id) : undefined;
         if (!turn) return new Response(null, { status: 204 });
-        return open(threads, { turn, messageId: messageIdOf(turn), answers: [] }, caller);
+        return open(threads, { turn, messageId: messageIdOf(turn), answers: [] }, { caller, event });
       },
     }),
   ];
@@ -127,14 +135,14 @@ async function take(
       detail: "Send a message, or answer the parts that ask with an approval or an output.",
     });
   }
-  const content = textOf(last);
-  if (content === "")
+  const { content, files } = readMessage(last);
+  if (content === "" && files.length === 0)
     throw new ServiceError("invalid_request", "The last message has no text", {
-      detail: "A message of the user has a part of the type text.",
+      detail: "A message of the user has a part of the type text, or file.",
     });
   const history = thread ? [] : messages.slice(0, -1).flatMap(toMessage);
   const turn = await threads.send(slug, id, {
-    ...{ content, history, by, via },
+    ...{ content, files, history, by, via },
     ...(last.id && { key: last.id }),
   });
   return { turn, messageId: messageIdOf(turn, last.id), answers: [] };
@@ -165,23 +173,17 @@ function answersOf({ parts }: Message): Answer[] {
     });
 }
 
-function toMessage(message: Message): ChatMessage[] {
-  const content = message.role === "user" ? textOf(message) : joined(message);
-  return content === "" ? [] : [{ role: message.role, content }];
+function toMessage(message: Message): SentChatMessage[] {
+  const read = message.role === "user" ? readMessage(message) : { content: joined(message), files: [] };
+  return read.content === "" && read.files.length === 0 ? [] : [{ role: message.role, ...read }];
 }
 
-/** The text of a message; media are refused: an answer without the picture that it is about would be wrong. */
-function textOf(message: Message): string {
-  const media = message.parts.find(({ type }) => type === "file");
-  if (!media) return joined(message);
-  throw new ServiceError(
-    "invalid_request",
-    `The agent does not accept files (${media.mediaType ?? "file"})`,
-    {
-      detail: "Send the text of the message.",
-      status: 415,
-    },
-  );
+/** The text and the files of a message of the user. */
+function readMessage(message: Message) {
+  const files = message.parts
+    .filter(({ type }) => type === "file")
+    .map(({ mediaType: type, filename: name, url }) => toGivenFile({ name, type, url }));
+  return { content: joined(message), files };
 }
 
 function joined({ parts }: Message): string {

@@ -1,5 +1,6 @@
 import { formToJsonSchema } from "../../agents/to-json-schema.ts";
 import { approvalField } from "../../conversations/approval-field.ts";
+import { fileUrl } from "../../conversations/file-parts.ts";
 import type { SentTurn, ShownEvent, Threads } from "../../conversations/threads.ts";
 import type { Question } from "../../models/question.ts";
 import { type AskingCase, keyOf } from "../../runs/questions/open-questions.ts";
@@ -35,13 +36,13 @@ export function keyOfPart(toolCallId: string): string | undefined {
 }
 
 /**
- * A turn as the chunks of a message: texts, calls of tools, and questions. A question of yes or no is the approval of a
+ * A turn as the chunks of a message: texts, files, calls of tools, and questions. A question of yes or no is the approval of a
  * tool; any other one a tool that the client has to call: its input has the form, its output is the answer.
  */
 export async function* toUiChunks(
   threads: Threads,
   { turn, messageId, answers }: UiTurn,
-  signal: AbortSignal,
+  { base, signal }: { readonly base: string; readonly signal: AbortSignal },
 ): AsyncGenerator<UiChunk, void> {
   const parts = new MessageParts(messageId);
   const isAskedAgain = turn.answered?.again !== undefined || turn.answered?.agreed !== undefined;
@@ -77,7 +78,13 @@ export async function* toUiChunks(
     event: Extract<ShownEvent, { type: "question" | "answer" | "failed" }>,
   ): Promise<UiChunk[]> {
     if (event.type === "failed") return [{ type: "error", errorText: event.message }];
-    if (event.type === "answer") return finish("stop", { case_id: event.caseId, usage: event.usage });
+    if (event.type === "answer") {
+      const { caseId: case_id, usage, files } = event;
+      const parts = files.map((file) => ({
+        ...{ type: "file", mediaType: file.type, url: fileUrl(base, turn.jobId, file) },
+      }));
+      return [...parts, ...finish("stop", { case_id, usage })];
+    }
     const asking = await threads.questions(turn.jobId, event);
     const asked = asking.flatMap((item) => {
       const known = answers.find(({ key }) => key === keyOf(item));

@@ -1,11 +1,13 @@
 import { messageEvent } from "../../agents/message-event.ts";
 import { ServiceError } from "../../base/errors.ts";
+import type { Files } from "../../entities/files.ts";
 import { jobNotFound } from "../../entities/jobs.ts";
 import { keepRequest, keptRequest } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { receiveEvent } from "../../entities/received-events.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { EventWait } from "../../models/received-event.ts";
+import { type Claimed, linkClaimed } from "../queue/claim-files.ts";
 import type { SentMessage } from "../runner.ts";
 
 /** Adds a message to a thread inside a unit, unless it came before; `waits` are those that it was given to. */
@@ -13,6 +15,7 @@ export async function receiveMessage(
   unit: Unit,
   jobId: string,
   { content, id, once }: SentMessage,
+  link?: { readonly files: Files | undefined; readonly claimed: Claimed },
 ): Promise<{ readonly waits: readonly EventWait[] }> {
   const { tx } = unit;
   if (once && (await keptRequest(tx, jobId, once))) return { waits: [] };
@@ -26,7 +29,12 @@ export async function receiveMessage(
       detail: job.error ?? "Start a new one.",
     });
   }
-  const received = await receiveEvent(unit, { name, event_id: id, data: { content } });
+  const data = { content, ...link?.claimed.fields };
+  const received = await receiveEvent(unit, { name, event_id: id, data });
+  if (link) {
+    const { workspace_id: workspace } = job.job_context;
+    await linkClaimed(unit, link.files, link.claimed, { id: jobId, workspace, origin: "field" });
+  }
   if (once) await keepRequest(unit, jobId, isKnown ? { ...once, after: 0 } : once);
   return received;
 }

@@ -141,7 +141,7 @@ export class Starts {
     const { files, jobs } = this.#parts;
     try {
       return await claimFiles(files, list, request.job_fields ?? {}, {
-        ...{ owner: request.uploader, brings: "stored" },
+        ...{ owner: request.uploader, brings: "stored", jobs: request.filesOf },
       });
     } catch (refusal) {
       const before = await jobs.find(request.job_context.job_id);

@@ -8,7 +8,7 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
-import { filesView } from "../files/file-views.ts";
+import { filesView, viewPath } from "../files/file-views.ts";
 import { readShownFiles } from "../files/shown-files.ts";
 import { toAskView } from "../inbox/ask-view.ts";
 import type { ActionView } from "../job/actions.ts";
@@ -80,7 +80,10 @@ async function caseState(
         query: { case: item.id, line },
       }),
     },
-    work: toWork(entries, { now, currency, caseId: item.id }),
+    work: toWork(entries, {
+      ...{ now, currency, caseId: item.id },
+      link: (file) => viewPath(item.job_id, file),
+    }),
     ask: isAsking
       ? toAskView(item, { now, caller: parts.caller, job, files: await readShownFiles(parts, item) })
       : undefined,

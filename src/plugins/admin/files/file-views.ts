@@ -99,7 +99,7 @@ export function previewFiles(
 }
 
 /** The path of a file's page. */
-function viewPath(jobId: string, { sha256, name }: FileValue): string {
+export function viewPath(jobId: string, { sha256, name }: FileValue): string {
   return withQuery(pathTo("jobs", jobId, "files", sha256, "view"), { name });
 }
 

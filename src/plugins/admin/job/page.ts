@@ -10,7 +10,7 @@ import type { LogEntry } from "../../../core/store/store.ts";
 import { seenRoute } from "../admin-route.ts";
 import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
-import { filesView } from "../files/file-views.ts";
+import { filesView, viewPath } from "../files/file-views.ts";
 import { countFailed } from "../lists/failed-cases.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
@@ -244,9 +244,9 @@ type Content = Readonly<Record<string, unknown>> & { readonly names?: ReadonlyMa
 const CONTENT: Readonly<Record<TabName, (parts: SeenParts, shown: Shown) => Promise<Content>>> = {
   timeline: timelineTab,
   log: logTab,
-  calls: async (_, { entries, now, currency }) => ({
+  calls: async (_, { job, entries, now, currency }) => ({
     hasCalls: true,
-    work: toWork(entries, { now, currency }),
+    work: toWork(entries, { now, currency, link: (file) => viewPath(job.id, file) }),
   }),
   history: async ({ caller }, { job, entries }) => {
     const story = toStory(entries, job.created_at);

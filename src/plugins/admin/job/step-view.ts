@@ -1,4 +1,5 @@
 import type { AttemptEntry, CallEntry } from "../../../core/models/run-entry.ts";
+import { viewPath } from "../files/file-views.ts";
 import { withQuery } from "../query.ts";
 import type { Call } from "../views/calls.ts";
 import { formatCost, formatDuration, toLabel } from "../views/format.ts";
@@ -94,7 +95,7 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
       : call.call === "step"
         ? "in_progress"
         : "awaiting";
-  const talk = entry && conversationOf(entry);
+  const talk = entry && conversationOf(entry, (file) => viewPath(jobId, file));
   const output = call.answer?.answer ?? entry?.result;
   return {
     href: withQuery(pathTo("jobs", jobId), { run, step: call.id }),

@@ -1,6 +1,7 @@
 import { parseJson } from "../../../core/base/parse-json.ts";
+import { type FileValue, filesIn } from "../../../core/models/file.ts";
 import { renderMarkdown } from "../files/markdown.ts";
-import { formatCount } from "./format.ts";
+import { formatBytes, formatCount } from "./format.ts";
 import { type Html, html } from "./html.ts";
 import { renderJson } from "./json-tree.ts";
 import { trusted } from "./pieces.ts";
@@ -10,12 +11,16 @@ type Part =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "call"; readonly name: string; readonly given: unknown }
   | { readonly kind: "result"; readonly name: string; readonly value: unknown }
+  | { readonly kind: "file"; readonly file: FileValue }
   | { readonly kind: "other"; readonly value: unknown };
 
 export interface Message {
   readonly role: string;
   readonly parts: readonly Part[];
 }
+
+/** Where the page of a file of the job is. */
+export type FileLink = (file: FileValue) => string;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -56,27 +61,33 @@ export function readTools(input: unknown): string[] {
 }
 
 /** The end of a conversation; how many messages are before it is said. */
-export function renderMessages(messages: readonly Message[]): Html {
+export function renderMessages(messages: readonly Message[], link?: FileLink): Html {
   const left = messages.length - SHOWN;
   const note =
     left > 0 ? html`<p class="soft">${formatCount(left)} earlier messages are in the job's log.</p>` : "";
-  return html`${note}${messages.slice(-SHOWN).map(renderMessage)}`;
+  return html`${note}${messages.slice(-SHOWN).map((one) => renderMessage(one, link))}`;
 }
 
-function renderMessage({ role, parts }: Message): Html {
-  return html`<div class="say"><b>${role}</b><div>${parts.map(renderPart)}</div></div>`;
+function renderMessage({ role, parts }: Message, link: FileLink | undefined): Html {
+  const shown = parts.map((part) => renderPart(part, link));
+  return html`<div class="say"><b>${role}</b><div>${shown}</div></div>`;
 }
 
 /** What a model said, with its Markdown drawn. */
-export function renderAnswer({ role, parts }: Message): Html {
+export function renderAnswer({ role, parts }: Message, link?: FileLink): Html {
   const shown = parts.map((part) =>
-    part.kind === "text" ? renderMarkdown(cut(part.text)) : renderPart(part),
+    part.kind === "text" ? renderMarkdown(cut(part.text)) : renderPart(part, link),
   );
   return html`<div class="say"><b>${role}</b><div>${shown}</div></div>`;
 }
 
-function renderPart(part: Part): Html {
+function renderPart(part: Part, link: FileLink | undefined): Html {
   if (part.kind === "text") return html`<p class="t-text">${cut(part.text)}</p>`;
+  if (part.kind === "file") {
+    const { name, type, size } = part.file;
+    const about = html`<bdi>${name}</bdi> <span class="soft">${type} · ${formatBytes(size)}</span>`;
+    return link ? html`<p><a href="${link(part.file)}">${about}</a></p>` : html`<p>${about}</p>`;
+  }
   if (part.kind === "call")
     return html`<div class="soft">calls <b>${part.name}</b></div>${trusted(renderJson(part.given))}`;
   if (part.kind === "result")
@@ -149,6 +160,8 @@ function readPart(given: unknown, isAnswer: boolean): Part[] {
       return [{ kind: "result", name: "", value: parse(part.output) }];
   }
   if (typeof part.text === "string") return [{ kind: "text", text: part.text }];
+  const files = [...filesIn(given).values()];
+  if (files.length > 0) return files.map((file) => ({ kind: "file", file }));
   const isSilent =
     isAnswer && typeof type === "string" && /-(?:start|end|delta)$|^(?:finish|response-metadata)$/.test(type);
   return isSilent ? [] : [{ kind: "other", value: given }];

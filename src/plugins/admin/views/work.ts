@@ -1,6 +1,13 @@
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
-import { readAnswer, readMessages, readTools, renderAnswer, renderMessages } from "./conversation.ts";
+import {
+  type FileLink,
+  readAnswer,
+  readMessages,
+  readTools,
+  renderAnswer,
+  renderMessages,
+} from "./conversation.ts";
 import { countOf, formatCost, formatCount, formatDuration } from "./format.ts";
 import { type Html, html } from "./html.ts";
 import { renderJson } from "./json-tree.ts";
@@ -30,7 +37,17 @@ export interface WorkView {
 /** The calls of models and tools in a job's log, or of one of its cases. */
 export function toWork(
   entries: readonly LogEntry<RunEntry>[],
-  { now, currency, caseId }: { readonly now: Date; readonly currency: string; readonly caseId?: string },
+  {
+    now,
+    currency,
+    caseId,
+    link,
+  }: {
+    readonly now: Date;
+    readonly currency: string;
+    readonly caseId?: string;
+    readonly link: FileLink;
+  },
 ): WorkView | undefined {
   const calls: CallEntry[] = [];
   let [input, output, cost] = [0, 0, 0];
@@ -47,7 +64,7 @@ export function toWork(
   return {
     lines: calls
       .slice(-SHOWN)
-      .map((entry) => toLine(entry, now, currency))
+      .map((entry) => toLine(entry, { now, currency, link }))
       .reverse(),
     count: formatCount(calls.length),
     summary: [tokens(input, output), cost > 0 ? formatCost(cost, currency) : ""].filter(Boolean).join(", "),
@@ -60,14 +77,17 @@ export function countWork(entries: readonly LogEntry<RunEntry>[]): number {
   return entries.filter(({ entry }) => entry.type === "call" && entry.kind !== undefined).length;
 }
 
-function toLine(entry: CallEntry, now: Date, currency: string): WorkLine {
+function toLine(
+  entry: CallEntry,
+  { now, currency, link }: { readonly now: Date; readonly currency: string; readonly link: FileLink },
+): WorkLine {
   return {
     kind: entry.kind ?? "",
     name: entry.name,
     about: aboutCall(entry, currency),
     tone: entry.error ? "bad" : "",
     time: timePiece(entry.at, now).toString(),
-    body: bodyOf(entry).toString(),
+    body: bodyOf(entry, link).toString(),
   };
 }
 
@@ -96,23 +116,26 @@ function tokens(input: number | undefined, output: number | undefined): string {
 }
 
 /** The conversation of a call of a model; nothing of other calls. */
-export function conversationOf(entry: CallEntry): { readonly asked: Html; readonly said: Html } | undefined {
+export function conversationOf(
+  entry: CallEntry,
+  link: FileLink,
+): { readonly asked: Html; readonly said: Html } | undefined {
   if (entry.kind !== "model") return undefined;
   const messages = readMessages(entry.input);
   const answer = readAnswer(entry.result);
   const tools = readTools(entry.input);
   const offered = tools.length > 0 ? html`<p class="soft">Tools: ${tools.join(", ")}</p>` : html``;
-  const asked = messages ? renderMessages(messages) : part("Request", entry.input);
-  const said = answer ? renderAnswer(answer) : part("Answer", entry.result);
+  const asked = messages ? renderMessages(messages, link) : part("Request", entry.input);
+  const said = answer ? renderAnswer(answer, link) : part("Answer", entry.result);
   return {
     asked: html`<h3>Asked</h3>${asked}${offered}`,
     said: entry.error ? html`` : html`<h3>Answer</h3>${said}`,
   };
 }
 
-function bodyOf(entry: CallEntry): Html {
+function bodyOf(entry: CallEntry, link: FileLink): Html {
   const error = entry.error ? html`<p class="bad">${entry.error.message}</p>` : "";
-  const talk = conversationOf(entry);
+  const talk = conversationOf(entry, link);
   if (talk) return html`${error}${talk.said}${talk.asked}`;
   return html`${part("Input", entry.input)}${error}${entry.error ? "" : part("Output", entry.result)}`;
 }
