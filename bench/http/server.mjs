@@ -1,8 +1,10 @@
-// The service and, on a separate port, an h3 app with only one route that returns the same bytes.
+// The service and, on ports of their own, two h3 apps with only one route: one returns the same bytes as a text, and one
+// serializes the same object and sends the same headers.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { H3, serve } from "h3";
+import { FastResponse } from "srvx";
 import { createServer, defineAgent } from "../../dist/index.js";
 import { JOBS } from "../../dist/plugin.js";
 
@@ -38,12 +40,21 @@ if (start.status !== 202) throw new Error(`The job was not started: ${start.stat
 while ((await service.get(JOBS).get("job-1")).status !== "completed") {
   await new Promise((resolve) => setTimeout(resolve, 10));
 }
-const body = await (await fetch(`${service.url}/jobs/job-1`, { headers })).text();
+const answer = await fetch(`${service.url}/jobs/job-1`, { headers });
+const body = await answer.text();
+const ofConnection = new Set(["connection", "content-length", "date", "keep-alive"]);
+const sent = [...answer.headers].filter(([name]) => !ofConnection.has(name));
 
-const bare = new H3({ silent: true });
-bare.get("/jobs/:id", () => body);
-const bareServer = serve(bare, { port: 0, hostname: "127.0.0.1", silent: true, gracefulShutdown: false });
-await bareServer.ready();
+const listen = async (handler) => {
+  const app = new H3({ silent: true });
+  app.get("/jobs/:id", handler);
+  const server = serve(app, { port: 0, hostname: "127.0.0.1", silent: true, gracefulShutdown: false });
+  await server.ready();
+  return Number(new URL(server.url).port);
+};
+const job = JSON.parse(body);
+const bare = await listen(() => body);
+const dressed = await listen(() => new FastResponse(JSON.stringify(job), { headers: sent }));
 
 process.on("message", (message) => {
   if (message === "cpu") process.send({ cpu: process.cpuUsage() });
@@ -55,6 +66,6 @@ process.on("message", (message) => {
   }
 });
 process.send({
-  ports: { service: Number(new URL(service.url).port), bare: Number(new URL(bareServer.url).port) },
+  ports: { service: Number(new URL(service.url).port), bare, dressed },
   apiKey,
 });

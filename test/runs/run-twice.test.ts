@@ -16,7 +16,9 @@ TransactionalStore.prototype.transaction = function (work, options) {
   return failFirstCommits(store as Store).transaction(work, options);
 };
 
+// So few programs that those of some days hardly wait: always the same ones, which do.
 process.env.SVC_PROGRAMS = "12";
+process.env.SVC_SEED = "20784000000";
 
 const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   programs: () => import("./programs.test.ts"),
