@@ -127,6 +127,8 @@ environments:
     ]);
     writeAll(at.cwd, { [FILE]: `${BASE}secrets: { BAD: { file: src/key.txt } }\n` });
     const bad = await svc(at, "plan");
+    writeAll(at.cwd, { [FILE]: `${BASE}secrets: { BAD: { file: ..keys/key.txt } }\n` });
+    const dotted = await svc(at, "plan");
 
     expect(none.err).toMatch(/Secret PAY_TOKEN has no value[\s\S]*PAY_LIVE=…/);
     expect(up.code).toBe(0);
@@ -135,7 +137,8 @@ environments:
       SIGNING_KEY: "from a file",
       KEPT: "kept here",
     });
-    expect(bad.err).toMatch(/secrets\.BAD\.file must be outside of the project/);
+    for (const { err } of [bad, dotted])
+      expect(err).toMatch(/secrets\.BAD\.file must be outside of the project/);
   });
 
   it.each([

@@ -3,7 +3,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readIsolation } from "../../src/core/agents/isolate-options.ts";
-import { PROCESS_TIME, project } from "../cli/_svc.ts";
+import { beginSvc, PROCESS_TIME, project, svc } from "../cli/_svc.ts";
+import { jobContext } from "./_jobs.ts";
 import { ServiceProcess } from "./_process.ts";
 
 /** An agent that tries to get what is not its own, and says what came of it. */
@@ -148,6 +149,87 @@ test(
     const { error_message } = await service.until("job-1", ["completed", "failed"]);
 
     expect(error_message).toMatch(/FileSystemRead .*data\/api-key.*isolate\.permissions allows it/);
+  },
+  PROCESS_TIME,
+);
+
+/** Its agent reads the key of the service where the data folder is, and waits if the environment says so. */
+const reader = (isolate: string, options = "") => `
+import fs from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+const read = () => { try { return fs.readFileSync(process.env.DATA + "/api-key", "utf8"); } catch (error) { return error.code; } };
+const run = async ({ job }) => {
+  const got = read();
+  if (got !== "ERR_ACCESS_DENIED") throw new Error("has read " + got.length + " characters of the key");
+  if (process.env.WAITS) await job.waitFor("never");
+};
+const isolate = ${isolate};
+export default createServer({ port: 0, ${options} agents: [defineAgent({ name: "Reader", version: "1.0.0", isolate, methods: { job_start: { run } } })] });
+`;
+const READS = '{ env: ["DATA", "WAITS"] }';
+
+test.each([
+  ["the project", ".", READS, /its project .* is in the data folder .*such as .*data, or let it/],
+  ["a folder with the project in it", "..", READS, /its project .* is in the data folder/],
+  ["one that it may read", "data", '{ permissions: { read: ["data"] } }', /permissions\.read has "data"/],
+  ["below one that it may write", "a/b", '{ permissions: { write: ["a"] } }', /permissions\.write has "a"/],
+])(
+  "a service whose data folder is %s does not start with an isolated agent, and says what to do",
+  async (_, data, isolate, problem) => {
+    const cwd = await project({ "service/package.json": "{}", "service/controller.mjs": reader(isolate) });
+    const env = { SERVICE_DATA_DIR: data };
+
+    const { code, stderr } = await svc(["start", "controller.mjs"], { cwd: join(cwd, "service"), env });
+
+    expect([code, stderr]).toEqual([1, expect.stringMatching(problem)]);
+    expect(stderr).toMatch(/permissions: false/);
+  },
+  PROCESS_TIME,
+);
+
+test.each(["volume/..data/store", "node_modules/.data"])(
+  "an isolated agent does not read the data folder %s",
+  async (data) => {
+    const folder = await project({ "controller.mjs": reader(READS) });
+    const service = beginSvc(["start", "controller.mjs"], {
+      cwd: folder,
+      env: { SERVICE_DATA_DIR: data, DATA: data },
+    });
+    const [url] = await service.prints(/http:\/\/127\.0\.0\.1:\d+/);
+    const headers = {
+      "x-api-key": (await readFile(join(folder, data, "api-key"), "utf8")).trim(),
+      "content-type": "application/json",
+    };
+    const body = JSON.stringify({ job_context: jobContext("job-1"), job_fields: {} });
+    await fetch(`${url}/agents/reader/jobs`, { method: "POST", headers, body });
+
+    const show = async () =>
+      (await (await fetch(`${url}/jobs/job-1`, { headers })).json()) as { status: string };
+    await expect.poll(async () => (await show()).status).toMatch(/completed|failed/);
+    expect(await show()).toMatchObject({ status: "completed", error_message: null });
+  },
+  PROCESS_TIME,
+);
+
+test(
+  "an isolated agent that is given a record by a command does not read the data folder of its service",
+  async () => {
+    const folder = await project({ "controller.mjs": reader(READS, 'dataDir: "store",') });
+    const service = beginSvc(["start", "controller.mjs"], {
+      cwd: folder,
+      env: { DATA: "store", WAITS: "1" },
+    });
+    const [url] = await service.prints(/http:\/\/127\.0\.0\.1:\d+/);
+    const key = (await readFile(join(folder, "store/api-key"), "utf8")).trim();
+    const env = { SERVICE_URL: url!, SERVICE_API_KEY: key, DATA: "store", WAITS: "1" };
+    const started = await svc(["job", "start", "reader", "--id", "job-1"], { cwd: folder, env });
+    expect(started.code).toBe(0);
+    const shown = async () => (await svc(["job", "show", "job-1"], { cwd: folder, env })).stdout;
+    await expect.poll(shown, { timeout: 20_000 }).toMatch(/suspended|failed/);
+
+    const check = await svc(["check", "controller.mjs", "--json"], { cwd: folder, env });
+
+    expect(JSON.parse(check.stdout)).toMatchObject({ jobs: 1, fit: 1, problems: [] });
   },
   PROCESS_TIME,
 );

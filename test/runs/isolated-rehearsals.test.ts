@@ -125,7 +125,7 @@ test("a rehearsal whose time is over waits until the process has answered: one t
   } as unknown as OpenJob;
   const rehearseOnce = async (begins: string) => {
     await write(begins);
-    const processes = new AgentProcesses(undefined, { isOffline: true });
+    const processes = new AgentProcesses(undefined, { isOffline: true, hidden: [] });
     try {
       return await rehearseOpen(agent, open, { env: {}, processes, longest: 300 });
     } finally {

@@ -9,7 +9,7 @@ import { linesOf } from "../job/service-client.ts";
 import { withSecretFiles } from "../secret-files.ts";
 import { databaseSchemaOf, databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
 import { readCopy, readCopyOf } from "./folder-copy.ts";
-import { loadRegistry } from "./load-code.ts";
+import { loadCode } from "./load-code.ts";
 import { whileRehearsing } from "./rehearsing.ts";
 import type { CheckReport } from "./report.ts";
 
@@ -28,14 +28,15 @@ const AT_ONCE = 100;
 /** Gives each open job of a service, or of a data folder, to the agents of a controller. */
 export async function checkOpenJobs(file: string, source: Source, context: CliContext): Promise<CheckReport> {
   const begun = performance.now();
-  const registry = await loadRegistry(file, context);
+  const { registry, dataDir } = await loadCode(file, context);
   // All of them first: then there is no network.
   const open: string[] = [];
   for await (const job of readSource(source, context)) open.push(job);
   const env = withSecretFiles(context.env);
   const checked: CheckedJob[] = [];
   let next = 0;
-  await whileRehearsing(file, context, async (processes) => {
+  const hidden = [dataDir, ...(source.data === undefined ? [] : [resolve(context.cwd, source.data)])];
+  await whileRehearsing(file, hidden, async (processes) => {
     const work = async (): Promise<void> => {
       for (let at = next++; at < open.length; at = next++) {
         checked[at] = await checkJob(registry, JSON.parse(open[at]!) as OpenJob, { env, processes });

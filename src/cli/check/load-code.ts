@@ -17,10 +17,14 @@ export interface CodeReport {
   readonly error: string | null;
 }
 
-/** The agents of a controller. Rejects where one of them has a mistake, or the file cannot be loaded. */
-export async function loadRegistry(file: string, context: Pick<CliContext, "cwd">): Promise<AgentRegistry> {
-  const { agents, build } = (await loadController(file, context)).get(OPTIONS);
-  return new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd)));
+/** The agents of a controller, and its data folder. Rejects where an agent has a mistake, or the file cannot be loaded. */
+export async function loadCode(
+  file: string,
+  context: Pick<CliContext, "cwd">,
+): Promise<{ readonly registry: AgentRegistry; readonly dataDir: string }> {
+  const { agents, build, dataDir } = (await loadController(file, context)).get(OPTIONS);
+  const registry = new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd)));
+  return { registry, dataDir };
 }
 
 /** Loads a controller; a failure counts only if none of these secrets, which may be missing here, can be its cause. */
@@ -35,7 +39,7 @@ export async function checkCode(
   const given = withSecretFiles(context.env);
   const needs = watchEnvironment(secrets.filter((name) => !given[name]));
   try {
-    const registry = await loadRegistry(file, context);
+    const { registry } = await loadCode(file, context);
     return { agents: registry.list().map(({ slug }) => slug), needs: [], error: null };
   } catch (error) {
     if (needs.size === 0) throw error;

@@ -1,7 +1,5 @@
-import { resolve } from "node:path";
 import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
 import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
-import type { CliContext } from "../context.ts";
 
 /**
  * Gives records to the agents of a controller: without the network, and without letting a handler end this process, which
@@ -9,7 +7,8 @@ import type { CliContext } from "../context.ts";
  */
 export async function whileRehearsing<T>(
   controller: string,
-  { cwd, env }: Pick<CliContext, "cwd" | "env">,
+  /** Data folders, which they cannot read. */
+  hidden: readonly string[],
   work: (processes: AgentProcesses) => Promise<T>,
 ): Promise<T> {
   const allow = forbidNetwork();
@@ -17,7 +16,6 @@ export async function whileRehearsing<T>(
   process.exit = (code) => {
     throw new Error(`The handler ends the process, with exit code ${code ?? process.exitCode ?? 0}`);
   };
-  const hidden = [resolve(cwd, env.SERVICE_DATA_DIR ?? "data")];
   const processes = new AgentProcesses(controller, { isOffline: true, hidden });
   try {
     return await work(processes);

@@ -2,7 +2,7 @@ import { url as inspectorUrl } from "node:inspector";
 import { type OpenJob, rehearseOpen, whyUnsure } from "../../core/runs/check/check-job.ts";
 import { readRecord } from "../../core/runs/check/open-jobs.ts";
 import { readCopy } from "../check/folder-copy.ts";
-import { loadRegistry } from "../check/load-code.ts";
+import { loadCode } from "../check/load-code.ts";
 import { whileRehearsing } from "../check/rehearsing.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
@@ -35,9 +35,10 @@ export async function replayJob(
 ): Promise<ReplayReport> {
   const open = await readJob(folder, id);
   const controller = findController(file, context.cwd);
-  const agent = (await loadRegistry(controller, context)).of(open.job);
+  const { registry, dataDir } = await loadCode(controller, context);
+  const agent = registry.of(open.job);
   if (!agent) throw new CliError(`There is no agent "${open.job.agent_name}" in this folder`);
-  return whileRehearsing(controller, context, async (processes) => {
+  return whileRehearsing(controller, [dataDir, folder], async (processes) => {
     // A person who steps through it takes their time, and the handler is where their debugger is.
     const how = inspectorUrl() === undefined ? { processes } : { longest: Number.POSITIVE_INFINITY };
     const given = { env: withSecretFiles(context.env), ...how };

@@ -1,5 +1,5 @@
-import { isAbsolute, relative } from "node:path";
 import { OptionsError } from "../base/check-options.ts";
+import { isAtOrBelow } from "../base/is-at-or-below.ts";
 
 const REMEDIES: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only, mount it for writing",
@@ -16,9 +16,4 @@ export function explainDataFolderError(error: unknown, dataDir: string): unknown
     `The data folder ${dataDir} cannot be used (${code}): ${remedy}, or set another one (option dataDir, SERVICE_DATA_DIR)`,
     { cause: error },
   );
-}
-
-function isAtOrBelow(path: string, folder: string): boolean {
-  const way = relative(folder, path);
-  return !way.startsWith("..") && !isAbsolute(way);
 }

@@ -38,6 +38,7 @@ import { openUnderWay } from "../runs/cluster/under-way.ts";
 import { createRunner } from "../runs/create-runner.ts";
 import { Emissions } from "../runs/emissions/emissions.ts";
 import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
+import { assertAllKeptApart } from "../runs/isolation/kept-apart.ts";
 import { Budgets } from "../runs/queue/budgets.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
 import type { Backups } from "../store/backup/backups.ts";
@@ -151,6 +152,7 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
   const prepare = async (): Promise<void> => {
     scope.value(SCHEDULES, await resolveSchedules(options.schedules, scope.get(AGENTS)));
     const pluginOptions = await checkPlugins(ordered);
+    assertAllKeptApart(options.agents, { controller: options.controller, hidden: [options.dataDir] });
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
     // Before another instance loses the store.
     if (standby) requireLastingKeys(options);

@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
-import { isAbsolute, join, relative, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import * as v from "valibot";
 import { type Document, isMap, isNode, isScalar, LineCounter, type Pair, parseDocument } from "yaml";
 import { describeIssue } from "../../core/base/describe-issue.ts";
+import { isAtOrBelow } from "../../core/base/is-at-or-below.ts";
 import { readIfThere } from "../../core/base/read-if-there.ts";
 import { passwordIn } from "../../core/base/redactor.ts";
 import { suggest } from "../../core/base/suggest.ts";
@@ -244,7 +245,7 @@ async function readSecretFile(
 ): Promise<string | undefined> {
   const full = resolve(cwd, file);
   const inside = relative(cwd, full);
-  const isInside = inside !== "" && !inside.startsWith("..") && !isAbsolute(inside);
+  const isInside = inside !== "" && isAtOrBelow(full, cwd);
   if (isInside && !/^\.deployment[/\\]/.test(inside))
     throw failAt(
       path,

@@ -72,7 +72,7 @@ export class AgentProcess {
     this.#child = fork(ENTRY, [], {
       execArgv: [
         ...[...TYPESCRIPT, `--max-old-space-size=${heap}`],
-        ...permissionFlags({ permissions, module, entry: ENTRY, temporary, hidden }),
+        ...permissionFlags({ agent: slug, permissions, module, entry: ENTRY, temporary, hidden }),
         ...(WATCHES_ITSELF && permissions !== false && !permissions.run ? ["--allow-worker"] : []),
       ],
       env: {

@@ -1,7 +1,7 @@
-import { fileURLToPath } from "node:url";
 import { readIsolation } from "../../agents/isolate-options.ts";
 import type { HostedAgent } from "../../agents/registry.ts";
 import { AgentProcess, ProcessEndedError } from "./agent-process.ts";
+import { moduleOf } from "./kept-apart.ts";
 
 /** Processes of an agent that wait for its next job, and milliseconds that they do. */
 const MOST_IDLE = 4;
@@ -25,10 +25,7 @@ export class AgentProcesses {
   /** Where they are offline, they have no network once their agents are loaded; what is `hidden` they cannot read. */
   constructor(
     controller: string | undefined,
-    {
-      isOffline = false,
-      hidden = [],
-    }: { readonly isOffline?: boolean; readonly hidden?: readonly string[] } = {},
+    { isOffline = false, hidden }: { readonly isOffline?: boolean; readonly hidden: readonly string[] },
   ) {
     this.#controller = controller;
     this.#hidden = hidden;
@@ -106,16 +103,15 @@ export class AgentProcesses {
   #start({ slug, definition }: HostedAgent): AgentProcess {
     if (this.#isClosed) throw new ProcessEndedError("The service has closed");
     const isolation = readIsolation(definition.isolate)!;
-    const { module = this.#controller } = isolation;
+    const module = moduleOf(isolation, this.#controller);
     if (module === undefined) {
       throw new Error(
         `Agent "${slug}" is isolated, and it is not known which file it is in: run the service with svc start, or give the agent isolate: { module: new URL("./agent.js", import.meta.url) }`,
       );
     }
     const parameters = (definition.parameters ?? []).map(({ name }) => name);
-    const path = String(module).startsWith("file:") ? fileURLToPath(module) : String(module);
     const made = new AgentProcess({
-      ...{ slug, isolation, parameters, module: path },
+      ...{ slug, isolation, parameters, module },
       ...{ isOffline: this.#isOffline, hidden: this.#hidden },
     });
     this.#all.add(made);

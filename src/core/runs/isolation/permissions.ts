@@ -1,33 +1,29 @@
 import { existsSync, readdirSync, realpathSync } from "node:fs";
-import { basename, dirname, isAbsolute, join, relative, resolve } from "node:path";
-import type { Isolation } from "../../agents/isolate-options.ts";
+import { basename, join, resolve } from "node:path";
 import { getOrMake } from "../../base/get-or-make.ts";
+import { isAtOrBelow } from "../../base/is-at-or-below.ts";
+import { ancestorsOf, assertKeptApart, type KeptApart, projectOf, realpathOf } from "./kept-apart.ts";
 
 /** Files of a project that are not for its agents, beside the data folder: settings with secrets, and the history. */
 const HIDDEN = /^\.(env|npmrc|git|deployment|svc|aws|ssh|docker|netrc)/;
 
-export interface PermissionsGiven {
-  readonly permissions: Isolation["permissions"];
-  /** The file that the agent is in. */
-  readonly module: string;
+export interface PermissionsGiven extends KeptApart {
   /** Files of this package that the process begins with. */
   readonly entry: string;
   /** The only folder that it may write to unasked. */
   readonly temporary: string;
-  /** Folders that it must not read, such as that of the store. */
-  readonly hidden: readonly string[];
 }
 
 /**
  * Options for Node with which a process reads only the project and its packages, writes only to a folder of its own, and
- * starts neither programs nor threads.
+ * starts neither programs nor threads. Throws where it could not be kept from what is hidden.
  */
 export function permissionFlags(given: PermissionsGiven): string[] {
   const { permissions, module, entry, temporary } = given;
   if (permissions === false) return [];
+  assertKeptApart(given);
   const root = projectOf(module);
-  // A data folder that has the project in it cannot be kept apart.
-  const hidden = given.hidden.map(realpathOf).filter((one) => !isInside(root, [one]));
+  const hidden = given.hidden.map(realpathOf);
   const read = new Set<string>([temporary]);
   for (const one of readableIn(root, hidden)) read.add(one);
   for (const path of packagesOf(root, entry, hidden)) read.add(path);
@@ -66,48 +62,48 @@ function packagesOf(root: string, entry: string, hidden: readonly string[]): Rea
     const known = { read, hidden, seen: new Set<string>() };
     const own = projectOf(entry);
     for (const from of [root, own]) addPackages(from, known);
-    if (!isInside(entry, [...read])) read.add(own);
+    if (!isIn(entry, read)) addReadable(own, known);
     return read;
   });
-}
-
-/** The folder of a file's `package.json`, else that of the file. */
-function projectOf(file: string): string {
-  const folder = dirname(realpathOf(file));
-  return ancestorsOf(folder).find((one) => existsSync(join(one, "package.json"))) ?? folder;
-}
-
-function ancestorsOf(folder: string): string[] {
-  const above = dirname(folder);
-  return above === folder ? [folder] : [folder, ...ancestorsOf(above)];
 }
 
 /** What is in a folder, also by links, without what is hidden there: there is no option for Node that takes a part away. */
 function readableIn(folder: string, hidden: readonly string[]): string[] {
   return readdirSync(folder).flatMap((name) => {
-    const path = join(folder, name);
-    const real = realpathOf(path);
-    if (HIDDEN.test(name) || isInside(real, hidden)) return [];
-    return hidden.some((one) => isInside(one, [real])) ? readableIn(real, hidden) : [path, real];
+    return HIDDEN.test(name) ? [] : readable(join(folder, name), hidden);
   });
 }
 
+/** A path, and where it leads to, without what is hidden there. */
+function readable(path: string, hidden: readonly string[]): string[] {
+  const real = realpathOf(path);
+  if (isIn(real, hidden)) return [];
+  return hidden.some((one) => isAtOrBelow(one, real)) ? readableIn(real, hidden) : [path, real];
+}
+
+interface Known {
+  readonly read: Set<string>;
+  readonly hidden: readonly string[];
+  readonly seen: Set<string>;
+}
+
+function addReadable(path: string, { read, hidden }: Known): void {
+  for (const one of readable(path, hidden)) read.add(one);
+}
+
 /** The packages that code in a folder finds, where links lead to as well, and the `package.json` that Node searches for. */
-function addPackages(
-  folder: string,
-  known: { readonly read: Set<string>; readonly hidden: readonly string[]; readonly seen: Set<string> },
-): void {
+function addPackages(folder: string, known: Known): void {
   const { read, hidden, seen } = known;
   for (const above of ancestorsOf(folder)) {
     read.add(join(above, "package.json"));
     const packages = join(above, "node_modules");
     if (basename(above) === "node_modules" || !existsSync(packages)) continue;
     const real = realpathOf(packages);
-    read.add(packages).add(real);
+    addReadable(packages, known);
     if (seen.has(real)) continue;
     seen.add(real);
     for (const linked of linksIn(packages)) {
-      if (isInside(linked, [...read])) continue;
+      if (isIn(linked, read)) continue;
       for (const one of readableIn(linked, hidden)) read.add(one);
       read.add(join(linked, "package.json"));
       addPackages(linked, known);
@@ -124,17 +120,7 @@ function linksIn(packages: string): string[] {
   });
 }
 
-function isInside(path: string, folders: readonly string[]): boolean {
-  return folders.some((folder) => {
-    const way = relative(folder, path);
-    return way === "" || (!way.startsWith("..") && !isAbsolute(way));
-  });
-}
-
-function realpathOf(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return resolve(path);
-  }
+function isIn(path: string, folders: Iterable<string>): boolean {
+  for (const folder of folders) if (isAtOrBelow(path, folder)) return true;
+  return false;
 }
