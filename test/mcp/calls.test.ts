@@ -17,7 +17,7 @@ function worker() {
         run: async ({ job }) => {
           for (let n = 0; n < 1000; n++) {
             if (await job.step(`part ${n}`, async () => state.mayEnd)) return "worked";
-            await job.sleep(20);
+            await job.sleep(0.02);
           }
           throw new Error("nobody let the worker end");
         },
