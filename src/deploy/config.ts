@@ -44,6 +44,8 @@ export interface DeployConfig {
     readonly value: string | undefined;
     /** Where its value would be: a variable or a file. @default the variable of its name */
     readonly source?: string;
+    /** A command that prints its value. */
+    readonly command?: string;
     /** The secret in the platform's vault that it is: its value is not known here. */
     readonly ref?: string;
   }[];

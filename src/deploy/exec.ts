@@ -8,6 +8,10 @@ import type { ExecInput, ExecOptions, ExecResult } from "./tools.ts";
 const KEEP = 16 * 1024 * 1024;
 const KILL_AFTER = 5000;
 
+/** The shell of this machine, with the arguments before a command that `deploy.yaml` has as text. */
+export const SHELL: readonly string[] =
+  process.platform === "win32" ? ["cmd.exe", "/d", "/s", "/c"] : ["/bin/sh", "-c"];
+
 /** Runs a program without a shell. Its output is collected, and passed on line by line while it runs. */
 export function run(
   command: string,

@@ -2,11 +2,10 @@ import { SECRETS_ONLY } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
+import { SHELL } from "./exec.ts";
 
 /** When commands of `deploy.yaml` run. */
 export type HookName = "beforeBuild" | "afterRelease";
-
-const SHELL = process.platform === "win32" ? ["cmd.exe", "/d", "/s", "/c"] : ["/bin/sh", "-c"];
 
 /**
  * Runs the project's own command, on this machine and in the project's folder, with these variables and without secrets

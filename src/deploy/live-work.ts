@@ -2,6 +2,7 @@ import type { Deployment } from "./deployment.ts";
 import { type JobPlace, storeOf } from "./job-store.ts";
 import { askOpenWork, type OpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
+import { valueFromCommand } from "./secret-command.ts";
 import type { ConnectOptions } from "./service-client.ts";
 import { detailsOf } from "./state.ts";
 import { describePlace, leftStore, mustBeEmpty } from "./store-change.ts";
@@ -74,6 +75,13 @@ export async function askLive(deployment: Deployment, live: Release): Promise<Op
   return askOpenWork(await connectionTo(deployment, live));
 }
 
+/** The API key that a command of the configuration prints, if there is one and it works. */
+async function printedKey({ config, tools, target }: Deployment): Promise<string | undefined> {
+  const command = config.secrets.find(({ name }) => name === API_KEY)?.command;
+  if (command === undefined) return undefined;
+  return valueFromCommand({ name: API_KEY, command }, tools, target.cwd).catch(() => undefined);
+}
+
 /**
  * How to call a running service: with the key that it accepted before in this run, those that are known here, and those in the
  * platform's vault, of which the running release may have an earlier one.
@@ -97,6 +105,7 @@ export async function connectionTo(deployment: Deployment, live: Release): Promi
       async () => (running === undefined ? undefined : session.readSecret?.(API_KEY, running)),
       async () => session.readSecret?.(API_KEY),
       ...given("SERVICE_PREVIOUS_API_KEY"),
+      () => printedKey(deployment),
     ],
     onAccepted(key) {
       accepted.key = key;

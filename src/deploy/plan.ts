@@ -139,7 +139,7 @@ async function configure(
     config,
     keep: config.keptSecrets,
     hasDatabase: config.store === "database",
-    tools,
+    ...{ tools, cwd: target.cwd },
     target: `${platform.name}/${target.serviceName}`,
     stored,
     live,

@@ -4,8 +4,10 @@ import { DATABASE_URL, type DeployConfig, SERVICE_SECRETS } from "./config.ts";
 import { DeployError } from "./errors.ts";
 import type { Release, SecretRef, SecretValue, StoredSecret } from "./platform.ts";
 import { unreleasedSecrets } from "./release-mark.ts";
+import { type CommandSecret, valueFromCommand } from "./secret-command.ts";
 import { hashSecret } from "./secret-hash.ts";
 import type { DeployTools } from "./tools.ts";
+import { withoutLineEnd } from "./without-line-end.ts";
 
 /** What happens to the secrets of a deployment. */
 export interface SecretPlan {
@@ -28,6 +30,8 @@ export interface SecretPlan {
 }
 
 export interface SecretOptions {
+  /** The project's folder, where commands of secrets run. */
+  readonly cwd: string;
   readonly config: Pick<DeployConfig, "secrets" | "file" | "removed">;
   /** Secrets of the running service that stay, although the configuration does not list them. */
   readonly keep: readonly string[];
@@ -63,10 +67,12 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     (name) => !config.removed?.includes(name) && stored.some((secret) => secret.name === name),
   );
   const wanted = new Set<string>([...own, ...keep, ...former, ...Object.keys(options.rotated)]);
-  for (const { name, value, source = name } of config.secrets) {
+  for (const { name, value, source = name, command } of config.secrets) {
     wanted.add(name);
     if (isReferred(name)) continue;
-    const found = value ?? (source === name ? withoutLineEnd(tools.env[name]) : undefined);
+    const found = await (command === undefined
+      ? (value ?? (source === name ? withoutLineEnd(tools.env[name]) : undefined))
+      : printed({ name, command }, options));
     if (found !== undefined) texts.set(name, found);
     else if (![...stored.map((secret) => secret.name), ...keep].includes(name)) {
       // The deployment has its value; a plan that is read elsewhere says only that it is new.
@@ -122,14 +128,18 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   };
 }
 
+/** What the command of a secret prints; a plan is also read where nobody has signed in to what holds the values. */
+function printed(
+  secret: CommandSecret,
+  { tools, cwd, readOnly }: SecretOptions,
+): Promise<string | undefined> {
+  const value = valueFromCommand(secret, tools, cwd);
+  return readOnly ? value.catch(() => undefined) : value;
+}
+
 /** Secrets with keys that were replaced, and are still valid. */
 const FORMER_KEYS = ["SERVICE_PREVIOUS_API_KEY", "SERVICE_PREVIOUS_RSA_PRIVATE_KEY"];
 const isFormer = (name: string) => FORMER_KEYS.includes(name);
-
-/** A secret without the line break that tools and editors put at its end, wherever it comes from; undefined if nothing is left. */
-export function withoutLineEnd(text: string | undefined): string | undefined {
-  return text?.replace(/\r?\n$/, "") || undefined;
-}
 
 /** The environment, with the service's own secrets as they are meant. */
 export function withSecretValues(

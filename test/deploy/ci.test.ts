@@ -42,6 +42,7 @@ secrets:
   ERP_TOKEN:
   PAY_TOKEN: { env: PAY_LIVE }
   SIGNING_KEY: { file: ../signing.pem }
+  MAIL_TOKEN: { command: op read op://team/mail/token }
 environments:
   prod: {}
   preview-*: { projectId: my-previews }
@@ -231,6 +232,7 @@ describe("svc deploy ci", () => {
     );
     expect(out).toContain("environments/prod/deployment-branch-policies --raw-field name=main");
     expect(out).toMatch(/Secret SIGNING_KEY comes from a file/);
+    expect(out).toMatch(/Secret MAIL_TOKEN comes from a command/);
     expect(out).toMatch(/PROJECT=my-project[\s\S]*PROJECT=my-previews[\s\S]*workload-identity-pools create/);
     expect(out).not.toContain("planted");
   });

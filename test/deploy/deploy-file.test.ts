@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { editorSchema } from "../../src/deploy/file/editor-schema.ts";
@@ -139,6 +139,66 @@ environments:
     });
     for (const { err } of [bad, dotted])
       expect(err).toMatch(/secrets\.BAD\.file must be outside of the project/);
+  });
+
+  it("passes secrets that a command prints, asks once, and shows and logs what it prints nowhere", async () => {
+    const at = await stage({ predictable: true });
+    const vault = temporaryProject({ token: "of-the-vault-1\n", asked: "" });
+    const command = `echo x >> ${vault}/asked && cat ${vault}/token`;
+    const useCommand = (text: string) =>
+      writeAll(at.cwd, { [FILE]: `${BASE}secrets:\n  PAY_TOKEN: { command: "${text}" }\n` });
+    const stored = () => at.world.read().secrets["hello-dev"]?.PAY_TOKEN?.value;
+    const asked = () => readFileSync(join(vault, "asked"), "utf8").length / 2;
+    const logged = () =>
+      readdirSync(join(at.cwd, ".deployment"), { recursive: true, encoding: "utf8" })
+        .map((name) => join(at.cwd, ".deployment", name))
+        .filter((path) => statSync(path).isFile())
+        .map((path) => readFileSync(path, "utf8"))
+        .join("\n");
+
+    useCommand(command);
+    const first = await svc(at, "up --verbose");
+    const [value, times] = [stored(), asked()];
+    writeAll(vault, { token: "of-the-vault-2" });
+    // A variable of the same name is not the one that was asked for.
+    const changed = await svc(at, "plan --detailed-exitcode", { env: { PATH: process.env.PATH, PAY_TOKEN: "x" } });
+    const second = await svc(at, "up");
+
+    expect([first.code, value, times]).toEqual([0, "of-the-vault-1", 1]);
+    expect([changed.code, second.code, stored()]).toEqual([2, 0, "of-the-vault-2"]);
+    for (const text of [first.out, first.err, second.out, changed.out, logged()])
+      expect(text).not.toContain("of-the-vault");
+  });
+
+  it("stops before it changes anything where the command of a secret fails or prints nothing, and plans without it", async () => {
+    const at = await stage({ predictable: true });
+    const run = async (command: string, what: string) => {
+      writeAll(at.cwd, { [FILE]: `${BASE}secrets:\n  PAY_TOKEN: { command: "${command}" }\n` });
+      return svc(at, what);
+    };
+
+    const failed = await run("echo not signed in >&2; exit 7", "up");
+    const empty = await run("true", "up");
+    const plan = await run("exit 7", "plan --read-only");
+    const both = await run('x" , env: "Y', "plan");
+
+    expect(failed).toMatchObject({ code: 2 });
+    expect(failed.err).toMatch(/The command of secret PAY_TOKEN failed: exit code 7[\s\S]*not signed in/);
+    expect(empty.err).toMatch(/The command of secret PAY_TOKEN printed nothing/);
+    expect([plan.code, at.world.read().services]).toEqual([0, {}]);
+    expect(both.err).toMatch(/must have only one of "env", "file", "command", "ref" and "remove"/);
+  });
+
+  it("stores nothing new where a command fails for a secret that the platform has", async () => {
+    const at = await stage({ predictable: true });
+    writeAll(at.cwd, { [FILE]: `${BASE}secrets: { PAY_TOKEN: { command: "echo first" } }\n` });
+    await svc(at, "up");
+    writeAll(at.cwd, { [FILE]: `${BASE}secrets: { PAY_TOKEN: { command: "echo half; exit 1" } }\n` });
+
+    const up = await svc(at, "up");
+
+    expect(up.code).toBe(2);
+    expect(at.world.read().secrets["hello-dev"]?.PAY_TOKEN?.value).toBe("first");
   });
 
   it.each([

@@ -61,7 +61,11 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
 
   const jobOf = async (right: PipelineRight): Promise<PipelineJob> => {
     const of = right === "preview" ? PREVIEW : environment;
-    const { request, platform, secrets, removalSecrets, files, decided } = await requestOf(file, options, of);
+    const { request, platform, secrets, removalSecrets, files, commands, decided } = await requestOf(
+      file,
+      options,
+      of,
+    );
     if (environment === "prod" && of === environment && platform.ephemeralDisk && !decided)
       notes.add(
         `The job that deploys prod is refused as long as ${DEPLOY_FILE} does not say, and the running service does not show, ${undecidedStore(platform.name)}`,
@@ -69,6 +73,10 @@ export async function writeCi(provider: PipelineProvider, options: CiOptions): P
     for (const name of files)
       notes.add(
         `Secret ${name} comes from a file, which a pipeline does not have: it keeps its stored value`,
+      );
+    for (const name of commands)
+      notes.add(
+        `Secret ${name} comes from a command: install its program in the job that deploys, and sign it in there`,
       );
     const names = { repository, environment, branch };
     const trusted = provider === "github" ? githubJobs(names, right) : gitlabJobs(names, right);
@@ -154,7 +162,10 @@ async function requestOf(file: DeployFile, options: CiOptions, environment: stri
     );
   if (settings.region === undefined && platform.defaults !== undefined)
     throw missing(`${DEPLOY_FILE} has no region`, `Add it: region: ${platform.defaultRegion}`);
-  const given = config.secrets.map(({ name, source = name }) => ({ name, source }));
+  const byCommand = config.secrets.filter(({ command }) => command !== undefined);
+  const given = config.secrets
+    .filter((secret) => !byCommand.includes(secret))
+    .map(({ name, source = name }) => ({ name, source }));
   const request = {
     name: resolveName(settings.name, options.cwd),
     environment,
@@ -172,13 +183,14 @@ async function requestOf(file: DeployFile, options: CiOptions, environment: stri
     decided:
       settings.storage !== undefined ||
       config.store !== undefined ||
-      given.some(({ name }) => name === DATABASE_URL),
+      config.secrets.some(({ name }) => name === DATABASE_URL),
     secrets: given.filter(isVariable).map(({ source }) => source),
     // A removal asks the service for its open jobs, and releases nothing.
     removalSecrets: given
       .filter((one) => one.name === "SERVICE_API_KEY" && isVariable(one))
       .map(({ source }) => source),
     files: given.filter((one) => !isVariable(one)).map(({ name }) => name),
+    commands: byCommand.map(({ name }) => name),
   };
 }
 

@@ -13,7 +13,7 @@ import { ENVIRONMENT_NAME } from "../name.ts";
 import type { DeployOptions } from "../options.ts";
 import type { Platform } from "../platform.ts";
 import { findSecret } from "../secret-forms.ts";
-import { withoutLineEnd } from "../secrets.ts";
+import { withoutLineEnd } from "../without-line-end.ts";
 import { CONTENTS, isText, PART, PLATFORM, SETTINGS, type SecretSource } from "./settings.ts";
 
 /** Name of the committed settings, beside package.json. */
@@ -204,9 +204,12 @@ async function toConfig(
   for (const [name, source] of Object.entries(secrets)) {
     const path = ["secrets", name];
     if (SET_BY_OPTIONS.includes(name)) throw failAt(path, describeSetting(name));
-    const { env: variable, file, ref, remove } = source ?? {};
-    if ([variable, file, ref, remove].filter((one) => one !== undefined).length > 1)
-      throw failAt(path, 'must have only one of "env", "file", "ref" and "remove"');
+    const { env: variable, file, command, ref, remove } = source ?? {};
+    if ([variable, file, command, ref, remove].filter((one) => one !== undefined).length > 1)
+      throw failAt(path, 'must have only one of "env", "file", "command", "ref" and "remove"');
+    const pasted = findSecret(command ?? "")?.kind;
+    if (pasted !== undefined)
+      throw failAt([...path, "command"], `contains ${pasted}, and this file is committed: replace the value`);
     if (remove) {
       removed.push(name);
       continue;
@@ -223,6 +226,7 @@ async function toConfig(
         // A secret without a source is read from the environment later, where all commands look for it.
         value: variable === undefined ? undefined : withoutLineEnd(env[variable]),
         source: variable ?? name,
+        ...(command === undefined ? {} : { command }),
         ...(ref === undefined ? {} : { ref }),
       });
   }
@@ -301,7 +305,7 @@ function complaint(issue: v.BaseIssue<unknown>): string {
   if (issue.type === "strict_object" && issue.expected === "never")
     return issue.path?.[0]?.key === "hooks"
       ? "is unknown here; hooks are beforeBuild and afterRelease"
-      : "is unknown here; a secret has env, file, ref, remove and description";
+      : "is unknown here; a secret has env, file, command, ref, remove and description";
   return describeIssue(issue);
 }
 

@@ -91,6 +91,13 @@ const SecretSchema = v.strictObject({
   file: v.optional(
     v.pipe(v.string("must be text"), v.description("file that has the value, relative to deploy.yaml")),
   ),
+  command: v.optional(
+    v.pipe(
+      v.string("must be text"),
+      v.regex(/\S/, "must not be empty"),
+      v.description("command that prints the value, such as that of a password manager"),
+    ),
+  ),
   ref: v.optional(
     v.pipe(
       v.string("must be text"),
@@ -131,7 +138,7 @@ export const CONTENTS = {
     v.pipe(
       v.nullable(v.record(VariableNameSchema, v.nullable(SecretSchema))),
       v.description(
-        "secrets by name: nothing (the environment variable of that name), { env: NAME }, { file: path }, { ref: name in the vault } or { remove: true }",
+        "secrets by name: nothing (the environment variable of that name), { env: NAME }, { file: path }, { command: what prints it }, { ref: name in the vault } or { remove: true }",
       ),
     ),
   ),

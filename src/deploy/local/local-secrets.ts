@@ -4,7 +4,9 @@ import { readIfThere } from "../../core/base/read-if-there.ts";
 import { writeAtomic } from "../atomic-file.ts";
 import { DATABASE_URL, SERVICE_SECRETS } from "../config.ts";
 import { DeployError } from "../errors.ts";
-import { newApiKey, newRsaKey, withoutLineEnd } from "../secrets.ts";
+import { valueFromCommand } from "../secret-command.ts";
+import { newApiKey, newRsaKey } from "../secrets.ts";
+import { withoutLineEnd } from "../without-line-end.ts";
 import type { LocalRun } from "./local-run.ts";
 
 /** The secrets of a local test, and which of them were generated for it. */
@@ -63,8 +65,11 @@ export async function gatherLocalSecrets(run: LocalRun, database?: WithDatabase)
       values[name] = `postgres://service:${password}@postgres:5432/service`;
       continue;
     }
+    const listed = config.secrets.find((secret) => secret.name === name);
     const given =
-      withoutLineEnd(tools.env[name]) ?? config.secrets.find((secret) => secret.name === name)?.value;
+      withoutLineEnd(tools.env[name]) ??
+      listed?.value ??
+      (listed?.command && (await valueFromCommand({ name, command: listed.command }, tools, run.cwd)));
     const kept = given ? undefined : await readIfThere(join(folder, name));
     const value = given ?? kept ?? make[name]?.();
     if (value === undefined)
