@@ -1,3 +1,4 @@
+// @long
 import { hash } from "node:crypto";
 import { defineAgent, defineChat } from "agent-control-service";
 import { type AddedRoute, JOBS, ROUTER, STORE } from "agent-control-service/plugin";

@@ -161,7 +161,9 @@ environments:
     const [value, times] = [stored(), asked()];
     writeAll(vault, { token: "of-the-vault-2" });
     // A variable of the same name is not the one that was asked for.
-    const changed = await svc(at, "plan --detailed-exitcode", { env: { PATH: process.env.PATH, PAY_TOKEN: "x" } });
+    const changed = await svc(at, "plan --detailed-exitcode", {
+      env: { PATH: process.env.PATH, PAY_TOKEN: "x" },
+    });
     const second = await svc(at, "up");
 
     expect([first.code, value, times]).toEqual([0, "of-the-vault-1", 1]);
