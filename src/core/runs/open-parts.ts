@@ -1,5 +1,6 @@
 import { toMilliseconds } from "../base/duration.ts";
 import type { StoredJob } from "../models/job.ts";
+import { CodeChecks } from "./check/code-checks.ts";
 import { HeldTries } from "./check/held-tries.ts";
 import { Alone } from "./cluster/alone.ts";
 import type { Cluster } from "./cluster/cluster.ts";
@@ -85,7 +86,9 @@ function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): R
     ...given,
     isClosed: () => scheduler.isClosed,
     resume: (job, wokenAt) => turns.queueSuspended(job, wokenAt),
+    onSuspended: (agent) => codeChecks.suspended(agent),
   });
+  const codeChecks = new CodeChecks({ ...given, scheduler, tries, waker });
   const isIsolated = (slug: string) => Boolean(agents.find(slug)?.definition.isolate);
   scheduler.watch = {
     // What an isolated agent does cannot end this process.
@@ -96,6 +99,7 @@ function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): R
       suspects.rested(jobId);
     },
   };
-  const parts: RequestParts = { ...given, scheduler, cluster, runs, turns, suspects, tries, pauses, waker };
+  const made = { scheduler, cluster, runs, turns, suspects, tries, codeChecks, pauses, waker };
+  const parts: RequestParts = { ...given, ...made };
   return parts;
 }

@@ -7,6 +7,7 @@ import type { Sight } from "../models/access.ts";
 import type { StoredJob } from "../models/job.ts";
 import { QUEUED_JOBS } from "../models/job-state.ts";
 import type { ListQuery, Store } from "../store/store.ts";
+import type { CodeChecks } from "./check/code-checks.ts";
 import type { HeldTries } from "./check/held-tries.ts";
 import type { Cluster } from "./cluster/cluster.ts";
 import type { LeaseTimes } from "./cluster/membership.ts";
@@ -57,6 +58,8 @@ export interface RequestParts extends RunnerParts {
   readonly suspects: Suspects;
   /** Tries whether held jobs fit the code. */
   readonly tries: HeldTries;
+  /** Finds suspended jobs that do not fit new code. */
+  readonly codeChecks: CodeChecks;
   readonly pauses: Pauses;
 }
 

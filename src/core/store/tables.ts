@@ -24,6 +24,7 @@ import type { ScheduleState } from "../models/schedule.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
 import type { BudgetNotice, Spending } from "../models/spending.ts";
 import { tagText } from "../models/tags.ts";
+import { CHECKED_CODE_TABLE } from "./checked-code-table.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import { FAILURE_MARK_TABLE } from "./failure-mark-table.ts";
 import { REVOCATION_TABLE } from "./revocation-table.ts";
@@ -275,6 +276,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   WORKSPACE_SPENDING_TABLE,
   BUDGET_NOTICE_TABLE,
   FAILURE_MARK_TABLE,
+  CHECKED_CODE_TABLE,
   ACCESS_TABLE,
   PERSON_TABLE,
   FILE_CONTENT_TABLE,

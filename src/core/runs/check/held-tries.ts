@@ -12,7 +12,7 @@ import type { Rehearsed } from "../replay/rehearsal.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import { rehearse } from "./rehearse.ts";
 
-/** Held jobs that are tried at the same time: each try has a whole log in memory. */
+/** Jobs that are tried at the same time: each try has a whole log in memory. */
 const AT_ONCE = 4;
 
 interface HeldTriesParts extends HandlerParts {
@@ -24,7 +24,7 @@ interface HeldTriesParts extends HandlerParts {
   readonly turns: Turns;
 }
 
-/** Tries whether held jobs fit the code that is here. */
+/** Tries whether held and suspended jobs fit the code that is here. */
 export class HeldTries {
   readonly #parts: HeldTriesParts;
   #tried = 0;
@@ -45,17 +45,31 @@ export class HeldTries {
   }
 
   /** Resumes a held job if the code fits its record now. A few are tried at the same time. */
-  try(job: StoredJob): Promise<void> {
+  async try(job: StoredJob): Promise<void> {
     const { scheduler, log } = this.#parts;
+    try {
+      await this.#inTurn(() => this.#try(job));
+    } catch (error) {
+      if (!scheduler.isClosed) log.error("a held job could not be checked again", { job_id: job.id, error });
+    }
+  }
+
+  /** Whether a suspended job would be held if it resumed now. */
+  async wouldHold(job: StoredJob): Promise<boolean> {
+    const rehearsed = await this.#inTurn(() => this.rehearse(job));
+    const end = rehearsed?.end;
+    return end !== undefined && end !== "unsure" && end.held !== undefined;
+  }
+
+  /** Resolves with nothing where the service closes before. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T | undefined> {
+    const { scheduler } = this.#parts;
     const line = this.#tried++ % AT_ONCE;
     const turn = this.#lines[line] ?? scheduler.whenResumed();
-    this.#lines[line] = turn
-      .then(() => (scheduler.isClosed ? undefined : this.#try(job)))
-      .catch((error: unknown) => {
-        if (!scheduler.isClosed)
-          log.error("a held job could not be checked again", { job_id: job.id, error });
-      });
-    return this.#lines[line];
+    const done = turn.then(() => (scheduler.isClosed ? undefined : work()));
+    const over = () => {};
+    this.#lines[line] = done.then(over, over);
+    return done;
   }
 
   async #try(job: StoredJob): Promise<void> {

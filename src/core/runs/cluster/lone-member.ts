@@ -17,6 +17,7 @@ export class LoneMember implements Member {
   async start(aliveUntil: string | undefined): Promise<void> {
     await resumeAlone(this.#parts, aliveUntil);
     this.#parts.waker.look();
+    this.#parts.codeChecks.start();
     void this.#notices.look();
   }
 

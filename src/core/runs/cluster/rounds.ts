@@ -44,6 +44,7 @@ export class Rounds {
   async make(living: readonly Instance[]): Promise<void> {
     if (performance.now() < this.#next) return;
     this.#next = performance.now() + this.#pause;
+    this.#checkCode(living);
     // Together, as a store may read what they begin with in one statement.
     await Promise.all([
       this.#stopOrphans(),
@@ -102,6 +103,13 @@ export class Rounds {
       this.#tried.set(job.id, job.held.at);
       void tries.try(job);
     }
+  }
+
+  /** Jobs that do not fit the code of this instance may fit that of an older one, which runs them as long as it lives. */
+  #checkCode(living: readonly Instance[]): void {
+    const { cluster, codeChecks } = this.#parts;
+    const own = living.find(({ id }) => id === cluster.owner);
+    if (own && living.every(({ started_at }) => started_at >= own.started_at)) codeChecks.start();
   }
 
   /** The RSA key that is here may read parameters that another one, or an earlier one, could not. */

@@ -26,6 +26,8 @@ interface WakerParts {
   readonly isClosed: () => boolean;
   /** Resumes a job when its turn comes; resolves then, with whether it runs. `wokenAt` is when its wait is over. */
   readonly resume: (job: StoredJob, wokenAt: number | undefined) => Promise<boolean>;
+  /** Called with the agent of each job that is suspended. */
+  readonly onSuspended: (agent: string) => void;
 }
 
 /**
@@ -53,7 +55,10 @@ export class Waker {
     this.#steady = new SteadyClock(parts.clock);
     this.#lead = Math.min(LEAD, (parts.suspendAfter ?? LEAD) / 2);
     parts.hooks.on("job:changed", ({ job }) => {
-      if (job.suspended?.wake_at) this.#expect(Date.parse(job.suspended.wake_at) - this.#lead);
+      if (!job.suspended) return;
+      parts.onSuspended(job.agent_name);
+      const { wake_at } = job.suspended;
+      if (wake_at) this.#expect(Date.parse(wake_at) - this.#lead);
     });
   }
 
