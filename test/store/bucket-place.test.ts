@@ -154,7 +154,7 @@ describe.each(KINDS)("a store in a bucket %s, as a place", (name, driverOf) => {
   it("gets a backup, unless it has a store already", async () => {
     await fillFolder();
     const backup = join(root, "backup");
-    await sendStored(join(root, "data"), (sent) => saveBackup(sent, backup));
+    await sendStored(join(root, "data"), (send) => saveBackup(send(), backup));
     let data = new Map<string, Uint8Array>();
     const restore = (storage: StorageLike) => {
       const place = bucket(storage);

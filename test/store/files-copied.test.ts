@@ -104,7 +104,7 @@ it("a backup in a storage has the files", async () => {
   const to = join(folder(), "data");
   await within(openJsonStore, dataDir, async (parts) => {
     const sent = sendSnapshot(await parts.store.snapshot!(), parts.storage);
-    const made = await writeGeneration(storage, sent, { now: new Date(), version: "1" });
+    const made = await writeGeneration(storage, () => sent, { now: new Date(), version: "1" });
     await saveBackup(readGeneration(storage, made), to);
   });
   await expectFiles(openJsonStore, to);

@@ -37,7 +37,11 @@ async function textOf(sent: AsyncIterable<Uint8Array>): Promise<string> {
 }
 
 const write = (storage: UnstorageStorage, text: string, now = START) =>
-  writeGeneration(storage, chunks(text.slice(0, 7), text.slice(7)), { now, version: "1", partBytes: 1 });
+  writeGeneration(storage, () => chunks(text.slice(0, 7), text.slice(7)), {
+    now,
+    version: "1",
+    partBytes: 1,
+  });
 
 const partKeys = async (storage: UnstorageStorage) =>
   (await storage.getKeys(ROOT)).filter((key) => key.includes(":part-")).sort();
@@ -78,7 +82,7 @@ describe("a backup in a storage", () => {
       yield Buffer.from("a\n");
       throw new Error("the service closes");
     })();
-    await expect(writeGeneration(storage, cut, { now: START, version: "1" })).rejects.toThrow("closes");
+    await expect(writeGeneration(storage, () => cut, { now: START, version: "1" })).rejects.toThrow("closes");
     expect(await listGenerations(storage)).toEqual([]);
   });
 

@@ -41,7 +41,7 @@ export const backupCommand = platformCommand({
     const { bytes, lines, ...rest } =
       storage === undefined
         ? await saveBackup(send, resolve(shell.context.cwd, to))
-        : await writeGeneration(storage, send, { now: new Date(), version: VERSION });
+        : await writeGeneration(storage, () => send, { now: new Date(), version: VERSION });
     const place = storage === undefined ? to : describeStorageUrl(to);
     shell.progress.clear();
     if (shell.json)

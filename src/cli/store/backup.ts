@@ -4,7 +4,7 @@ import * as v from "valibot";
 import { VERSION } from "../../core/http/service-state.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { writeGeneration } from "../../core/store/backup/generation.ts";
-import { sendSnapshot } from "../../core/store/engine/snapshot.ts";
+import { type SendBackup, sendSnapshot } from "../../core/store/engine/snapshot.ts";
 import { snapshotOf } from "../../core/store/json/content-snapshot.ts";
 import { FolderInUseError, saveBackup, sendStored } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
@@ -42,24 +42,24 @@ export const backup = defineCommand({
     if (flags.to !== undefined) {
       const storage = openNamed(flags.to, context);
       const options = { now: new Date(), version: VERSION };
-      const made = await send(flags, context, (sent) => writeGeneration(storage, sent, options));
+      const made = await send(flags, context, (sending) => writeGeneration(storage, sending, options));
       tellGeneration(made, describeStorageUrl(flags.to), context);
       return 0;
     }
     const to = resolve(context.cwd, folder!);
-    tellCopied(await send(flags, context, (sent) => saveBackup(sent, to)), to, context);
+    tellCopied(await send(flags, context, (sending) => saveBackup(sending(), to)), to, context);
     return 0;
   },
 });
 
-type Receive<T> = (sent: AsyncIterable<Uint8Array>) => Promise<T>;
+type Receive<T> = (sending: SendBackup) => Promise<T>;
 
 /** Passes on what a backup of the service sends, wherever its data is. */
 async function send<T>(flags: Flags, context: CliContext, receive: Receive<T>): Promise<T> {
   const isNamed = flags.url !== undefined || (context.env.SERVICE_URL && flags.dataDir === undefined);
   if (isNamed) return download(flags, context, receive);
   const copied = await withRemote(flags, context, (place) =>
-    place.read((content) => receive(sendSnapshot(snapshotOf(content), place.contents))),
+    place.read((content) => receive((has) => sendSnapshot(snapshotOf(content), place.contents, has))),
   );
   if (copied !== undefined) return copied;
   const folder = dataFolderOf(flags, context);
@@ -82,5 +82,5 @@ async function send<T>(flags: Flags, context: CliContext, receive: Receive<T>): 
 
 async function download<T>(flags: Flags, context: CliContext, receive: Receive<T>): Promise<T> {
   const client = await connect(flags, context);
-  return receive(client.download("/utils/backup"));
+  return receive(() => client.download("/utils/backup"));
 }

@@ -29,20 +29,28 @@ export function tellSums(sums: readonly PartSum[], place: string, context: CliCo
 }
 
 /** Reports a backup that was shipped. */
-export function tellGeneration({ id, bytes, parts }: Generation, to: string, context: CliContext): void {
+export function tellGeneration(
+  { id, bytes, parts, contents }: Generation,
+  to: string,
+  context: CliContext,
+): void {
   context.print(
-    `${to}: backup ${id}, ${megabytes(bytes)} in ${megabytes(shipped(parts))} of ${parts.length} ${parts.length === 1 ? "part" : "parts"}`,
+    `${to}: backup ${id}, ${megabytes(bytes)} in ${megabytes(shipped(parts))} of ${parts.length} ${parts.length === 1 ? "part" : "parts"}${files(contents)}`,
   );
 }
 
 /** Lists backups, the newest last. */
 export function tellGenerations(all: readonly Generation[], place: string, context: CliContext): void {
-  const rows = all.map(({ id, made_at, version, bytes, parts }) => [
-    ...[made_at, id, version, megabytes(bytes), megabytes(shipped(parts))],
+  const rows = all.map(({ id, made_at, version, bytes, parts, contents }) => [
+    ...[made_at, id, version, megabytes(bytes), megabytes(shipped(parts)), megabytes(contents?.bytes ?? 0)],
   ]);
-  const header = ["made at", "backup", "version", "size", "compressed"];
+  const header = ["made at", "backup", "version", "size", "compressed", "files"];
   if (rows.length === 0) context.print(`${place}: no complete backup`);
   else context.print(renderTable(header, rows, context.paint?.print));
+}
+
+function files(contents: Generation["contents"]): string {
+  return contents ? `, ${megabytes(contents.bytes)} of files, ${megabytes(contents.added)} of them new` : "";
 }
 
 function shipped(parts: Generation["parts"]): number {

@@ -13,7 +13,7 @@ import { fileDriver } from "../storage/file.ts";
 import { nodeIo } from "../storage/node-io.ts";
 import { openStorage, type UnstorageStorage } from "../storage/open-storage.ts";
 import { type Content, type ContentPart, counted, type PartSum } from "./content.ts";
-import { type StoreSnapshot, sendSnapshot } from "./engine/snapshot.ts";
+import { type SendBackup, type StoreSnapshot, sendSnapshot } from "./engine/snapshot.ts";
 import { bytesOf, contentsIn as filesIn, verifyContents, writeContentBytes } from "./files/copy-contents.ts";
 import { FILES_ROOT } from "./files/file-chunks.ts";
 import { FileSet } from "./json/file-set.ts";
@@ -129,17 +129,16 @@ export async function repairStore(dataDir: string): Promise<Repaired> {
 
 /** Copies a store that is not in use into an empty folder, and checks the copy. */
 export function backupStore(dataDir: string, to: string): Promise<Copied> {
-  return sendStored(dataDir, (sent) => saveBackup(sent, to));
+  return sendStored(dataDir, (send) => saveBackup(send(), to));
 }
 
 /** Passes on what a backup sends of a store that is not in use. */
-export async function sendStored<T>(
-  dataDir: string,
-  receive: (sent: AsyncIterable<Uint8Array>) => Promise<T>,
-): Promise<T> {
+export async function sendStored<T>(dataDir: string, receive: (send: SendBackup) => Promise<T>): Promise<T> {
   const backend = await openStored(dataDir);
   try {
-    return await receive(sendSnapshot(await backend.snapshot(), contentsIn(dataDir)));
+    return await receive(async function* (has) {
+      yield* sendSnapshot(await backend.snapshot(), contentsIn(dataDir), has);
+    });
   } finally {
     await backend.close();
   }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { OptionsError } from "../../base/check-options.ts";
 import type { StartTimer } from "../../base/timer.ts";
 import { openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
-import { sendSnapshot } from "../engine/snapshot.ts";
+import { type SendBackup, sendSnapshot } from "../engine/snapshot.ts";
 import type { Store, StoreLogger } from "../store.ts";
 import { type Generation, readManifest, writeGeneration } from "./generation.ts";
 import { listGenerations, pruneGenerations } from "./generations.ts";
@@ -83,10 +83,16 @@ export class Backups {
   async run(): Promise<Generation> {
     const { store, contents, clock, keep, version, log } = this.#parts;
     const now = clock();
-    const sent = sendSnapshot(await store.snapshot!(), contents);
-    this.#last = await writeGeneration(this.#storage, this.#unlessClosed(sent), { now, version });
-    const { id, bytes, parts } = this.#last;
-    log.info("the store was backed up", { backup: id, bytes, parts: parts.length });
+    async function* send(has?: Parameters<SendBackup>[0]) {
+      yield* sendSnapshot(await store.snapshot!(), contents, has);
+    }
+    const sending: SendBackup = (has) => this.#unlessClosed(send(has));
+    this.#last = await writeGeneration(this.#storage, sending, { now, version });
+    const { id, bytes, parts, contents: files } = this.#last;
+    log.info("the store was backed up", {
+      ...{ backup: id, bytes, parts: parts.length },
+      ...(files && { files: files.bytes, added: files.added }),
+    });
     const removed = await pruneGenerations(this.#storage, { now, keep });
     if (removed > 0) log.info("expired backups were removed", { backups: removed });
     return this.#last;

@@ -5,9 +5,11 @@ import {
   generationKeys,
   isComplete,
   readManifest,
+  readShipped,
   removeGeneration,
   timeOf,
 } from "./generation.ts";
+import { CONTENTS_ROOT } from "./shipped-contents.ts";
 
 const DAY = 24 * 3_600_000;
 /** Backups that are kept however old they are: a clock that is wrong must not remove all. */
@@ -86,5 +88,24 @@ export async function pruneGenerations(
   const leftovers = [...keys.keys()].filter((id) => !complete.has(id) && id < yesterday);
   const ids = [...expired(all, rule).map(({ id }) => id), ...leftovers];
   for (const id of ids) await removeGeneration(storage, keys.get(id) ?? []);
+  const left = all.filter(({ id }) => !ids.includes(id));
+  if (ids.length > 0) await pruneContents(storage, left, yesterday);
   return ids.length;
+}
+
+/** Removes chunks of files that no backup names; those that are younger than a day may be of one that is being made. */
+async function pruneContents(
+  storage: UnstorageStorage,
+  left: readonly Listed[],
+  yesterday: string,
+): Promise<void> {
+  const old = (await storage.getKeys(CONTENTS_ROOT)).filter((key) => key.split(":")[1]! < yesterday);
+  if (old.length === 0) return;
+  const named = new Set<string>();
+  for (const { id } of left) {
+    const generation = await readManifest(storage, id);
+    // Where a list cannot be read, nothing is removed.
+    if (generation) for (const [, at] of (await readShipped(storage, generation)).values()) named.add(at);
+  }
+  for (const key of old) if (!named.has(key)) await storage.removeItem(key);
 }

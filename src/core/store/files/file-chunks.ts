@@ -10,6 +10,15 @@ export const FILES_ROOT = "svc-files";
 /** Bytes of a chunk, except for the last. */
 const CHUNK = 4 * 1024 * 1024;
 
+/** The form of a key of a chunk, and the most bytes that one has. */
+const KEY = /^svc-files:[0-9a-f]{32}:[0-9a-f]{16}$/;
+const LARGEST = 64 * 1024 * 1024;
+
+/** Whether a backup may send such a chunk: its key is never a path, whatever the sender. */
+export function isChunk(key: string, size: number | undefined): boolean {
+  return KEY.test(key) && Number.isSafeInteger(size) && size! >= 0 && size! <= LARGEST;
+}
+
 /** A name for the place of one content: it is never used for another one. */
 export function newPlace(): string {
   return randomBytes(16).toString("hex");

@@ -2,7 +2,10 @@ import { parseJson } from "../../base/parse-json.ts";
 import { fileDriver } from "../../storage/file.ts";
 import { type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { openStorage } from "../../storage/open-storage.ts";
+import { ByteReader } from "../engine/byte-reader.ts";
+import { notBackup } from "../engine/snapshot.ts";
 import { assertContents } from "../files/copy-contents.ts";
+import { isChunk } from "../files/file-chunks.ts";
 import { storageError } from "../storage-error.ts";
 import { readFiles as readStored } from "./folder-content.ts";
 import { fillFolder } from "./incomplete.ts";
@@ -11,10 +14,6 @@ import { verifyFiles } from "./verify.ts";
 
 /** Valid file names of a store; never a path, whatever the sender. */
 const NAME = /^[A-Za-z][A-Za-z0-9_-]*\.\d+\.jsonl$/;
-/** Keys of chunks, and the most bytes that one has. */
-const CHUNK = /^svc-files:[0-9a-f]{32}:[0-9a-f]{16}$/;
-const LARGEST = 64 * 1024 * 1024;
-const NEWLINE = 10;
 
 type SentFiles = readonly { readonly name: string; readonly size?: number }[];
 
@@ -29,7 +28,7 @@ export async function writeBackup(
 ): Promise<{ files: number; bytes: number; lines: number }> {
   const chunks = sent[Symbol.asyncIterator]();
   try {
-    const reader = new Reader(chunks);
+    const reader = new ByteReader(chunks);
     // Before the folder is changed: the sender may refuse.
     const { files, hasContents } = await readFiles(reader);
     return await fillFolder(io, folder, async () => {
@@ -45,22 +44,20 @@ export async function writeBackup(
 }
 
 /** Writes the chunks of contents, whose keys are never a path, whatever the sender. */
-async function copyContents(folder: string, reader: Reader): Promise<void> {
+async function copyContents(folder: string, reader: ByteReader): Promise<void> {
   const contents = openStorage(fileDriver({ folder }));
   for (;;) {
-    const { key, size = 0 } = parseJson(await reader.line()) as { key?: string; size?: number };
+    const { key, size } = parseJson(await reader.line()) as { key?: string; size?: number };
     if (key === undefined) return;
-    if (!CHUNK.test(key) || !Number.isSafeInteger(size) || size < 0 || size > LARGEST) throw notBackup();
-    const parts: Uint8Array[] = [];
-    for await (const part of reader.take(size)) parts.push(Buffer.from(part));
-    await contents.setItemRaw(key, Buffer.concat(parts));
+    if (!isChunk(key, size)) throw notBackup();
+    await contents.setItemRaw(key, await reader.bytes(size!));
   }
 }
 
 async function copyFiles(
   io: StoreIo,
   folder: string,
-  { files, reader }: { files: SentFiles; reader: Reader },
+  { files, reader }: { files: SentFiles; reader: ByteReader },
 ): Promise<{ files: number; bytes: number; lines: number }> {
   let bytes = 0;
   const written: { name: string; size: number }[] = [];
@@ -79,7 +76,7 @@ async function copyFiles(
   return { files: files.length, bytes, lines };
 }
 
-async function readFiles(reader: Reader): Promise<{ files: SentFiles; hasContents: boolean }> {
+async function readFiles(reader: ByteReader): Promise<{ files: SentFiles; hasContents: boolean }> {
   const text = await reader.line();
   try {
     const { files, contents = false } = JSON.parse(text) as { files: SentFiles; contents?: boolean };
@@ -95,71 +92,6 @@ async function readFiles(reader: Reader): Promise<{ files: SentFiles; hasContent
     // Reported below.
   }
   throw notBackup();
-}
-
-function notBackup(): Error {
-  return storageError("The response is not a store backup", "Check the URL and the version of the service.");
-}
-
-/** Reads lines and counted bytes from chunks of any size. */
-class Reader {
-  readonly #chunks: AsyncIterator<Uint8Array>;
-  #rest: Buffer = Buffer.alloc(0);
-
-  constructor(chunks: AsyncIterator<Uint8Array>) {
-    this.#chunks = chunks;
-  }
-
-  async line(): Promise<string> {
-    let line = Buffer.alloc(0);
-    for (;;) {
-      const end = this.#rest.indexOf(NEWLINE);
-      if (end >= 0) {
-        line = Buffer.concat([line, this.#rest.subarray(0, end)]);
-        this.#rest = this.#rest.subarray(end + 1);
-        return line.toString();
-      }
-      line = Buffer.concat([line, this.#rest]);
-      if (line.length > 16 * 1024 * 1024) return "";
-      await this.#next();
-    }
-  }
-
-  async *take(size: number): AsyncGenerator<Uint8Array, void> {
-    for (let left = size; left > 0; ) {
-      if (this.#rest.length === 0) await this.#next();
-      const part = this.#rest.subarray(0, left);
-      this.#rest = this.#rest.subarray(part.length);
-      left -= part.length;
-      yield part;
-    }
-  }
-
-  /** All that is left, without the empty line that it must end with. */
-  async *untilEmptyLine(): AsyncGenerator<Uint8Array, void> {
-    // The last two bytes are held back.
-    for (let held = this.#rest; ; ) {
-      const { value, done } = await this.#chunks.next();
-      if (done) {
-        if (held.length < 2 || held.at(-1) !== NEWLINE || held.at(-2) !== NEWLINE) throw interrupted();
-        yield held.subarray(0, -1);
-        return;
-      }
-      const all = Buffer.concat([held, value]);
-      yield all.subarray(0, -2);
-      held = Buffer.from(all.subarray(-2));
-    }
-  }
-
-  async #next(): Promise<void> {
-    const { value, done } = await this.#chunks.next();
-    if (done) throw interrupted();
-    this.#rest = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-  }
-}
-
-function interrupted(): Error {
-  return storageError("The backup was interrupted", "Delete the incomplete copy and repeat the backup.");
 }
 
 /** Resolves with the size of the file. */
