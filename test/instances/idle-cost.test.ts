@@ -4,10 +4,9 @@ import { expect, it, onTestFinished } from "vitest";
 import { Cluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
 import { agentOf, gate } from "../runs/_agent.ts";
-import { startJob, until } from "../runs/_jobs.ts";
+import { startJob } from "../runs/_jobs.ts";
 import { API_KEY, startOnDatabase } from "./_database.ts";
 
-const ENDED = 50_000;
 /** Longer than what an instance does now and then. */
 const IDLE = 16_000;
 const STREAMS = 300;
@@ -19,26 +18,6 @@ interface Statement {
 }
 
 requirement("postgres").describe("an instance on Postgres that has nothing to do", () => {
-  it(`reads few pages a statement beside ${ENDED} ended jobs`, async () => {
-    const cluster = await startCluster();
-    const { service } = await startOnDatabase(
-      { url: cluster.url, schema: "s" },
-      { agents: [agentOf(() => "done")] },
-    );
-    const { id } = await startJob(service);
-    await until(service, id);
-    await cluster.query(`
-      insert into s."Job" select (jsonb_populate_record(j, jsonb_build_object(
-          'id', 'made-' || n, '_body', replace(j._body, '"${id}"', '"made-' || n || '"')))).*
-        from s."Job" j, generate_series(1, ${ENDED}) n;
-      analyze`);
-
-    const statements = await statementsOf(cluster);
-
-    expect(statements.length).toBeGreaterThan(3);
-    expect(statements.filter(({ buffers }) => buffers > 100)).toEqual([]);
-  }, 120_000);
-
   it("sends at most two statements a second, with agents, an admin interface, and other instances", async () => {
     const cluster = await startCluster();
     const agents = ["one", "two", "three"].map((name) => agentOf(() => "done", { name }));

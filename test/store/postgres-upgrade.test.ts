@@ -44,6 +44,25 @@ requirement("postgres").describe("A Postgres database that a newer version opens
     expect(await indexesOf(cluster, schema)).toContain("Job:name:sorted");
   });
 
+  it("gets to know how many jobs have which values, and estimates lists by that", async () => {
+    const { cluster, schema } = await openOld();
+    await cluster.query(`
+      drop statistics ${schema}."Job:status", ${schema}."Job:finished_at";
+      insert into ${schema}."Job" select r.* from ${schema}."Job" j, generate_series(1, 2000) n,
+        lateral jsonb_populate_record(j, jsonb_build_object('id', 'made-' || n)) r`);
+    const estimate = async () => {
+      const [row] = await cluster.query<{ "QUERY PLAN": [{ Plan: { "Plan Rows": number } }] }>(
+        `explain (format json) select 1 from ${schema}."Job" where left(status, 256) = 'in_progress'`,
+      );
+      return row!["QUERY PLAN"][0].Plan["Plan Rows"];
+    };
+    expect(await estimate()).toBeLessThan(1000);
+
+    await openStores(1, { schema });
+
+    await expect.poll(estimate, { timeout: 30_000 }).toBe(2001);
+  });
+
   it("gets a column without those who read waiting for others who read", async () => {
     const { cluster, schema, old } = await openOld();
     await cluster.query(`

@@ -120,7 +120,10 @@ export class Cases {
     return this.#store.table("Case").ids(this.#withLive(await this.#inSight(query)));
   }
 
-  async countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
+  async countBy(
+    field: string,
+    query?: Pick<ListQuery, "where" | "search" | "joins">,
+  ): Promise<Record<string, number>> {
     return this.#store.table("Case").countBy(field, this.#withLive(await this.#inSight(query)));
   }
 

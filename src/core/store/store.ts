@@ -36,6 +36,10 @@ export interface TableSpec<T extends Entity = Entity> {
   readonly counted?: readonly string[];
   /** Fields of `index` that are `null` for most, else a number, and queried by range: a store may index those. */
   readonly sparse?: readonly string[];
+  /** Fields of `index` that are the difference of two sparse or sorted ones, the later first; `null` where one of these is. */
+  readonly spans?: Readonly<Record<string, readonly [end: string, start: string]>>;
+  /** Conditions that few entities meet, and that are asked for again and again: a store may find those without the others. */
+  readonly polled?: readonly Readonly<Record<string, Condition>>[];
   /** The text that `search` matches, case-insensitively. */
   text?(entity: T): string;
 }

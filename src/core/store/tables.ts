@@ -5,7 +5,7 @@ import { failureOf, firstLineOf } from "../models/failure.ts";
 import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
 import { inputText } from "../models/input-text.ts";
 import type { StoredJob } from "../models/job.ts";
-import { waitsFor } from "../models/job-state.ts";
+import { HELD_JOBS, UNFINISHED, waitsFor } from "../models/job-state.ts";
 import type { KeyedRequest } from "../models/keyed-request.ts";
 import type { ModelUse } from "../models/model-use.ts";
 import type {
@@ -101,6 +101,9 @@ const JOB_TABLE: TableSpec<StoredJob> = {
   sorted: ["created_at", "updated_at", "name"],
   counted: ["status", "agent_name"],
   sparse: ["finished_at", "wake_at"],
+  spans: { duration: ["finished_at", "created_at"] },
+  // What instances look for each second, children whose parents may have ended, and jobs that other code may release.
+  polled: [{ status: UNFINISHED, wake_at: null }, { status: UNFINISHED, parent_id: { gte: "" } }, HELD_JOBS],
   text: (job) => {
     const input = inputText(job.job_fields);
     const error = job.error ? firstLineOf(job.error) : "";
@@ -133,6 +136,7 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   sorted: ["created_at", "updated_at", "name"],
   counted: ["status"],
   sparse: ["deadline", "finished_at", "notice_at"],
+  spans: { duration: ["finished_at", "created_at"] },
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
 };
 

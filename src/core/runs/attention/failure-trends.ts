@@ -32,14 +32,22 @@ export interface FailureTrend {
 export async function readTrends(jobs: Jobs, now: number, marks: Marks): Promise<FailureTrend[]> {
   const count = (finished_at: { readonly gte: number; readonly lt?: number }) =>
     jobs.countBy("failure", { where: { status: "failed", finished_at } });
-  const [recent, week, ever] = await Promise.all([
+  const [recent, week] = await Promise.all([
     countHeard(jobs, now - DAY, marks),
     count({ gte: now - (BEFORE + 1) * DAY, lt: now - DAY }),
-    count({ gte: 0, lt: now - DAY }),
   ]);
+  const unknown = Object.keys(recent).filter((failure) => !week[failure] && !marks.has(failure));
+  // Only whether there is one: there may be many.
+  const earlier = await Promise.all(
+    unknown.map((failure) => {
+      const where = { failure, finished_at: { gte: 0, lt: now - DAY } };
+      return jobs.ids({ where, sort: "created_at", limit: 1 });
+    }),
+  );
+  const isNew = new Set(unknown.filter((_, at) => earlier[at]!.length === 0));
   const trends = Object.entries(recent).flatMap(([failure, count]) => {
     const grows = count >= LEAST && count > (TIMES * (week[failure] ?? 0)) / BEFORE;
-    const state = marks.has(failure) ? "returned" : !ever[failure] ? "new" : grows ? "grows" : undefined;
+    const state = marks.has(failure) ? "returned" : isNew.has(failure) ? "new" : grows ? "grows" : undefined;
     return state ? [{ failure, count, state } as const] : [];
   });
   trends.sort((a, b) => b.count - a.count || (a.failure < b.failure ? -1 : 1));

@@ -111,12 +111,14 @@ export function listTests(test: StoreTest): void {
     const random = seeded(7);
     const values = [0, 1, 2, 2.5, null];
     const finished = () => values[Math.floor(random() * values.length)]!;
+    const long = "long ".repeat(60);
+    const names = ["b", "a", "B", "ab", "", "\u{1f600} b", "\uffee b", `${long}b`, `${long}a`];
     await Promise.all(
       Array.from({ length: 60 }, (_, n) => {
         const finished_at = finished();
         return jobs.insert(
           makeJob(`p${String(n).padStart(2, "0")}`, {
-            ...{ name: ["b", "a", "B", "ab", ""][n % 5]!, created_at: at(n % 7) },
+            ...{ name: names[n % names.length]!, created_at: at(n % 7) },
             finished_at: finished_at === null ? null : at(finished_at),
             status: n % 2 ? "completed" : "failed",
           }),

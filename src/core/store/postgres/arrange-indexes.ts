@@ -4,12 +4,13 @@ import type { StoreLogger } from "../store.ts";
 import type { Client, Result } from "./connection.ts";
 import { trigramsOf } from "./migrate.ts";
 import { hashOf, identifier, nameOf } from "./sql-text.ts";
-import type { TableIndex, TableLayout } from "./table-layout.ts";
+import { indexesOf, statisticsOf, type TableIndex } from "./table-indexes.ts";
+import type { TableLayout } from "./table-layout.ts";
 
 /** One at a time arranges the indexes of a database: two that do so wait for each other. */
 const LOCK = Number.parseInt(hashOf("agent-control-service: indexes"), 16);
-/** The index of rows of another version, of whatever version. */
-const OF_VERSION = /^\d+\.[0-9a-f]{10}$/;
+/** Indexes whose name has their definition: that of rows of another version, and those of what is looked for again and again. */
+const DEFINED = /^(\d+|polled)\.[0-9a-f]{10}$/;
 const AGAIN = delays({ first: 1000, most: 60_000 });
 
 interface Parts {
@@ -29,6 +30,8 @@ interface Work {
   readonly missing: readonly TableIndex[];
   readonly broken: readonly string[];
   readonly needless: readonly string[];
+  /** Tables about whose values the database is to know more. */
+  readonly unknown: readonly { readonly table: string; readonly statistics: readonly TableIndex[] }[];
 }
 
 /**
@@ -64,20 +67,31 @@ async function findWork({ schema, layouts, read }: Parts): Promise<Work | undefi
     [schema],
   );
   const known = new Map(rows.map(({ name, valid }) => [name as string, valid as boolean]));
-  const wanted = layouts.flatMap((layout) => layout.indexes(trigrams));
+  const wanted = layouts.flatMap((layout) => indexesOf(layout, trigrams));
   const names = new Set(wanted.map(({ name }) => name));
   const former = new Set(layouts.flatMap(formerOf));
   const tables = new Set(layouts.map(({ name }) => nameOf(name)));
   const isNeedless = ({ name, table }: Result["rows"][number]) =>
     !names.has(name as string) &&
     (former.has(name as string) ||
-      (tables.has(table as string) && OF_VERSION.test((name as string).slice(`${table}:`.length))));
+      (tables.has(table as string) && DEFINED.test((name as string).slice(`${table}:`.length))));
+  const about = await read(
+    `select s.stxname as name from pg_statistic_ext s join pg_namespace n on n.oid = s.stxnamespace where n.nspname = $1`,
+    [schema],
+  );
+  const counted = new Set(about.map(({ name }) => name as string));
   const work = {
     missing: wanted.filter(({ name }) => known.get(name) !== true),
     broken: wanted.map(({ name }) => name).filter((name) => known.get(name) === false),
     needless: rows.filter(isNeedless).map(({ name }) => name as string),
+    unknown: layouts
+      .map((layout) => ({
+        table: layout.table,
+        statistics: statisticsOf(layout).filter(({ name }) => !counted.has(name)),
+      }))
+      .filter(({ statistics }) => statistics.length > 0),
   };
-  return work.missing.length + work.needless.length === 0 ? undefined : work;
+  return work.missing.length + work.needless.length + work.unknown.length === 0 ? undefined : work;
 }
 
 /** Names of the indexes that earlier versions have made. */
@@ -88,7 +102,7 @@ function formerOf(layout: TableLayout): string[] {
 }
 
 /** Returns whether it was done; another instance may be doing it. */
-async function doWork(parts: Parts, { missing, broken, needless }: Work): Promise<boolean> {
+async function doWork(parts: Parts, { missing, broken, needless, unknown }: Work): Promise<boolean> {
   const { schema, connect, log, signal } = parts;
   const open: Client[] = [];
   const end = () => void Promise.all(open.map((client) => client.end())).catch(() => {});
@@ -113,6 +127,10 @@ async function doWork(parts: Parts, { missing, broken, needless }: Work): Promis
     for (const name of broken) await drop(name);
     for (const { sql } of missing) await client.query(`create index concurrently if not exists ${sql}`);
     for (const name of needless) await drop(name);
+    for (const { table, statistics } of unknown) {
+      for (const { sql } of statistics) await client.query(`create statistics if not exists ${sql}`);
+      await client.query(`analyze ${table}`);
+    }
     log.info("the indexes of the database were arranged", {
       made: missing.length,
       removed: needless.length,

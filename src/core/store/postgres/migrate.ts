@@ -7,6 +7,7 @@ import { base } from "./migrations/0001-base.ts";
 import { counts } from "./migrations/0002-counts.ts";
 import type { Migration } from "./migrations/migration.ts";
 import { hashOf, identifier } from "./sql-text.ts";
+import { indexesOf, statisticsOf } from "./table-indexes.ts";
 import type { TableLayout } from "./table-layout.ts";
 
 export const MIGRATIONS: readonly Migration[] = [base, counts];
@@ -102,7 +103,8 @@ async function change(
     const changed = layouts.filter(({ name, version }) => versions.get(name) !== version);
     for (const layout of changed) {
       const columns = await columnsOf(client, layout);
-      await client.query(layout.definition({ trigrams, columns }));
+      await client.query(layout.definition(columns));
+      if (columns.size === 0) await client.query(indexing(layout, trigrams));
       await count(client, layout);
       await client.query({
         text: `insert into ${own}._table (name, version) values ($1, $2) on conflict (name) do update set version = $2`,
@@ -116,6 +118,12 @@ async function change(
     await client.query("rollback").catch(() => {});
     throw error;
   }
+}
+
+/** Gives a new table its indexes. One that has rows gets them while the service runs. */
+function indexing(layout: TableLayout, trigrams: string | undefined): string {
+  const indexes = indexesOf(layout, trigrams).map(({ sql }) => `create index ${sql};`);
+  return [...indexes, ...statisticsOf(layout).map(({ sql }) => `create statistics ${sql};`)].join("\n");
 }
 
 /** The columns of a table, quoted; none where it does not exist. */

@@ -53,12 +53,12 @@ import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { JoinedReads } from "./joined-reads.ts";
 import { Loader } from "./loader.ts";
 import { inspect, migrate, type Server, trigramsOf } from "./migrate.ts";
+import { limitsOf, pageSql } from "./page-sql.ts";
 import { PostgresContents } from "./postgres-contents.ts";
 import { PostgresHints } from "./postgres-hints.ts";
 import { PostgresLives } from "./postgres-lives.ts";
 import { isClearText, isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
 import {
-  afterOf,
   conditionOf,
   countConditionOf,
   fieldsOf,
@@ -66,7 +66,6 @@ import {
   orderOf,
   Parameters,
   searchOf,
-  sortedBy,
   sortOf,
 } from "./query-sql.ts";
 import { constant, fromColumn, identifier } from "./sql-text.ts";
@@ -645,22 +644,16 @@ class PostgresStore implements Store, Source {
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
     const sort = sortOf(layout, query.sort);
-    const parts = { live: query.live, parameters };
-    const order = orderOf(layout, sort, parts);
-    const { text, number } = sortedBy(layout, sort, parts);
     const { limit = 50, skip = 0, after } = query;
-    const start = after ? ` and (${afterOf(layout, sort, { ...parts, after })})` : "";
     // One more than the page has tells whether it is the last one.
     const most = limit === 0 ? 0 : limit + 1;
-    const page = pageOf({ limit: most, skip }, parameters);
+    const page = pageSql(layout, { ...query, limit: most }, { where, sort, parameters });
     const count = this.#countSql(layout, query, parameters);
     const total = after ? count : this.#totalSql(count, { most, skip, parameters });
     // All is seen at one moment.
     const rows = await this.#poll(
       query.joins,
-      `with p as (
-         select _body as body, id, ${text} as text, ${number} as number, row_number() over (order by ${order}) as n
-         from ${layout.table} where (${where})${start} order by ${order} ${page})
+      `with ${page}
        select c.total, p.body, p.id, p.text, p.number
        from (select (${total})::float8 as total) c left join p on true order by p.n`,
       parameters.values,
@@ -719,7 +712,7 @@ class PostgresStore implements Store, Source {
     const order = orderOf(layout, sortOf(layout, query.sort), { live: query.live, parameters });
     const rows = await this.#poll(
       query.joins,
-      `select id from ${layout.table} where ${where} order by ${order} ${pageOf(query, parameters)}`,
+      `select id from ${layout.table} where ${where} order by ${order} ${limitsOf(query, parameters)}`,
       parameters.values,
     );
     return rows.map(({ id }) => fromColumn(id as string));
@@ -850,15 +843,8 @@ function isConnectionLoss(error: unknown): boolean {
 
 /** The place of a row in the order that it was found in. */
 function positionOf({ id, text, number }: Record<string, unknown>): Position {
-  return { id: fromColumn(id as string), value: valueIn(text as string | null, number as number | null) };
-}
-
-function pageOf({ limit, skip }: ListQuery, parameters: Parameters): string {
-  const most =
-    limit === undefined || limit === Number.POSITIVE_INFINITY
-      ? ""
-      : `limit ${parameters.add(limit, "bigint")}`;
-  return skip ? `${most} offset ${parameters.add(skip, "bigint")}` : most;
+  const value = valueIn(text === null ? null : fromColumn(text as string), number as number | null);
+  return { id: fromColumn(id as string), value };
 }
 
 /** That the index values of a row are of another version. */

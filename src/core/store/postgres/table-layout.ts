@@ -30,12 +30,6 @@ export interface FieldSql {
   readonly isSorted?: boolean;
 }
 
-/** An index, and what follows `create index`. */
-export interface TableIndex {
-  readonly name: string;
-  readonly sql: string;
-}
-
 /** The table that has the entities of a table of the store: quoted, with its schema. */
 export function tableName(schema: string, name: string): string {
   return `${identifier(schema)}.${identifier(name)}`;
@@ -83,7 +77,7 @@ export class TableLayout {
     this.name = spec.name;
     this.#schema = identifier(schema);
     this.table = tableName(schema, spec.name);
-    this.texts = this.#own(`${spec.name}:texts`);
+    this.texts = this.own(`${spec.name}:texts`);
     this.#columns = [...new Set([...spec.facets, ...spec.sorted, ...sparse])]
       .filter((field) => field !== "id")
       .sort();
@@ -92,14 +86,15 @@ export class TableLayout {
       JSON.stringify([LAYOUT, this.#columns, [...spec.sorted].sort(), [...sparse].sort(), this.counted]),
     );
     this.version = `${spec.version}.${shape}`;
-    this.check = this.#own(`check:${spec.name}`);
-    this.put = this.#own(`put:${spec.name}:${shape}`);
-    this.insert = this.#own(`insert:${spec.name}:${shape}`);
-    this.change = this.#own(`change:${spec.name}:${shape}`);
-    this.remove = this.#own(`remove:${spec.name}:${LAYOUT}`);
+    this.check = this.own(`check:${spec.name}`);
+    this.put = this.own(`put:${spec.name}:${shape}`);
+    this.insert = this.own(`insert:${spec.name}:${shape}`);
+    this.change = this.own(`change:${spec.name}:${shape}`);
+    this.remove = this.own(`remove:${spec.name}:${LAYOUT}`);
   }
 
-  #own(name: string): string {
+  /** A name in the schema of the store, quoted. */
+  own(name: string): string {
     return `${this.#schema}.${identifier(name)}`;
   }
 
@@ -126,8 +121,13 @@ export class TableLayout {
     if (field === "id") return { text: "id", number: "null::float8", start: "id" };
     if (this.#columns.includes(field)) {
       const text = identifier(field);
-      const isSorted = this.spec.sorted.includes(field) || this.#isSparse(field);
+      const isSorted = this.spec.sorted.includes(field) || this.isSparse(field);
       return { text, number: identifier(`${field}#`), start: `left(${text}, ${INDEXED})`, isSorted };
+    }
+    const span = this.spec.spans?.[field];
+    if (span !== undefined) {
+      const [end, start] = span.map((one) => this.sqlOf(one).number);
+      return { text: `null::text collate "C"`, number: `(${end} - ${start})` };
     }
     const value = `_rest->>${constant(field)}`;
     const type = `jsonb_typeof(_rest->${constant(field)})`;
@@ -137,7 +137,8 @@ export class TableLayout {
     };
   }
 
-  #isSparse(field: string): boolean {
+  /** Whether a field is `null` for most, and otherwise a number. */
+  isSparse(field: string): boolean {
     return this.spec.sparse?.includes(field) === true && !this.spec.sorted.includes(field);
   }
 
@@ -157,13 +158,7 @@ export class TableLayout {
    * before its body, and the body is last: where both are on one page, Postgres logs only what is between their common
    * beginning and their common end. That needs room on the page.
    */
-  definition({
-    trigrams,
-    columns: known,
-  }: {
-    trigrams: string | undefined;
-    columns: ReadonlySet<string>;
-  }): string {
+  definition(known: ReadonlySet<string>): string {
     const fields = this.#columns.map((field) => this.sqlOf(field));
     const columns: [name: string, type: string][] = [
       ...fields.map(({ number }): [string, string] => [number, "double precision"]),
@@ -181,41 +176,7 @@ export class TableLayout {
         ? [make]
         : added.map((column) => `alter table ${this.table} add column ${column.join(" ")};`)),
       this.#textTable(known.has(identifier("_text"))),
-      ...(isNew ? this.indexes(trigrams).map(({ sql }) => `create index ${sql};`) : []),
     ].join("\n");
-  }
-
-  /** The indexes that the table has besides its key. Another definition has another name. */
-  indexes(trigrams: string | undefined): TableIndex[] {
-    const fields = this.#columns.map((field) => ({ field, sql: this.sqlOf(field) }));
-    const index = (name: string, on: string, table = this.table): TableIndex => {
-      const own = nameOf(`${this.name}:${name}`);
-      return { name: own, sql: `${identifier(own)} on ${table} ${on}` };
-    };
-    const facets = fields.filter(({ field }) => this.isFacet(field));
-    const age = this.spec.sorted.includes("created_at") ? this.sqlOf("created_at") : undefined;
-    // In the order of lists, so that a page of those with one value is read from the index alone.
-    const byAge = age === undefined ? "" : `, ${age.start} nulls first, ${age.number} nulls first`;
-    const order = ({ start, number }: FieldSql) => `(${start} nulls first, ${number} nulls first)`;
-    return [
-      ...fields
-        .filter(({ sql }) => sql.isSorted)
-        .map(({ field, sql }) =>
-          this.#isSparse(field)
-            ? index(`${field}:few`, `${order(sql)} where ${sql.number} is not null`)
-            : index(`${field}:sorted`, order(sql)),
-        ),
-      ...facets
-        .filter(({ sql }) => !sql.isSorted)
-        .map(({ field, sql }) =>
-          index(`${field}:age`, `(${sql.start}${byAge}) where ${sql.text} is not null`),
-        ),
-      // Finds rows of another version without reading all of them.
-      index(this.version, `(id) where _v <> ${constant(this.version)}`),
-      ...(this.spec.text && trigrams !== undefined
-        ? [index("texts:parts", `using gin (text ${trigrams}.gin_trgm_ops)`, this.texts)]
-        : []),
-    ];
   }
 
   /** Texts are in a table of their own: most changes of an entity leave them as they are, and a search reads no more. */
@@ -279,7 +240,7 @@ export class TableLayout {
    * of its own, so that none waits for another: a count is the sum of all. `body` is that of the function that counts.
    */
   counting(): { readonly body: string; readonly sql: string } {
-    const count = this.#own(`count:${this.name}`);
+    const count = this.own(`count:${this.name}`);
     const name = constant(this.name);
     const key = `array[${this.counted
       .map((field) => this.sqlOf(field))

@@ -38,8 +38,8 @@ export async function readFailures(
   counts.sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
   const items = await Promise.all(
     counts.slice(0, limit).map(async ([failure, count]): Promise<FailureGroup | undefined> => {
-      // With a time at which they ended: an index has these in order.
-      const of = { ...where, status: undefined, failure, finished_at: { gte: 0 } };
+      // With a time at which they ended, which is after they were created: an index has these in order.
+      const of = { ...where, status: undefined, failure, finished_at: { gte: since ?? 0 } };
       const read = async (sort: string, limit: number) => {
         const ids = await jobs.ids({ where: of, sort, limit });
         return (await Promise.all(ids.map((id) => jobs.find(id)))).filter((job) => job !== undefined);

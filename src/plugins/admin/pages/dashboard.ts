@@ -266,12 +266,13 @@ async function readSentence(
   { well, items }: { readonly well: Wellbeing; readonly items: readonly AttentionItem[] },
   now: Date,
 ): Promise<readonly Phrase[]> {
-  const count = async (where: ListQuery["where"]) => (await jobs.list({ where, limit: 0 })).total;
+  const count = async (where: ListQuery["where"]) =>
+    (await jobs.list({ where, limit: 0, joins: "now" })).total;
   const [running, queued, held, { awaiting = 0 }] = await Promise.all([
     count(RUNNING_JOBS),
     count(QUEUED_JOBS),
     count(HELD_JOBS),
-    cases.countBy("status"),
+    cases.countBy("status", { joins: "now" }),
   ]);
   const stuck = items.filter(({ kind }) => kind === "stuck").reduce((sum, { count }) => sum + count, 0);
   const { label, length } = RANGES[well.range];

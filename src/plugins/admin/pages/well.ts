@@ -102,9 +102,9 @@ async function readWellbeing(
   const since = now - length;
   const ended = { finished_at: { gte: since } };
   const completed = { ...ended, status: "completed" };
-  const count = async (where: Parameters<typeof jobs.countBy>[1]) => jobs.countBy("status", where);
+  // Together, as a store may read all of it in one statement.
   const [counts, failures, costs, columns] = await Promise.all([
-    count({ where: ended }),
+    jobs.countBy("status", { where: ended, joins: "now" }),
     readFailures({ jobs }, { since, limit: REASONS }),
     readCosts({ jobs, store }, now, days),
     readColumns(jobs, { from: Math.floor(since / step) * step + step, to: now, step }),
@@ -124,8 +124,9 @@ async function readWellbeing(
 /** How long the job took that so many were quicker than. */
 async function durationAt(jobs: Jobs, where: object, place: number): Promise<number | null> {
   if (place < 0) return null;
-  const { items } = await jobs.list({ where: { ...where }, sort: "duration", skip: place, limit: 1 });
-  return items[0] ? durationOf(items[0]) : null;
+  const [id] = await jobs.ids({ where: { ...where }, sort: "duration", skip: place, limit: 1 });
+  const job = id === undefined ? undefined : await jobs.find(id);
+  return job ? durationOf(job) : null;
 }
 
 function durationOf({ created_at, finished_at }: StoredJob): number | null {
@@ -140,7 +141,7 @@ async function readColumns(
   return Promise.all(
     starts.map(async (start) => {
       const where = { created_at: { gte: start, lt: start + step } };
-      const by = await jobs.countBy("status", { where });
+      const by = await jobs.countBy("status", { where, joins: "now" });
       const failed = (by.failed ?? 0) + (by.cancelled ?? 0);
       const completed = by.completed ?? 0;
       const all = Object.values(by).reduce((sum, count) => sum + count, 0);
@@ -157,7 +158,7 @@ async function readCosts(
   const first = Math.floor(now / DAY) * DAY - (days - 1) * DAY;
   const [spent, counts] = await Promise.all([
     readSpendingSince(store, new Date(first).toISOString().slice(0, 10)),
-    jobs.countBy("agent_name", { where: { created_at: { gte: first } } }),
+    jobs.countBy("agent_name", { where: { created_at: { gte: first } }, joins: "now" }),
   ]);
   return [...new Set(spent.map(({ agent }) => agent))]
     .map((agent) => ({

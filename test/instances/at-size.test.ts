@@ -1,0 +1,172 @@
+// @long
+import { setTimeout as delay } from "node:timers/promises";
+import { beforeAll, expect, it } from "vitest";
+import { makeJob } from "../../src/core/store/contract/fixtures.ts";
+import type { Position, Store, Table } from "../../src/core/store/store.ts";
+import { CORE_TABLES, NO_WAKE_TIME } from "../../src/core/store/tables.ts";
+import { postgres } from "../../src/postgres.ts";
+import { Cluster } from "../_postgres.ts";
+import { requirement } from "../_require.ts";
+import { agentOf } from "../runs/_agent.ts";
+import { API_KEY, startOnDatabase } from "./_database.ts";
+
+const JOBS = Number(process.env.SVC_JOBS ?? 100_000);
+/** The time over which they were started, milliseconds. */
+const DAYS = 30;
+const STEP = (DAYS * 86_400_000) / JOBS;
+/** One of so many is open. */
+const OPEN = 500;
+/** One of so many has failed. */
+const FAILED = 20;
+/** Parts into which names are out of the order of time. */
+const NAMES = 7919;
+/** Pages of the database, of 8 kB, that a statement may touch. */
+const MOST = 100;
+/** No statement of the dashboard touches more than one of so many pages of the table. */
+const SHARE = 5;
+/** Statements of the dashboard, and those of the instance meanwhile. */
+const STATEMENTS = 55;
+/** Longer than what an instance does now and then. */
+const IDLE = 16_000;
+
+interface Statement {
+  readonly query: string;
+  readonly calls: number;
+  readonly buffers: number;
+}
+
+requirement("postgres").describe(`a service on Postgres with ${JOBS} jobs`, () => {
+  const cluster = new Cluster({ settings: ["shared_buffers=512MB", "maintenance_work_mem=256MB"] });
+  const started = Date.now() - DAYS * 86_400_000;
+  let store: Store;
+
+  beforeAll(async () => {
+    await cluster.start();
+    await cluster.query("create extension pg_stat_statements");
+    store = await fill(cluster, started);
+    return async () => {
+      await store.close();
+      await cluster.close();
+    };
+  }, 300_000);
+
+  const start = () =>
+    startOnDatabase(
+      { url: cluster.url, schema: "s" },
+      { agents: ["agent-0", "agent-1"].map((name) => agentOf(() => "done", { name })), admin: true },
+    );
+  const statements = () =>
+    cluster.query<Statement>(
+      `select query, calls::int, ((shared_blks_hit + shared_blks_read) / calls)::int as buffers
+       from pg_stat_statements where toplevel and query not like '%pg_stat_statements%' order by buffers desc`,
+    );
+  const reset = () => cluster.query("select pg_stat_statements_reset()");
+
+  it.each(["-created_at", "created_at", "-updated_at", "-finished_at", "name", "-name", "id", "-id"])(
+    "reads few pages of the database for a page of jobs behind half of them, and the first one, sorted by %s",
+    async (sort) => {
+      const jobs = store.table("Job");
+      for (const where of [{}, { status: "completed" }]) {
+        const after = await middleOf(jobs, sort);
+        for (const position of [undefined, after]) {
+          await reset();
+          const page = await jobs.list({ where, sort, limit: 50, after: position });
+          const read = (await statements()).filter(({ query }) => query.includes("row_number"));
+          expect(page.items).toHaveLength(50);
+          expect(read.length).toBeGreaterThan(0);
+          for (const { buffers } of read)
+            expect(buffers, JSON.stringify([where, position])).toBeLessThanOrEqual(MOST);
+        }
+      }
+    },
+  );
+
+  it("touches few pages a statement while it has nothing to do", async () => {
+    await start();
+    await delay(3000);
+    await reset();
+    await delay(IDLE);
+
+    const polls = await statements();
+
+    expect(polls.length).toBeGreaterThan(3);
+    expect(polls.filter(({ buffers }) => buffers > MOST)).toEqual([]);
+  }, 60_000);
+
+  it("reads for its dashboard a part of the jobs, in few statements", async () => {
+    const { url } = await start();
+    await delay(2000);
+    const [{ pages }] = (await cluster.query<{ pages: number }>(
+      `select (pg_relation_size('s."Job"') / 8192)::int as pages`,
+    )) as [{ pages: number }];
+    await reset();
+
+    const response = await fetch(`${url}/admin/`, {
+      headers: { authorization: `Bearer ${API_KEY}`, accept: "text/html" },
+    });
+    expect(response.status).toBe(200);
+    expect(await response.text()).toContain("Completed, last 24 hours");
+
+    const read = await statements();
+    expect(read.filter(({ buffers }) => buffers > pages / SHARE)).toEqual([]);
+    expect(read.reduce((sum, { calls }) => sum + calls, 0)).toBeLessThanOrEqual(STATEMENTS);
+  });
+
+  /** A position that has half of the jobs before it. */
+  async function middleOf(jobs: Table<{ id: string }>, sort: string): Promise<Position> {
+    const n = Math.floor(JOBS / 2) + 1;
+    const found = await jobs.list({ where: { id: idOf(n) } });
+    expect(found.items).toHaveLength(1);
+    const time = Math.round(started + n * STEP);
+    const values: Record<string, string | number> = { id: idOf(n), created_at: time, name: nameOf(n) };
+    return { id: idOf(n), value: values[sort.replace("-", "")] ?? time + 5000 };
+  }
+});
+
+const idOf = (n: number) => `made-${String(n).padStart(8, "0")}`;
+const nameOf = (n: number) => `Job ${String((n * NAMES) % JOBS).padStart(8, "0")}`;
+
+/** Fills the table of jobs of an empty database, as years of work do. */
+async function fill(cluster: Cluster, started: number): Promise<Store> {
+  const log = { info() {}, warn() {}, error() {} };
+  const store = await postgres({ url: cluster.url, schema: "s" })({ tables: CORE_TABLES, dataDir: "", log });
+  const made = { agent_name: "agent-0", status: "completed", agent_version: "1.0.0" } as const;
+  await store.table("Job").insert(makeJob("job", { ...made, payload: "x".repeat(500) }));
+  const created = `round(${started} + n * ${STEP}::float8)`;
+  const isOpen = `n % ${OPEN} = 0`;
+  const values: Record<string, string> = {
+    id: "'made-' || lpad(n::text, 8, '0')",
+    name: `'Job ' || lpad((n::bigint * ${NAMES} % ${JOBS})::text, 8, '0')`,
+    agent_name: "'agent-' || n % 2",
+    status: `case when ${isOpen} then 'awaiting' when n % ${FAILED} = 1 then 'failed' else 'completed' end`,
+    failure: `case when n % ${FAILED} = 1 then 'f' || n % 3 end`,
+    waits_for: `case when ${isOpen} then 'answer' end`,
+    "wake_at#": `case when ${isOpen} then ${NO_WAKE_TIME} end`,
+    "created_at#": created,
+    "updated_at#": `${created} + 5000`,
+    "finished_at#": `case when ${isOpen} then null else ${created} + 5000 end`,
+    _body: `replace(j._body, '"job"', '"made-' || lpad(n::text, 8, '0') || '"')`,
+    _rest: "j._rest || jsonb_build_object('duration', 1000 + n % 977)",
+  };
+  const columns = await cluster.query<{ name: string }>(
+    `select attname as name from pg_attribute
+     where attrelid = 's."Job"'::regclass and attnum > 0 and not attisdropped order by attnum`,
+  );
+  const indexes = await cluster.query<{ name: string; made: string }>(
+    `select i.indexrelid::regclass::text as name, pg_get_indexdef(i.indexrelid) as made from pg_index i
+     where i.indrelid = 's."Job"'::regclass and not i.indisprimary`,
+  );
+  // Indexes that are made of what is there cost a fraction, and so do counts.
+  await cluster.query(`
+    set session_replication_role = replica;
+    ${indexes.map(({ name }) => `drop index ${name};`).join("\n")}
+    insert into s."Job" select ${columns.map(({ name }) => values[name] ?? `j."${name}"`).join(", ")}
+      from s."Job" j, generate_series(1, ${JOBS}) n;
+    delete from s."Job" where id = 'job';
+    delete from s._count where name = 'Job';
+    insert into s._count (name, slot, key, n)
+      select 'Job', 0, array[agent_name, null, status, null], count(*) from s."Job" group by agent_name, status;
+    ${indexes.map(({ made }) => `${made};`).join("\n")}`);
+  await cluster.query("vacuum analyze");
+  return store;
+}
