@@ -1,11 +1,14 @@
 // @alone
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defineAgent } from "agent-control-service";
+import { text } from "node:stream/consumers";
+import { type AgentDefinition, defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, onTestFinished } from "vitest";
 import { JOBS } from "../../src/core/service/tokens.ts";
+import { mcp, mcpTools } from "../../src/mcp.ts";
 import { asker, otlpReceiver, type Span, valueIn } from "./_otlp.ts";
 
 const { spans, metricNames, metrics } = otlpReceiver();
@@ -152,3 +155,76 @@ it("without the variables no OpenTelemetry package is required, and nothing is s
   expect(spans).toEqual([]);
   expect(logs.filter((line) => line.includes("OTEL_"))).toEqual([]);
 });
+
+it.each([false, true])(
+  "requests of a step continue its trace, as do calls of tools (isolated: %s)",
+  async (isIsolated) => {
+    const got: { traceparent: string | undefined; meta: unknown }[] = [];
+    const target = createServer(async (request, response) => {
+      const { traceparent } = request.headers;
+      const body = await text(request);
+      if (request.method === "GET" || body.includes('"tools/call"'))
+        got.push({
+          traceparent: traceparent as string,
+          meta: body && JSON.parse(body).params._meta.traceparent,
+        });
+      if (request.method === "GET" || !mcpUrl) return response.end("ok");
+      const { host: _host, connection: _connection, "content-length": _length, ...headers } = request.headers;
+      const answer = await fetch(mcpUrl, { method: "POST", headers: headers as never, body });
+      response.writeHead(answer.status, {
+        "content-type": answer.headers.get("content-type") ?? "text/plain",
+      });
+      response.end(await answer.text());
+    });
+    let mcpUrl: URL | undefined;
+    await new Promise<void>((resolve) => target.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => {
+      target.closeAllConnections();
+      target.close();
+    });
+    const { port } = target.address() as { port: number };
+    const echo = defineAgent({
+      name: "Echo",
+      version: "1.0.0",
+      methods: { job_start: { run: () => "echo" } },
+    });
+    await using there = await testServer({ agents: [echo], plugins: [mcp()] });
+    mcpUrl = new URL("/mcp", there.url);
+    const module = join(dataDir, "agent.mjs");
+    await writeFile(
+      module,
+      `export const caller = { name: "Caller", version: "1.0.0", methods: { job_start: { run: ({ job }) =>
+       job.step("call", async ({ traceHeaders }) => {
+         await fetch("http://127.0.0.1:${port}/", { headers: await traceHeaders() });
+         return 1;
+       }) } } };`,
+    );
+    const { caller } = (await import(module)) as { caller: AgentDefinition };
+    const user = defineAgent({
+      ...{ name: "User", version: "1.0.0" },
+      methods: {
+        job_start: {
+          run: async ({ job }) => {
+            const tools = mcpTools(`http://127.0.0.1:${port}/mcp`, { headers: { "x-api-key": there.key } });
+            return (await tools.call(job, "echo")).text;
+          },
+        },
+      },
+    });
+    await using server = await testServer({
+      agents: [isIsolated ? { ...caller, isolate: { module } } : caller, user],
+    });
+    for (const slug of ["caller", "user"]) await server.request(`/agents/${slug}/jobs`, { json: {} });
+
+    await expect
+      .poll(() => spans.map(({ name }) => name))
+      .toEqual(expect.arrayContaining(["step call", "execute_tool echo"]));
+    for (const [at, name] of ["step call", "execute_tool echo"].entries()) {
+      const span = spans.find((one) => one.name === name)!;
+      const expected = `00-${span.traceId}-${span.spanId}-01`;
+      const sent = got.filter(({ traceparent }) => traceparent === expected);
+      expect(sent, name).toHaveLength(1);
+      if (at === 1) expect(sent[0]!.meta).toBe(expected);
+    }
+  },
+);

@@ -61,6 +61,25 @@ export interface AgentDefinition<
   readonly maintainer?: string;
   readonly editor?: string;
   readonly tags?: readonly string[];
+  /**
+   * Texts with which people begin, for clients that offer them: `{order}` is what a person gives for the argument of that
+   * name, which has a description. @default none
+   */
+  readonly prompts?: readonly {
+    readonly name: string;
+    readonly description: string;
+    readonly arguments?: Readonly<Record<string, string>>;
+    readonly text: string;
+  }[];
+  /** Documents for clients that read them, such as a policy: a text, or bytes. @default none */
+  readonly resources?: readonly {
+    readonly uri: string;
+    readonly name: string;
+    readonly description?: string;
+    /** @default "text/plain", or "application/octet-stream" for bytes */
+    readonly mimeType?: string;
+    readonly content: string | Uint8Array;
+  }[];
   readonly parameters?: P;
   /** What happens to a job that was running when the process ended. @default "resume" */
   readonly onInterruption?: "resume" | "restart" | "fail";

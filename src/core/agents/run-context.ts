@@ -55,6 +55,14 @@ export interface StepInfo {
    * const report = await job.step("report", async ({ file }) => file("report.csv", toCsv(rows)));
    */
   readonly file: (name: string, data: FileData, options?: NewFileOptions) => Promise<FileValue>;
+  /**
+   * Headers by which another service continues the trace of the job, below this step: `traceparent` of W3C Trace Context.
+   * None where the service makes no spans.
+   *
+   * @example
+   * await job.step("rate", async ({ traceHeaders }) => fetch(url, { headers: await traceHeaders() }));
+   */
+  readonly traceHeaders: () => Promise<Readonly<Record<string, string>>>;
 }
 
 /** Identifies a call if its name is not enough. */

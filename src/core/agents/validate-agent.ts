@@ -11,6 +11,7 @@ import type { FieldsInput } from "./fields-input.ts";
 import { INSTRUCTION_NAMES, problemOfInstructions } from "./instructions.ts";
 import { ISOLATE_NAMES, readIsolation } from "./isolate-options.ts";
 import { problemOf, RETENTION_NAMES } from "./retention-policy.ts";
+import { problemOfPrompts, problemOfResources } from "./shared-texts.ts";
 import { isSuspendAfter, SUSPEND_RULE } from "./suspend-after.ts";
 
 const POLICIES = ["resume", "restart", "fail"];
@@ -18,7 +19,8 @@ const POLICIES = ["resume", "restart", "fail"];
 /** The names of an agent's options. */
 export const AGENT_NAMES: NamesOf<AgentDefinition> = {
   ...{ name: true, version: true, description: true, author: true, developer: true, maintainer: true },
-  ...{ editor: true, tags: true, parameters: true, onInterruption: true, maxConcurrentJobs: true },
+  ...{ editor: true, tags: true, prompts: true, resources: true, parameters: true },
+  ...{ onInterruption: true, maxConcurrentJobs: true },
   ...{ concurrency: true, rateLimit: true, budget: true, instructions: true, isolate: true },
   ...{ suspendAfter: true, chats: true, retention: true, methods: true },
 };
@@ -67,6 +69,10 @@ export function validateAgent(agent: AgentDefinition): void {
   } catch (error) {
     refuse((error as Error).message);
   }
+  const wrongPrompts = problemOfPrompts(agent.prompts);
+  if (wrongPrompts) refuse(`prompts${wrongPrompts}`);
+  const wrongResources = problemOfResources(agent.resources);
+  if (wrongResources) refuse(`resources${wrongResources}`);
   checkParameters(agent, refuse);
   checkMethods(agent, refuse);
   const names = fieldsOf(agent.methods.job_start).list.map(({ name }) => name);

@@ -88,6 +88,7 @@ import {
   SERVICE_STATE,
   SIGNING_KEYS,
   STORE,
+  TRACES,
 } from "./tokens.ts";
 
 /** A service: hosts agents, answers requests. Created by `createServer`. */
@@ -430,6 +431,7 @@ export function createScope(options: ResolvedOptions): Container {
       schedules: scope.has(SCHEDULES) ? scope.get(SCHEDULES) : [],
       redactor,
       emissions: scope.get(EMISSIONS),
+      trace: async (call) => (scope.has(TRACES) ? scope.get(TRACES)(call) : undefined),
       clock: options.clock,
       startTimer: options.startTimer,
       advancedBy: options.advancedBy,

@@ -28,6 +28,7 @@ import type { Retention } from "../retention/retention.ts";
 import type { Attention } from "../runs/attention/attention.ts";
 import type { Budgets } from "../runs/queue/budgets.ts";
 import type { Runner } from "../runs/runner.ts";
+import type { TraceSource } from "../runs/traced-call.ts";
 import type { BackupState } from "../store/backup/backups.ts";
 import type { Store } from "../store/store.ts";
 import type { ServiceKeys } from "./keys.ts";
@@ -96,6 +97,8 @@ export const SIGN_IN_LINK = createSharedToken<SignInLinks>("sign-in link");
 export const SERVICE_STATE = createSharedToken<ServiceState>("service state");
 /** The plugins in setup order, with the time that each took. */
 export const PLUGINS = createSharedToken<() => readonly PluginReport[]>("plugins");
+/** Says how other services continue the traces of jobs; a plugin provides it. */
+export const TRACES = createSharedToken<TraceSource>("traces");
 /** Sends events; provided by the plugin `events`. */
 export const EVENTS = createSharedToken<Events>("events");
 /** The link to the control system: health, dead letters; provided by the plugin `events`. */

@@ -63,7 +63,12 @@ export function toCard(sdk: typeof Sdk, { slug, definition }: HostedAgent, base:
     securityRequirements: [{ schemes: { key: { list: [] } } }, { schemes: { bearer: { list: [] } } }],
     defaultInputModes: takesFiles ? [...modes, "*/*"] : modes,
     defaultOutputModes: modes,
-    skills: [{ id: slug, name: definition.name, description, tags: [...(definition.tags ?? [])] }],
+    skills: [
+      {
+        ...{ id: slug, name: definition.name, description, tags: [...(definition.tags ?? [])] },
+        examples: definition.prompts?.map(({ text }) => text),
+      },
+    ],
     signatures: [],
   });
 }

@@ -1,15 +1,19 @@
 import type * as Sdk from "@modelcontextprotocol/client";
 import { NonRetryableError } from "../../core/agents/retry-errors.ts";
-import type { CaseHandle, JobHandle, StepOptions } from "../../core/agents/run-context.ts";
+import type { CaseHandle, JobHandle, StepInfo, StepOptions } from "../../core/agents/run-context.ts";
 import { OptionsError } from "../../core/base/check-options.ts";
 import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { type NamesOf, refuseUnknown } from "../../core/base/refuse-unknown.ts";
 import { VERSION } from "../../core/http/service-state.ts";
+import { IDEMPOTENCY_KEY, TASKS } from "./extension.ts";
+import { type Connection, callAsTask, mayBecomeTask, type RemoteTask, resultOfTask } from "./remote-tasks.ts";
 
-/** What a repeated call has, so that a server can recognize it. */
-const IDEMPOTENCY_KEY = "agent-control-service/idempotency-key";
 /** Codes of JSON-RPC: the method, the tool or its arguments do not exist; a repetition changes nothing. */
 const FINAL: readonly number[] = [-32601, -32602];
+const INFO = { name: "agent-control-service", version: VERSION };
+const CAPABILITIES = { extensions: { [TASKS]: {} } };
+/** A task continues while its server, or the way there, does not answer: asking again repeats nothing. */
+const TASK_RETRIES = 10;
 
 export interface McpToolsOptions {
   /** Headers of each request, such as the server's key; a function is called before each request. @default none */
@@ -71,20 +75,32 @@ export function mcpTools(url: string | URL, options: McpToolsOptions = {}): McpT
   const { headers = {}, fetch } = options;
   const address = new URL(url);
 
-  const connected = async <T>(signal: AbortSignal, work: (client: Sdk.Client) => Promise<T>): Promise<T> => {
-    const { Client, StreamableHTTPClientTransport } = await loadSdk();
-    const client = new Client(
-      { name: "agent-control-service", version: VERSION },
-      { versionNegotiation: { mode: "auto" } },
-    );
+  const connected = async <T>(
+    { signal, traceHeaders }: Pick<StepInfo, "signal" | "traceHeaders">,
+    work: (connection: Connection, trace: Readonly<Record<string, string>>) => Promise<T>,
+  ): Promise<T> => {
+    const sdk = await loadSdk();
+    const client = new sdk.Client(INFO, {
+      capabilities: CAPABILITIES,
+      versionNegotiation: { mode: "auto" },
+    });
     const given = typeof headers === "function" ? await headers() : headers;
-    const transport = new StreamableHTTPClientTransport(address, {
-      requestInit: { headers: { ...given } },
+    const trace = await traceHeaders();
+    const transport = new sdk.StreamableHTTPClientTransport(address, {
+      requestInit: { headers: { ...trace, ...given } },
       ...(fetch && { fetch }),
     });
     try {
       await client.connect(transport, { signal });
-      return await work(client);
+      const envelope =
+        client.getProtocolEra() === "modern"
+          ? {
+              [sdk.PROTOCOL_VERSION_META_KEY]: client.getNegotiatedProtocolVersion(),
+              [sdk.CLIENT_INFO_META_KEY]: INFO,
+              [sdk.CLIENT_CAPABILITIES_META_KEY]: CAPABILITIES,
+            }
+          : undefined;
+      return await work({ client, transport, envelope }, trace);
     } catch (error) {
       const { code } = error as { code?: unknown };
       throw FINAL.includes(code as number)
@@ -95,28 +111,44 @@ export function mcpTools(url: string | URL, options: McpToolsOptions = {}): McpT
     }
   };
 
-  const call: McpTools["call"] = (scope, name, args = {}, options = {}) =>
-    scope.step(
+  const call: McpTools["call"] = async (scope, name, args = {}, options = {}) => {
+    const called = await scope.step<McpToolResult | RemoteTask>(
       name,
-      ({ signal, idempotencyKey }) =>
-        connected(signal, async (client) => {
-          const _meta = { [IDEMPOTENCY_KEY]: idempotencyKey };
+      (info) =>
+        connected(info, async (connection, trace) => {
+          const { signal, idempotencyKey } = info;
+          const params = {
+            name,
+            arguments: { ...args },
+            _meta: { ...trace, [IDEMPOTENCY_KEY]: idempotencyKey },
+          };
+          if (await mayBecomeTask(connection, name, signal)) {
+            const result = await callAsTask(connection, params, signal);
+            return "task" in result ? (result as RemoteTask) : toResult(result);
+          }
           // The step has a time limit of its own, or none.
-          const limits = { signal, timeout: 2 ** 31 - 1 };
-          const result = await client.callTool({ name, arguments: { ...args }, _meta }, limits);
-          return toResult(result as never);
+          return toResult(await connection.client.callTool(params, { signal, timeout: 2 ** 31 - 1 }));
         }),
       { kind: "tool", input: args, ...options },
     );
+    if (!("task" in called)) return called;
+    const { cost: _cost, key, ...waiting } = options;
+    return scope.step(
+      `${name} task`,
+      (info) =>
+        connected(info, async (connection) => toResult(await resultOfTask(connection, called, info.signal))),
+      { retries: TASK_RETRIES, ...waiting, input: called, ...(key !== undefined && { key: `${key} task` }) },
+    );
+  };
 
   return {
     call,
     async list(scope, options = {}) {
       const listed = await scope.step<Listed[]>(
         `tools of ${address.host}`,
-        ({ signal }) =>
-          connected(signal, async (client) => {
-            const { tools } = await client.listTools(undefined, { signal });
+        (info) =>
+          connected(info, async ({ client }) => {
+            const { tools } = await client.listTools(undefined, { signal: info.signal });
             return tools.map(({ name, description, inputSchema }) => ({
               name,
               ...(description !== undefined && { description }),
@@ -133,15 +165,16 @@ export function mcpTools(url: string | URL, options: McpToolsOptions = {}): McpT
   };
 }
 
-function toResult({
-  content = [],
-  structuredContent,
-  isError = false,
-}: {
-  content?: Record<string, unknown>[];
-  structuredContent?: Record<string, unknown>;
-  isError?: boolean;
-}): McpToolResult {
+function toResult(result: object): McpToolResult {
+  const {
+    content = [],
+    structuredContent,
+    isError = false,
+  } = result as {
+    content?: Record<string, unknown>[];
+    structuredContent?: Record<string, unknown>;
+    isError?: boolean;
+  };
   const texts = content.flatMap(({ type, text }) => (type === "text" ? [String(text)] : []));
   return { text: texts.join("\n"), content, ...(structuredContent && { structuredContent }), isError };
 }

@@ -23,6 +23,7 @@ import {
 import { OwnOrigins } from "./own-origins.ts";
 import type { McpParts } from "./parts.ts";
 import { createHandler } from "./protocol.ts";
+import { assertDistinct } from "./shared-texts.ts";
 
 export interface McpOptions {
   /** Path of the endpoint, after the service's `apiPrefix`. @default "/mcp" */
@@ -103,6 +104,7 @@ export const mcp = definePlugin({
       version: VERSION,
       closing: closing.signal,
     };
+    assertDistinct(parts);
     const origins = new OwnOrigins(get(OPTIONS).allowedOrigins, get(SERVICE_STATE));
     const handler = createHandler(sdk, parts);
     onClose(() => handler.close());

@@ -3,13 +3,14 @@ import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError } from "../../core/base/errors.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
+import { TASKS } from "./extension.ts";
 import { LegacyCalls } from "./legacy-calls.ts";
 import { type McpParts, partsFor } from "./parts.ts";
+import { getPrompt, listPrompts, listResources, readResource, sharedTexts } from "./shared-texts.ts";
 import { toDetailedTask, toResult, toTask } from "./tasks.ts";
 import { callThread } from "./thread-calls.ts";
 import { agentOf, callJobTool, findJob, listTools, readKey, startJob, waitFor } from "./tools.ts";
 
-const TASKS = "io.modelcontextprotocol/tasks";
 /** Streams of clients that wait for changes of the list of tools, which does not change. */
 const MOST_STREAMS = 100;
 const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
@@ -46,6 +47,7 @@ export function createHandler(sdk: typeof Sdk, whole: McpParts): McpHandler {
     isLegacyRequest,
   } = sdk;
   const info = { name: "agent-control-service", version: whole.version };
+  const shared = sharedTexts(whole);
 
   const createServer: Sdk.McpServerFactory = ({ era, authInfo }) => {
     const by = authInfo?.extra?.caller as Caller;
@@ -53,13 +55,30 @@ export function createHandler(sdk: typeof Sdk, whole: McpParts): McpHandler {
     const { tools, tasks } = createMethods(sdk, parts);
     const hasTasks = era === "modern";
     const server = new Server(info, {
-      capabilities: { tools: {}, ...(hasTasks && { extensions: { [TASKS]: {} } }) },
+      capabilities: {
+        tools: {},
+        ...(shared.prompts && { prompts: {} }),
+        ...(shared.resources && { resources: {} }),
+        ...(hasTasks && { extensions: { [TASKS]: {} } }),
+      },
     });
     server.setRequestHandler("tools/list", async () => ({ tools: listTools(parts) as never }));
     server.setRequestHandler(
       "tools/call",
       async ({ params }, context) => tools(params, context, by) as never,
     );
+    if (shared.prompts) {
+      server.setRequestHandler("prompts/list", async () => listPrompts(parts) as never);
+      server.setRequestHandler("prompts/get", async ({ params }) => getPrompt(sdk, parts, params) as never);
+    }
+    if (shared.resources) {
+      server.setRequestHandler("resources/list", async () => listResources(parts) as never);
+      server.setRequestHandler("resources/templates/list", async () => ({ resourceTemplates: [] }));
+      server.setRequestHandler(
+        "resources/read",
+        async ({ params }) => readResource(sdk, parts, params) as never,
+      );
+    }
     if (hasTasks) {
       for (const [method, handle] of Object.entries(tasks))
         server.setRequestHandler(method, { params: ANY, result: ANY }, (params, context) =>

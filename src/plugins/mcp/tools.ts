@@ -9,14 +9,13 @@ import { settled } from "../../core/http/settled.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
+import { IDEMPOTENCY_KEY } from "./extension.ts";
 import { type McpParts, shownAgents } from "./parts.ts";
 import { toResult } from "./tasks.ts";
 import { answerThread, isThread, THREAD_PROPERTY } from "./thread-calls.ts";
 
 /** Seconds; proxies abort longer requests. */
 const LONGEST_WAIT = 60;
-/** Where a call has the key that makes its repetition harmless. */
-export const IDEMPOTENCY_KEY = "agent-control-service/idempotency-key";
 
 const KeySchema = v.pipe(
   v.string(),

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { H3_APP } from "../../core/service/app.ts";
 import type { PluginContext } from "../../core/service/plugin.ts";
-import { AGENTS, EVENTS, STORE } from "../../core/service/tokens.ts";
+import { AGENTS, EVENTS, STORE, TRACES } from "../../core/service/tokens.ts";
 import { genAiSpan } from "./gen-ai.ts";
 import { type JobPlace, JobTraces } from "./job-traces.ts";
 import type { FinishedSpan } from "./otel-exporter.ts";
@@ -43,6 +43,13 @@ export function traceEverything(
     // A message is sent without its trace context rather than delayed.
     const place = await traces.ofStream(stream).catch(() => undefined);
     return place && { traceparent: toTraceparent(place) };
+  });
+
+  context.provide(TRACES, () => async ({ jobId, caseId, position }) => {
+    const { traceId, sampled } = await traces.find(jobId);
+    return {
+      traceparent: toTraceparent({ traceId, sampled, spanId: spanIdOfCall(jobId, caseId, position) }),
+    };
   });
 
   const nameOf = (slug: string): string => get(AGENTS).find(slug)?.definition.name ?? slug;
@@ -114,7 +121,7 @@ export function traceEverything(
           name: own?.name ?? `${entry.call} ${entry.name}`,
           kind: own?.kind ?? "internal",
           traceId,
-          spanId: spanIdOf("call", job_id, entry.case_id ?? "", entry.position),
+          spanId: spanIdOfCall(job_id, entry.case_id, entry.position),
           parentId: entry.case_id === undefined ? spanId : spanIdOf("case", job_id, entry.case_id),
           start: Date.parse(entry.started_at ?? entry.at),
           end: Date.parse(entry.at),
@@ -134,6 +141,10 @@ export function traceEverything(
       );
     }),
   );
+}
+
+function spanIdOfCall(jobId: string, caseId: string | undefined, position: number): string {
+  return spanIdOf("call", jobId, caseId ?? "", position);
 }
 
 interface RequestTracing {

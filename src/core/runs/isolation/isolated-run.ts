@@ -40,6 +40,7 @@ interface Waiter {
   readonly attempt?: number | undefined;
   readonly emit?: StepInfo["emit"] | undefined;
   readonly file?: StepInfo["file"] | undefined;
+  readonly traceHeaders?: StepInfo["traceHeaders"] | undefined;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
@@ -194,6 +195,9 @@ export class IsolatedRun {
       case "makeFile":
         void this.#makeFile(message);
         return;
+      case "trace":
+        void this.#trace(message);
+        return;
       case "openFile": {
         const { stream, file } = message;
         this.#streams.offer(stream, () => this.#parts.handle.open(file).stream());
@@ -219,6 +223,16 @@ export class IsolatedRun {
       this.#send({ type: "made", stream, file });
     } catch (error) {
       this.#send({ type: "made", stream, error: toWire(error) });
+    }
+  }
+
+  /** A step that has ended has no trace to continue. */
+  async #trace({ id, ask }: Told<"trace">): Promise<void> {
+    try {
+      const value = (await this.#running.get(id)?.traceHeaders?.()) ?? {};
+      this.#send({ type: "traced", ask, value });
+    } catch (error) {
+      this.#send({ type: "traced", ask, error: toWire(error) });
     }
   }
 
@@ -441,9 +455,9 @@ export class IsolatedRun {
 
   /** Resolves as a try of the step does there. */
   #runsThere(id: number, name: string, info?: StepInfo): Promise<unknown> {
-    const { attempt, report, emit, file } = info ?? {};
+    const { attempt, report, emit, file, traceHeaders } = info ?? {};
     return new Promise<unknown>((resolve, reject) => {
-      this.#running.set(id, { name, attempt, report, emit, file, resolve, reject });
+      this.#running.set(id, { name, attempt, report, emit, file, traceHeaders, resolve, reject });
     });
   }
 

@@ -105,6 +105,13 @@ export type ToAgent =
       readonly file?: FileValue;
       readonly error?: WireError;
     }
+  /** Headers by which other services continue the trace at a step. */
+  | {
+      readonly type: "traced";
+      readonly ask: number;
+      readonly value?: Readonly<Record<string, string>>;
+      readonly error?: WireError;
+    }
   | StreamMessage;
 
 /** What a handler reports, and of which run: one that was left behind may still report something during the next one. */
@@ -155,6 +162,8 @@ export type Reported =
   /** The handler opens a file: its content is offered under this number. */
   | { readonly type: "openFile"; readonly stream: number; readonly file: FileValue }
   | StreamMessage
+  /** A step wants the headers by which other services continue its trace. */
+  | { readonly type: "trace"; readonly id: number; readonly ask: number }
   /** What an attempt of a step has emitted. */
   | { readonly type: "emitted"; readonly id: number; readonly attempt: number; readonly chunk: unknown }
   | {

@@ -18,7 +18,7 @@ import { ByteStreams } from "./byte-streams.ts";
 import type { CallTarget, Effect, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
 import { type HandlePort, remoteJob } from "./remote-handles.ts";
 import { toPlain } from "./to-plain.ts";
-import { fromWire, toWire } from "./wire-error.ts";
+import { fromWire, toWire, type WireError } from "./wire-error.ts";
 
 type Message<T extends ToAgent["type"]> = Extract<ToAgent, { type: T }>;
 
@@ -75,9 +75,9 @@ export class RemoteHandler implements HandlePort {
   readonly #changes = new Map<string, boolean>();
   /** Whether all recorded calls were made when the current turn began. */
   #isBehindRecord = false;
-  /** Contents of files, by numbers that are counted here; and who waits for a file that is made. */
+  /** Contents of files, by numbers that are counted here; and steps that wait for a file or for headers. */
   readonly #streams: ByteStreams;
-  readonly #making = new Map<number, Pick<Pending, "resolve" | "reject">>();
+  readonly #asked = new Map<number, Pick<Pending, "resolve" | "reject">>();
   #contents = 0;
   #calls = 0;
   #seen = 0;
@@ -118,13 +118,13 @@ export class RemoteHandler implements HandlePort {
         void this.#check(message);
         return;
       case "made": {
-        const making = this.#making.get(message.stream);
-        this.#making.delete(message.stream);
         this.#streams.take({ type: "drop", stream: message.stream });
-        if (message.error) making?.reject(fromWire(message.error));
-        else making?.resolve(message.file);
+        this.#answerStep(message.stream, message.file, message.error);
         return;
       }
+      case "traced":
+        this.#answerStep(message.ask, message.value, message.error);
+        return;
       case "pull":
       case "part":
       case "drop":
@@ -218,9 +218,16 @@ export class RemoteHandler implements HandlePort {
     const stream = ++this.#contents;
     this.#streams.offer(stream, () => toParts(data));
     return new Promise((resolve, reject) => {
-      this.#making.set(stream, { resolve: resolve as Pending["resolve"], reject });
+      this.#asked.set(stream, { resolve: resolve as Pending["resolve"], reject });
       this.#send({ type: "makeFile", id, attempt, step, stream, name, mediaType: type });
     });
+  }
+
+  #answerStep(ask: number, value: unknown, error: WireError | undefined): void {
+    const asked = this.#asked.get(ask);
+    this.#asked.delete(ask);
+    if (error) asked?.reject(fromWire(error));
+    else asked?.resolve(value);
   }
 
   /**
@@ -411,6 +418,12 @@ export class RemoteHandler implements HandlePort {
       },
       file: (name, data, options) =>
         this.#makeFile({ id, attempt, step: step.name }, { name, data, ...options }),
+      traceHeaders: () =>
+        new Promise((resolve, reject) => {
+          const ask = ++this.#contents;
+          this.#asked.set(ask, { resolve: resolve as Pending["resolve"], reject });
+          this.#send({ type: "trace", id, ask });
+        }),
       emit: (value) => {
         // The attempt is over.
         if (step.attempt !== attempt) return;

@@ -30,6 +30,7 @@ import { type RunEnd, SUPERSEDED } from "../replay/run-errors.ts";
 import type { RunParts } from "../replay/run-parts.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import type { StepUnderWay } from "../replay/step-under-way.ts";
+import type { TraceSource } from "../traced-call.ts";
 import type { Scheduler, Slot } from "./scheduler.ts";
 import type { TurnKind } from "./turn-kind.ts";
 
@@ -46,6 +47,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly redactor: Redactor;
   /** Gets what steps emit. */
   readonly emissions: Emissions;
+  /** Headers by which other services continue the trace at a call. @default none */
+  readonly trace?: TraceSource | undefined;
   readonly clock: () => Date;
   /** Ends waits at their time of day. */
   readonly startTimer: StartTimer;
@@ -251,6 +254,7 @@ export class ActiveRuns {
       code: { version, fingerprint: agent.code },
       redact: (text) => redactor.text(text),
       emissions,
+      trace: this.#parts.trace,
       slot,
       checkLease: cluster.checkLease,
       readAnswers: cluster.answersOf(() => run),

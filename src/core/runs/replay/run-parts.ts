@@ -8,6 +8,7 @@ import type { Code } from "../../models/job.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import type { Emissions } from "../emissions/emissions.ts";
 import type { Slot } from "../queue/scheduler.ts";
+import type { TraceSource } from "../traced-call.ts";
 import type { Doing } from "./activity.ts";
 import type { StepUnderWay } from "./step-under-way.ts";
 import type { SuspensionTimes } from "./suspension.ts";
@@ -62,6 +63,8 @@ export interface RunParts {
   readonly checkLease?: (() => void) | undefined;
   /** Is notified what the run is doing, if that must be known after a crash. */
   readonly doing?: Doing | undefined;
+  /** Headers by which other services continue the trace at a call; absent where nothing makes spans. */
+  readonly trace?: TraceSource | undefined;
   /** Gets what steps emit; absent where none of them runs. */
   readonly emissions?: Emissions;
 }

@@ -312,8 +312,14 @@ function invoke<T>(
   };
   const emit = (chunk: unknown): void => emitter?.emit(chunk);
   const file: StepInfo["file"] = (called, data, given) => addFile(run, one, { name: called, data, ...given });
+  const traceHeaders: StepInfo["traceHeaders"] = async () =>
+    (await run.parts.trace?.({ jobId: run.jobId, caseId: call.caseId, position: call.position })) ?? {};
   if (options.timeout === undefined) {
-    return run.activity.inside(one, fn, withSignal(run, { attempt, idempotencyKey, report, emit, file }));
+    return run.activity.inside(
+      one,
+      fn,
+      withSignal(run, { attempt, idempotencyKey, report, emit, file, traceHeaders }),
+    );
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
@@ -328,7 +334,7 @@ function invoke<T>(
     const stop = run.parts.startTimer(limit, late, "running");
     // Also what it throws synchronously is to stop the timer.
     const tried = async () =>
-      run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit, file });
+      run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit, file, traceHeaders });
     tried().then(resolve, reject).finally(stop);
   });
 }
