@@ -9,6 +9,8 @@ export interface Answered {
   /** The reason of `google.rpc.ErrorInfo`, such as `TASK_NOT_FOUND`. */
   readonly reason?: string | undefined;
   readonly domain?: string | undefined;
+  /** The type of its first detail. */
+  readonly type?: string | undefined;
   /** Of JSON-RPC, or the status in the error of REST. */
   readonly code?: number;
   readonly message?: string;
@@ -17,6 +19,8 @@ export interface Answered {
 interface Options {
   readonly headers?: Readonly<Record<string, string>>;
   readonly agent?: string;
+  /** Whose request it is. @default the API key of the service */
+  readonly key?: string;
 }
 
 type Params = Readonly<Record<string, unknown>>;
@@ -41,12 +45,12 @@ const REST: Readonly<Record<string, (params: Params) => [method: string, path: s
   ],
   GetTaskPushNotificationConfig: ({ taskId, id }) => [
     "GET",
-    `/tasks/${taskId}/pushNotificationConfigs/${id}`,
+    `/tasks/${taskId}/pushNotificationConfigs/${encodeURIComponent(String(id))}`,
   ],
   ListTaskPushNotificationConfigs: ({ taskId }) => ["GET", `/tasks/${taskId}/pushNotificationConfigs`],
   DeleteTaskPushNotificationConfig: ({ taskId, id }) => [
     "DELETE",
-    `/tasks/${taskId}/pushNotificationConfigs/${id}`,
+    `/tasks/${taskId}/pushNotificationConfigs/${encodeURIComponent(String(id))}`,
   ],
   GetExtendedAgentCard: () => ["GET", "/extendedAgentCard"],
 };
@@ -58,12 +62,17 @@ function request(
 ): Promise<Response> {
   const { agent = "refunds" } = options;
   const headers = { "a2a-version": "1.0", ...options.headers };
+  const key = options.key === undefined ? {} : { key: options.key };
   if (binding === "JSONRPC")
-    return server.request(`/a2a/${agent}`, { json: { jsonrpc: "2.0", id: 1, method, params }, headers });
+    return server.request(`/a2a/${agent}`, {
+      ...{ json: { jsonrpc: "2.0", id: 1, method, params }, headers },
+      ...key,
+    });
   const [verb, path, json] = REST[method]!(params);
   return server.request(`/a2a/${agent}${path}`, {
     method: verb,
     headers,
+    ...key,
     ...(json !== undefined && { json }),
   });
 }
@@ -87,7 +96,7 @@ function read(status: number, body: any, binding: Binding): Answered {
   return {
     status,
     ...{ code: body.error.code, message: body.error.message },
-    ...{ reason: details?.[0]?.reason, domain: details?.[0]?.domain },
+    ...{ reason: details?.[0]?.reason, domain: details?.[0]?.domain, type: details?.[0]?.["@type"] },
   };
 }
 

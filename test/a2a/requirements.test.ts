@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { createServer } from "node:http";
 import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
@@ -31,7 +32,15 @@ const writer = defineAgent({
 });
 
 const BINDINGS: readonly Binding[] = ["JSONRPC", "HTTP+JSON"];
-const open = () => testServer({ agents: [refunds, writer], plugins: [a2a({ allowPrivate: true })] });
+const keyOf = (holder: string) => `svck_test_${holder}_${"k".repeat(43)}`;
+const [OWNER, OTHER, VIEWER] = ["owner", "other", "viewer"].map(keyOf) as [string, string, string];
+const keys = [
+  { name: "owner", role: "starter" as const, sha256: hash("sha256", OWNER, "hex") },
+  { name: "other", role: "starter" as const, sha256: hash("sha256", OTHER, "hex") },
+  { name: "viewer", role: "viewer" as const, sha256: hash("sha256", VIEWER, "hex") },
+];
+const open = () =>
+  testServer({ agents: [refunds, writer], plugins: [a2a({ allowPrivate: true })], access: { keys } });
 type Server = Awaited<ReturnType<typeof open>>;
 type Call = (method: string, params?: object, headers?: Record<string, string>) => Promise<Answered>;
 interface Given {
@@ -57,6 +66,9 @@ const REQUIREMENTS: readonly [section: string, rule: string, check: (given: Give
         reason: "UNSUPPORTED_OPERATION",
         domain: "a2a-protocol.org",
       });
+      expect(
+        (await send("SendStreamingMessage", said("m5", [{ text: "more" }], { taskId: id }))).reason,
+      ).toBe("UNSUPPORTED_OPERATION");
     },
   ],
   [
@@ -80,6 +92,49 @@ const REQUIREMENTS: readonly [section: string, rule: string, check: (given: Give
       expect(written.map(({ append }) => append ?? false)).toEqual(written.map((_, at) => at > 0));
       expect(written.at(-1)).toMatchObject({ lastChunk: true });
       expect(events.at(-1)).toMatchObject({ statusUpdate: { status: { state: "TASK_STATE_COMPLETED" } } });
+    },
+  ],
+  [
+    "3.1.3, 3.1.5",
+    "a task is shown as it is, with its artifacts once it has ended, and is cancelled unless it has ended",
+    async ({ send, asking }) => {
+      const { id } = await asking("m1");
+      expect((await send("GetTask", { id })).result).toMatchObject({
+        ...{ id, status: { state: "TASK_STATE_INPUT_REQUIRED" } },
+      });
+      expect((await send("CancelTask", { id })).result.id).toBe(id);
+      await expect
+        .poll(async () => (await send("GetTask", { id })).result.status.state)
+        .toBe("TASK_STATE_CANCELED");
+      expect((await send("CancelTask", { id })).result.status.state).toBe("TASK_STATE_CANCELED");
+      const ended = await asking("m2");
+      await send("SendMessage", said("m3", [{ text: "yes" }], { taskId: ended.id }));
+      await send("SendMessage", said("m4", [{ data: { amount: 5 } }], { taskId: ended.id }));
+      expect((await send("GetTask", { id: ended.id, historyLength: 0 })).result).toMatchObject({
+        status: { state: "TASK_STATE_COMPLETED" },
+        artifacts: [{ name: "Refund of A1" }, { artifactId: "result" }],
+      });
+      expect((await send("CancelTask", { id: ended.id })).reason).toBe("TASK_NOT_CANCELABLE");
+    },
+  ],
+  [
+    "3.1.4",
+    "tasks are listed by their state, and by the time of their last change",
+    async ({ send, asking }) => {
+      const [one, two] = [await asking("m1"), await asking("m2")];
+      await send("CancelTask", { id: one.id });
+      await expect
+        .poll(async () => (await send("GetTask", { id: one.id })).result.status.state)
+        .toBe("TASK_STATE_CANCELED");
+      const idsOf = async (filter: object) =>
+        (await send("ListTasks", filter)).result.tasks.map(({ id }: { id: string }) => id);
+      expect(await idsOf({ status: "TASK_STATE_CANCELED" })).toEqual([one.id]);
+      expect(await idsOf({ status: "TASK_STATE_INPUT_REQUIRED" })).toEqual([two.id]);
+      expect(await idsOf({ status: "TASK_STATE_REJECTED" })).toEqual([]);
+      const { timestamp } = (await send("GetTask", { id: one.id })).result.status;
+      expect(await idsOf({ statusTimestampAfter: timestamp })).toEqual([one.id]);
+      for (const wrong of [{ pageSize: 101 }, { pageSize: 0 }, { status: "RUNNING" }, { historyLength: -1 }])
+        expect((await send("ListTasks", wrong)).reason, JSON.stringify(wrong)).toBe("INVALID_PARAMS");
     },
   ],
   [
@@ -169,6 +224,28 @@ const REQUIREMENTS: readonly [section: string, rule: string, check: (given: Give
     },
   ],
   [
+    "3.1.7 to 3.1.9",
+    "push notification configs are kept over a crash and all listed, and what does not exist is not found",
+    async ({ server, send, asking }) => {
+      const { id } = await asking();
+      const urls = ["https://example.com/a", "https://example.com/b"];
+      for (const url of urls) await send("CreateTaskPushNotificationConfig", { taskId: id, url });
+      await server.crash();
+      const { configs } = (await send("ListTaskPushNotificationConfigs", { taskId: id })).result;
+      expect(configs.map(({ url }: { url: string }) => url).sort()).toEqual(urls);
+      const [first] = configs as { id: string; url: string }[];
+      const found = await send("GetTaskPushNotificationConfig", { taskId: id, id: first!.id });
+      expect(found.result).toMatchObject({ id: first!.id, taskId: id, url: first!.url });
+      const nothing = { taskId: id, id: "nothing" };
+      expect((await send("GetTaskPushNotificationConfig", nothing)).reason).toBe("TASK_NOT_FOUND");
+      for (const method of ["Create", "Get", "Delete"].map((verb) => `${verb}TaskPushNotificationConfig`)) {
+        const given = { taskId: "nothing", id: "c1", url: urls[0]! };
+        expect((await send(method, given)).reason, method).toBe("TASK_NOT_FOUND");
+      }
+      expect((await send("CreateTaskPushNotificationConfig", { taskId: id })).reason).toBe("INVALID_PARAMS");
+    },
+  ],
+  [
     "3.1.10",
     "a push notification config can be deleted twice",
     async ({ send, asking }) => {
@@ -226,6 +303,16 @@ const REQUIREMENTS: readonly [section: string, rule: string, check: (given: Give
     },
   ],
   [
+    "3.4.1, 3.4.2",
+    "each task has an id and, unless its message names one, a context of its own, which its response names",
+    async ({ asking }) => {
+      const tasks = [await asking("m1"), await asking("m2"), await asking("m1")];
+      expect(tasks.every(({ id, contextId }) => id !== "" && contextId !== "")).toBe(true);
+      expect(new Set(tasks.map(({ id }) => id)).size).toBe(2);
+      expect(new Set(tasks.map(({ contextId }) => contextId)).size).toBe(2);
+    },
+  ],
+  [
     "3.4.1, 3.4.3",
     "a task has the context that its message named, infers it, and refuses another one",
     async ({ send, asking }) => {
@@ -236,6 +323,152 @@ const REQUIREMENTS: readonly [section: string, rule: string, check: (given: Give
       expect(wrong.reason).toBe("INVALID_PARAMS");
       expect((await send("GetTask", { id })).result.status.message.parts[0].text).toBe("Refund A1?");
       expect((await send("SendMessage", answer({}))).result.task.contextId).toBe("context-a");
+    },
+  ],
+  [
+    "3.5.2",
+    "all streams of a task have the same events in the same order, and one that is closed closes no other",
+    async ({ server, binding, send, asking }) => {
+      const { id } = await asking();
+      const open = { count: 0 };
+      const subscribe = (leaves: boolean) => {
+        let isFirst = true;
+        return follow(server, binding, {
+          ...{ method: "SubscribeToTask", params: { id } },
+          seen: () => {
+            if (isFirst) open.count++;
+            isFirst = false;
+            return leaves;
+          },
+        });
+      };
+      const [left, ...streams] = [subscribe(true), subscribe(false), subscribe(false)];
+      await expect.poll(() => open.count).toBe(3);
+      expect(await left).toHaveLength(1);
+      await send("SendMessage", said("m2", [{ text: "yes" }], { taskId: id }));
+      await send("SendMessage", said("m3", [{ data: { amount: 5 } }], { taskId: id }));
+      const [one, two] = await Promise.all(streams);
+      expect(one).toEqual(two);
+      expect(one!.at(-1).statusUpdate.status.state).toBe("TASK_STATE_COMPLETED");
+    },
+  ],
+  [
+    "5.4, 9.5, 11.6",
+    "errors have their code, their status and an ErrorInfo",
+    async ({ binding, send, asking }) => {
+      const { id } = await asking();
+      await send("CancelTask", { id });
+      const ended = await asking("m2");
+      await send("SendMessage", said("m3", [{ text: "yes" }], { taskId: ended.id }));
+      await send("SendMessage", said("m4", [{ data: { amount: 5 } }], { taskId: ended.id }));
+      const picture = [{ raw: "iVBORw0KGgo=", mediaType: "image/png" }];
+      const rows: [string, number, number, Promise<Answered>][] = [
+        ["TASK_NOT_FOUND", -32001, 404, send("GetTask", { id: "nothing" })],
+        ["TASK_NOT_CANCELABLE", -32002, 400, send("CancelTask", { id: ended.id })],
+        ["UNSUPPORTED_OPERATION", -32004, 400, send("GetExtendedAgentCard")],
+        ["CONTENT_TYPE_NOT_SUPPORTED", -32005, 400, send("SendMessage", said("m5", picture))],
+        ["VERSION_NOT_SUPPORTED", -32009, 400, send("ListTasks", {}, { "a2a-version": "9.9" })],
+        ["INVALID_PARAMS", -32602, 400, send("SendMessage", said("m6", []))],
+      ];
+      for (const [reason, code, status, answer] of rows) {
+        const { result: _result, message, ...answered } = await answer;
+        expect(answered).toMatchObject({
+          ...{ reason, type: "type.googleapis.com/google.rpc.ErrorInfo" },
+          ...(binding === "JSONRPC" ? { code, status: 200 } : { code: status, status }),
+        });
+        expect(message, reason).toBeTruthy();
+      }
+    },
+  ],
+  [
+    "5.5 to 5.7",
+    "members have the names, states and times of ProtoJSON; unknown ones are ignored, missing ones refused",
+    async ({ send }) => {
+      const given = said("m1", [{ text: "A1", futureMember: 1 }], { futureMember: { a: 1 } });
+      const { task } = (await send("SendMessage", { ...given, futureMember: "x" })).result;
+      expect(task.status.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      expect(task.status.message).toMatchObject({ role: "ROLE_AGENT", taskId: task.id });
+      // What a schema of a question has in it is the agent's.
+      const { parts: _parts, ...message } = task.status.message;
+      const all = JSON.stringify({ ...task, status: { ...task.status, message }, metadata: {} });
+      expect([...all.matchAll(/"([a-z]+_[a-z_]+)":/g)].map(([, name]) => name)).toEqual([]);
+      const missing = { messageId: "m2", parts: [{ text: "A1" }] };
+      expect((await send("SendMessage", { message: missing })).reason).toBe("INVALID_PARAMS");
+      expect((await send("SendMessage", {})).reason).toBe("INVALID_PARAMS");
+    },
+  ],
+  [
+    "3.3.2, 7.4, 13.1",
+    "a caller without the right is refused, and finds nothing of what another one has started",
+    async ({ server, binding }) => {
+      const as = (key: string, method: string, params: object = {}) =>
+        call(server, binding, method, params as Record<string, unknown>, { key });
+      const started = (await as(OWNER, "SendMessage", said("m1", [{ text: "A1" }]))).result.task;
+      const { id } = started;
+      const config = { taskId: id, id: "c1", url: "https://example.com/hook" };
+      await as(OWNER, "CreateTaskPushNotificationConfig", config);
+      const methods: [string, object][] = [
+        ["GetTask", { id }],
+        ["SubscribeToTask", { id }],
+        ["CancelTask", { id }],
+        ["SendMessage", said("m2", [{ text: "yes" }], { taskId: id })],
+        ["SendStreamingMessage", said("m3", [{ text: "yes" }], { taskId: id })],
+        ["CreateTaskPushNotificationConfig", config],
+        ["GetTaskPushNotificationConfig", config],
+        ["ListTaskPushNotificationConfigs", { taskId: id }],
+        ["DeleteTaskPushNotificationConfig", config],
+      ];
+      for (const [method, params] of methods)
+        expect((await as(OTHER, method, params)).reason, method).toBe("TASK_NOT_FOUND");
+      expect((await as(OTHER, "ListTasks", { contextId: started.contextId })).result.totalSize).toBe(0);
+      expect((await as(OTHER, "ListTasks")).result.totalSize).toBe(0);
+      expect((await as(OWNER, "GetTask", { id })).result.status.state).toBe("TASK_STATE_INPUT_REQUIRED");
+      expect(
+        (await as(OWNER, "ListTaskPushNotificationConfigs", { taskId: id })).result.configs,
+      ).toHaveLength(1);
+      const refused = await as(VIEWER, "SendMessage", said("m4", [{ text: "A1" }]));
+      expect(refused).toMatchObject({ status: 403, reason: "FORBIDDEN" });
+    },
+  ],
+  [
+    "5.2, 8.3, 9.1, 11.1",
+    "the card has what it must, and each interface that it names answers, in the media types of its binding",
+    async ({ server, binding }) => {
+      const card = (await (await server.request("/a2a/refunds/.well-known/agent-card.json")).json()) as {
+        supportedInterfaces: { url: string; protocolBinding: string; protocolVersion: string }[];
+      };
+      for (const name of ["name", "description", "version", "capabilities", "skills", "defaultInputModes"])
+        expect(card, name).toHaveProperty(name);
+      const own = card.supportedInterfaces.find(({ protocolBinding }) => protocolBinding === binding)!;
+      expect(own.protocolVersion).toBe("1.0");
+      const headers = { "a2a-version": "1.0", "x-api-key": server.key, "content-type": "application/json" };
+      const listed = await (binding === "JSONRPC"
+        ? fetch(own.url, {
+            ...{ method: "POST", headers },
+            body: JSON.stringify({ jsonrpc: "2.0", id: "mine", method: "ListTasks", params: {} }),
+          })
+        : fetch(`${own.url}/tasks`, { headers }));
+      expect(listed.headers.get("content-type")).toMatch(/^application\/(a2a\+)?json\b/);
+      expect(await listed.json()).toMatchObject(
+        binding === "JSONRPC" ? { jsonrpc: "2.0", id: "mine", result: { tasks: [] } } : { tasks: [] },
+      );
+      const stream = await server.request(
+        binding === "JSONRPC" ? "/a2a/refunds" : "/a2a/refunds/message:stream",
+        {
+          headers: { "a2a-version": "1.0" },
+          json:
+            binding === "JSONRPC"
+              ? {
+                  jsonrpc: "2.0",
+                  id: 1,
+                  method: "SendStreamingMessage",
+                  params: said("m1", [{ text: "A1" }]),
+                }
+              : said("m1", [{ text: "A1" }]),
+        },
+      );
+      expect(stream.headers.get("content-type")).toMatch(/^text\/event-stream\b/);
+      expect(await stream.text()).toContain("TASK_STATE_INPUT_REQUIRED");
     },
   ],
   [

@@ -120,6 +120,26 @@ it("questions that are asked together are interrupts together; calls of tools ar
   expect(await last.text()).toContain('"result":"done"');
 });
 
+it("a further message to a job that has ended is refused by name, and a run that is sent again shows its end", async () => {
+  await using server = await testServer(options);
+  const first = await run(server, { runId: "r1", messages: [message] });
+  const end = first.at(-1) as never as { outcome: { interrupts: { id: string }[] } };
+  const resume = [
+    { interruptId: end.outcome.interrupts[0]!.id, status: "resolved", payload: { approved: true } },
+  ];
+  await run(server, { runId: "r2", messages: [message], resume });
+
+  const messages = [message, { id: "m2", role: "user", content: "and dogs" }];
+  const refused = await server.request("/ag-ui/writer", {
+    json: { threadId: "thread 1", runId: "r3", messages, tools: [], context: [], state: {} },
+  });
+  const again = await run(server, { runId: "r2", messages: [message], resume });
+
+  expect(refused.status).toBe(409);
+  expect(await refused.json()).toMatchObject({ error: expect.stringContaining("has ended") });
+  expect(again.at(-1)).toMatchObject({ type: "RUN_FINISHED", result: { text: "On cats", approved: true } });
+});
+
 it("another instance streams the run, and refuses what does not fit", async () => {
   const [one, other] = await startInstances([options, options]);
 

@@ -22,6 +22,26 @@ const optionsOf = (id: string, signal?: AbortSignal) => ({
   ...(signal && { signal }),
 });
 
+/** The client of AG-UI leaves the loss of its connection unhandled: for it, the run ends with an error. */
+async function fetchToTheEnd(input: string, init?: RequestInit): Promise<Response> {
+  const lost = new TextEncoder().encode(
+    `data: ${JSON.stringify({ type: "RUN_ERROR", message: "The connection was lost" })}\n\n`,
+  );
+  const response = await fetch(input, init).catch(
+    () => new Response(lost, { headers: { "content-type": "text/event-stream" } }),
+  );
+  const reader = response.body!.getReader();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { value, done } = await reader.read().catch(() => ({ value: lost, done: true }));
+      if (value) controller.enqueue(value);
+      if (done) controller.close();
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+  return new Response(body, response);
+}
+
 /** The official clients of the protocols that chat agents speak. */
 export const CHAT_CLIENTS: Readonly<Record<string, (address: Address) => Say>> = {
   OpenAI: (address) => async (thread_id, content, id, signal) => {
@@ -48,7 +68,7 @@ export const CHAT_CLIENTS: Readonly<Record<string, (address: Address) => Say>> =
     async (threadId, content, id, signal) => {
       const agent = new HttpAgent({
         url: `${url}/ag-ui/asker`,
-        ...{ threadId, headers: { "X-API-Key": key } },
+        ...{ threadId, headers: { "X-API-Key": key }, fetch: fetchToTheEnd },
       });
       signal?.addEventListener("abort", () => agent.abortRun());
       agent.addMessage({ id, role: "user", content });

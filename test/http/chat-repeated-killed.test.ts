@@ -36,11 +36,8 @@ const asker = defineChat({
 export default createServer({ agents: [asker], plugins: [a2a(), agUi(), mcp()] });
 `;
 
-/** The client of AG-UI leaves the loss of its connection unhandled, which fails the process of the tests. */
-const SURE = Object.entries(CHAT_CLIENTS).filter(([name]) => name !== "AG-UI");
-
 describe("a chat request whose service is killed", { timeout: PROCESS_TIME }, () => {
-  it.each(SURE)(
+  it.each(Object.entries(CHAT_CLIENTS))(
     "before or after its response has one effect when it is sent again: %s",
     async (name, clientOf) => {
       const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));

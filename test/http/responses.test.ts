@@ -272,6 +272,26 @@ describe("OpenAI's client", () => {
     await expect(create("x", { model: "nobody" })).rejects.toMatchObject({ code: "model_not_found" });
   });
 
+  it("gets the name of a route that is not offered, in the form that it reads", async () => {
+    const { id } = await create("ok");
+    const named = (what: RegExp) => ({
+      ...{ status: 404, type: "invalid_request_error", code: "not_found" },
+      message: expect.stringMatching(what),
+    });
+
+    await expect(client.conversations.create({})).rejects.toMatchObject(
+      named(/POST \/v1\/conversations is not offered/),
+    );
+    await expect(client.responses.inputItems.list(id)).rejects.toMatchObject(
+      named(/input_items is not offered/),
+    );
+    await expect(client.responses.cancel(id)).rejects.toMatchObject(named(/cancel is not offered/));
+    await expect(client.embeddings.create({ model: "m", input: "x" })).rejects.toMatchObject(
+      named(/\/v1\/embeddings is not offered/),
+    );
+    expect(await (await server.request("/v2/conversations")).json()).toMatchObject({ error: "Not found" });
+  });
+
   it("finds nothing of what another starter has said", async () => {
     const one = clientOf(keyOf("one"));
     const two = clientOf(keyOf("two"));

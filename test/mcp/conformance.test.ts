@@ -26,7 +26,7 @@ const agents = [
   agent("test logging tool", ({ log }) => log.info("This is no message of the protocol")),
   agent("test streaming elicitation", async ({ job }) => {
     const item = await job.openCase({ id: "one", name: "One" });
-    return item.ask("go", { question: "Go on?", fields: [] });
+    return item.ask("go", { question: "Continue?", fields: [] });
   }),
   defineAgent({
     name: "Texts",

@@ -8,6 +8,8 @@ import type { ServiceError } from "../base/errors.ts";
 export interface ErrorForm {
   /** The body, for the documentation. */
   readonly schema: v.GenericSchema;
+  /** How the paths of its routes begin: what no route answers below has this form, too. @default their paths only */
+  readonly below?: string;
   /** Status of an error, where the protocol has another one than the service. */
   status?(error: ServiceError): number;
   /** The error as a body; its texts have no known secrets. */

@@ -12,6 +12,7 @@ const CODES: Partial<Record<ErrorType, string>> = {
 
 /** An error as the clients of OpenAI read it. */
 export const OPENAI_ERRORS: ErrorForm = {
+  below: "/v1/",
   schema: v.object({
     error: v.object({
       message: v.string(),

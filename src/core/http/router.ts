@@ -66,9 +66,13 @@ export class AppRouter implements Router {
 
   /** How errors about the path of a request are written, where its routes say so. */
   errorsOf(event: HttpEvent): ErrorForm | undefined {
-    for (const known of this.#byShape.values())
-      if (known.errors && known.covers(event.url.pathname)) return known.errors;
-    return undefined;
+    const { pathname } = event.url;
+    for (const { errors, covers } of this.#byShape.values()) if (errors && covers(pathname)) return errors;
+    const below = this.#routes.find(({ path, errors }) => {
+      const at = errors?.below === undefined ? -1 : path.indexOf(errors.below);
+      return at >= 0 && pathname.startsWith(path.slice(0, at) + errors!.below);
+    });
+    return below?.errors;
   }
 
   /** Methods that routes accept at the path of an unmatched request. */

@@ -82,10 +82,11 @@ export function createApp(scope: Container): H3 {
       onError: (error, event) => {
         const permission = cors?.preflight(event);
         if (permission) return permission;
+        const form = router.errorsOf(event);
         const failure = isUnanswered(error, event)
-          ? noRoute(router.allowed(event))
+          ? noRoute(router.allowed(event), form && event)
           : toServiceError(error, log);
-        return toErrorAnswer(failure, { now: clock(), redactor, form: router.errorsOf(event) });
+        return toErrorAnswer(failure, { now: clock(), redactor, form });
       },
     }),
   );
@@ -200,9 +201,11 @@ function isUnanswered(error: HTTPError, event: H3Event): boolean {
   return error.status === 404 && !error.unhandled && !event.context.matchedRoute;
 }
 
-function noRoute(allowed: readonly string[]): ServiceError {
+/** Clients of a protocol call by themselves what it has and this service has not: the error names it. */
+function noRoute(allowed: readonly string[], called?: H3Event): ServiceError {
   if (allowed.length === 0) {
-    return new ServiceError("not_found", "Not found", {
+    const what = called && `${called.req.method} ${called.url.pathname} is not offered`;
+    return new ServiceError("not_found", what ?? "Not found", {
       detail: "GET /openapi.json lists every path.",
     });
   }

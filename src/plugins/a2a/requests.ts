@@ -235,6 +235,8 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const json = this.sdk.types.Message.toJSON(message) as { parts?: readonly SentPart[] };
     const given = json.parts ?? [];
     if (given.length === 0) throw new RequestMalformedError("The message has no parts");
+    if (message.role !== this.sdk.types.Role.ROLE_USER)
+      throw new RequestMalformedError("The role of the message must be ROLE_USER");
     const parts = this.#readParts(given, message.taskId !== "");
     const push = configuration?.taskPushNotificationConfig;
     if (push?.url) assertUsable(push);
