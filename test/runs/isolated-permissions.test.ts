@@ -1,7 +1,9 @@
 // @long
-import { readFile } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, readdir, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { readIsolation } from "../../src/core/agents/isolate-options.ts";
 import { beginSvc, PROCESS_TIME, project, svc } from "../cli/_svc.ts";
 import { jobContext } from "./_jobs.ts";
@@ -58,6 +60,12 @@ export default createServer({ port: 0, agents: [
   })),
   agent("Starter", { permissions: { run: true } }, ({ job }) => job.step("start", () => spawnSync("echo", ["started"]).stdout.toString().trim())),
   agent("Free", { permissions: false }, ({ job }) => job.step("all", () => attempt(tries.store))),
+  agent("Leaver", { permissions: false }, ({ job }) => job.step("leave", () => {
+    process.chdir(tmpdir());
+    const name = "a".repeat(200);
+    for (let depth = 0; depth < 40; depth++) { fs.mkdirSync(name); process.chdir(name); }
+    process.exit(3);
+  })),
   agent("Denied", true, ({ job }) => job.step("read", tries.key)),
   agent("Loop", { timeout: "120s" }, ({ job }) => job.step("loop", () => { fs.writeFileSync(1, "looping as " + process.pid + "\\n"); for (;;); })),
 ] });
@@ -68,6 +76,15 @@ const FILES = {
   "notes/read.txt": "of the project",
   "data/inbox/order.txt": "an order",
 };
+
+/** A folder whose content Node cannot remove where its paths are too long. */
+async function makeFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "folders-"));
+  onTestFinished(() => void spawnSync("rm", ["-rf", folder]));
+  return folder;
+}
+const foldersIn = async (folder: string) =>
+  (await readdir(folder)).filter((name) => name.startsWith("svc-agent-"));
 
 test(
   "an isolated agent gets neither keys, store, memory and handles of the service, nor starts or changes anything",
@@ -119,9 +136,10 @@ test(
 );
 
 test(
-  "an isolated agent in an endless loop does not outlive a service that is killed",
+  "an isolated agent in an endless loop does not outlive a service that is killed, nor does its folder",
   async () => {
-    const service = await ServiceProcess.in(await project(FILES));
+    const TMPDIR = await makeFolder();
+    const service = await ServiceProcess.in(await project(FILES), { TMPDIR });
     await service.startJob("loop", "job-1");
     await expect.poll(() => service.output).toMatch(/looping as \d+/);
     const pid = Number(/looping as (\d+)/.exec(service.output)![1]);
@@ -136,6 +154,25 @@ test(
       }
     };
     await expect.poll(isAlive).toBe(false);
+    await expect.poll(() => foldersIn(TMPDIR)).toEqual([]);
+  },
+  PROCESS_TIME,
+);
+
+test(
+  "whatever an isolated agent leaves in its folder, its end fails its job, and the folder is removed",
+  async () => {
+    const TMPDIR = await makeFolder();
+    const service = await ServiceProcess.in(await project(FILES), { TMPDIR });
+
+    await service.startJob("leaver", "job-1");
+    const { error_message } = await service.until("job-1", ["completed", "failed"]);
+    await service.startJob("denied", "job-2");
+    await service.until("job-2", ["failed"]);
+    expect(await service.end()).toBe(0);
+
+    expect(error_message).toMatch(/exited with code 3 while step "leave" was under way/);
+    await expect.poll(() => foldersIn(TMPDIR)).toEqual([]);
   },
   PROCESS_TIME,
 );

@@ -1,11 +1,11 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Isolation } from "../../agents/isolate-options.ts";
-import { endWithService } from "./end-with-service.ts";
+import { endWithService, removeFolder } from "./end-with-service.ts";
 import type { FromAgent, ToAgent } from "./messages.ts";
 import { permissionFlags } from "./permissions.ts";
 
@@ -82,7 +82,7 @@ export class AgentProcess {
       // What it prints is seen beside what the service prints.
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
-    if (!WATCHES_ITSELF) endWithService(this.#child);
+    if (!WATCHES_ITSELF) endWithService(this.#child, temporary);
     const ended = new Promise<string>((resolve) => {
       this.#child.once("error", (error) => resolve(`could not be started: ${error.message}`));
       this.#child.once("exit", (code, signal) => resolve(this.#describe(code, signal)));
@@ -103,7 +103,7 @@ export class AgentProcess {
     this.#watch = setInterval(() => this.#look(), PACE).unref();
     void ended.then((how) => {
       this.#isOver = true;
-      rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
+      if (WATCHES_ITSELF) removeFolder(temporary);
       clearInterval(this.#watch);
       this.onEnd(how);
       this.#answerAsking();
