@@ -9,6 +9,17 @@ function replyTo(...fields: object[]) {
   return (text: string) => readReply(text, { question: "?", fields: all } as unknown as Question);
 }
 
+it("a reply is read in one pass, whatever blanks it has", () => {
+  const read = replyTo({ name: "name" }, { name: "age", field_type: "IntegerField" });
+  const blanks = " ".repeat(2000);
+
+  expect(read(`name: Ada\n${blanks}x`)).toBeUndefined();
+  expect(read(`name${blanks}x`)).toBeUndefined();
+  expect(read(`${blanks}name${blanks}: ${blanks}Ada${blanks}B${blanks}\nage:1`)).toEqual({
+    ...{ name: `Ada${blanks}B`, age: 1 },
+  });
+});
+
 it("a person's yes and no are understood, and nothing that says more or less", () => {
   const read = replyTo({ name: "ok", field_type: "BooleanField" });
   const yes = ["yes", "Yes.", "y", "sure, go ahead", "yes please", "OK, do it!", "I approve", "of course"];

@@ -62,9 +62,10 @@ function toLine(field: AgentMethodField): string {
 function readLines(reply: string, fields: readonly AgentMethodField[]): Record<string, unknown> | undefined {
   const values: Record<string, unknown> = {};
   for (const line of reply.split("\n").filter((one) => one.trim() !== "")) {
-    const [, name, text] = /^\s*([^:]+?)\s*:\s*(.+?)\s*$/.exec(line) ?? [];
-    const field = fields.find((one) => one.name.toLowerCase() === name?.toLowerCase());
-    const value = field && text !== undefined ? readValue(text, field) : undefined;
+    const colon = line.indexOf(":");
+    const [name, text] = [line.slice(0, Math.max(0, colon)), line.slice(colon + 1)].map((one) => one.trim());
+    const field = fields.find((one) => one.name.toLowerCase() === name!.toLowerCase());
+    const value = field && text !== "" ? readValue(text!, field) : undefined;
     if (!field || value === undefined || field.name in values) return undefined;
     values[field.name] = value;
   }
