@@ -263,6 +263,8 @@ describe("OpenAI's client", () => {
     await refused({ previous_response_id: "resp_x", conversation: "c" }, /exclude each other/);
     await refused({ input: [] }, /must have a message/);
     await refused({ input: [{ role: "assistant", content: "x" }] }, /last message/);
+    const item = { type: "item_reference", id: (await create("hello")).output[0]!.id };
+    await refused({ input: [item, item, { role: "user", content: "x" }] }, /refers to the item \S+ twice/);
     await refused({ input: [{ type: "computer_call_output", call_id: "c" }] }, /must be a message/);
     const image = [{ type: "input_image", image_url: "x" }];
     await refused({ input: [{ role: "user", content: image }] }, /is at a URL, and is not fetched/, 415);
@@ -336,6 +338,19 @@ describe("a history with calls of tools, from another model", () => {
     ]);
 
     expect(response.output_text).toBe(`You said thanks after [${told}]`);
+  });
+
+  it("has the output of a call once, however often the call's id comes", async () => {
+    const call = { type: "function_call" as const, call_id: "c1", name: "weather", arguments: "{}" };
+    const output = "much ".repeat(1000);
+    const response = await create([
+      ...Array.from({ length: 200 }, () => call),
+      { type: "function_call_output", call_id: "c1", output },
+      { role: "user", content: "thanks" },
+    ]);
+
+    expect(response.output_text.split("Called weather").length - 1).toBe(200);
+    expect(response.output_text.split(output).length - 1).toBe(1);
   });
 
   it("is accepted as the messages of a chat completion", async () => {

@@ -79,7 +79,10 @@ export async function toHistory(items: readonly HistoryItem[], find: FindFile): 
       const { text, files } = await readContent(item.content, find);
       messages.push(withFiles({ role: roleOf(item.role), content: text }, [...files, ...(item.files ?? [])]));
     } else if (item.type === "call") {
-      messages.push(await note(`Called ${item.name}(${item.input})`, outputs.get(item.id), find));
+      const output = outputs.get(item.id);
+      // Of one call: a short request that repeats its id would become a history without end.
+      outputs.delete(item.id);
+      messages.push(await note(`Called ${item.name}(${item.input})`, output, find));
     } else if (!calls.has(item.id)) {
       messages.push(await note(`Output of the call ${item.id}`, item.output, find));
     }

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { GivenFile } from "../../agents/read-values.ts";
+import { invalid } from "../check.ts";
 import { ContentSchema, type HistoryItem } from "./openai-history.ts";
 
 /** An item of a history in the words of OpenAI's responses. */
@@ -44,6 +45,7 @@ export async function readInput(
 ): Promise<HistoryItem[]> {
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   const items: HistoryItem[] = [];
+  const referred = new Set<string>();
   for (const item of input) {
     switch (item.type) {
       case "message":
@@ -62,6 +64,9 @@ export async function readInput(
       case "item_reference":
         // A call of the agent's own tool.
         if (item.id.startsWith("mcp_")) break;
+        // As OpenAI does: a short request could become a history without end.
+        if (referred.has(item.id)) throw invalid("body", `input refers to the item ${item.id} twice`);
+        referred.add(item.id);
         items.push({ type: "message", role: "assistant", ...(await find(item.id)) });
     }
   }
