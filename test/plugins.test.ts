@@ -83,7 +83,7 @@ describe("plugins", () => {
           "ids",
           "list",
         ],
-        ...["log", "logEnds", "openChildren", "peek", "seenBy", "show", "textAsSeen"],
+        ...["log", "logEnds", "openChildren", "peek", "seenBy", "show", "textsAsSeen"],
       ].sort(),
     );
     expect(methods(server.service.get(CASES))).toEqual(

@@ -5,6 +5,7 @@ import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { a2a } from "../../src/a2a.ts";
+import { textWithoutHidden } from "../../src/core/entities/hidden-jobs.ts";
 import type { Role } from "../../src/core/models/access.ts";
 import { mcp } from "../../src/mcp.ts";
 
@@ -110,9 +111,8 @@ async function readAll(name: string, slug: string, id: string): Promise<Record<s
       ...["/admin/api/jobs?limit=100", "/admin/api/jobs/export?format=json", "/admin/api/find?q=the"].map(
         (path) => read(path, json),
       ),
-      ...[`/admin/jobs/${id}`, "/admin/jobs?limit=100", `/admin/cases?job_id=${id}`].map((path) =>
-        read(path, page),
-      ),
+      ...["", "?tab=history", "?tab=log", "?tab=calls"].map((tab) => read(`/admin/jobs/${id}${tab}`, page)),
+      ...["/admin/jobs?limit=100", `/admin/cases?job_id=${id}`].map((path) => read(path, page)),
     ]),
   );
 }
@@ -156,6 +156,23 @@ it("who sees both agents, and the API key, read who is whose", async () => {
 
   expect(new Set(parents)).toEqual(new Set(ids.parent));
   expect(shown.filter((job) => (job as { forked_from?: unknown }).forked_from)).toHaveLength(1);
+});
+
+it("a text names what its reader sees, also where an id begins as a hidden one, and nothing where it names very many", async () => {
+  const lookups: string[] = [];
+  const hides = async (id: string) => {
+    lookups.push(id);
+    return id === "job-1";
+  };
+  const others = { hides, sees: async (id: string) => !(await hides(id)) };
+  const many = Array.from({ length: 1000 }, (_, n) => `child "job-${n + 2}" failed`).join("\n");
+
+  expect(await textWithoutHidden('child "job-1" of parent "job-10" and child "job-1"', others)).toBe(
+    'child "(not visible)" of parent "job-10" and child "(not visible)"',
+  );
+  expect(lookups).toEqual(["job-1", "job-10"]);
+  expect(await textWithoutHidden(many, others)).toBe(many.replaceAll(/job-\d+/g, "(not visible)"));
+  expect(lookups).toHaveLength(2);
 });
 
 it("a token of a job reads its record without the ids of other jobs", async () => {

@@ -1,3 +1,4 @@
+import { JOBS } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { AUDIT, PARAMETERS, STORE } from "../../src/core/service/tokens.ts";
@@ -60,6 +61,31 @@ it("parameters for a former RSA key are read, and are encrypted again for the pr
   expect((await show(alone, "job-2")).result).toEqual({ length: "planted-4711".length });
   expect((await show(alone, "job-3")).result).toEqual({ length: "stored-0815".length });
   expect([both, alone].flatMap(({ logs }) => logs).join("")).not.toMatch(/planted-4711|stored-0815|BEGIN/);
+});
+
+it("parameters of deleted jobs are encrypted again, too: one that is restored later can be read", async () => {
+  const first = await serve(former);
+  await start(first, "job-1");
+  await answer(first, "job-1");
+  await expect.poll(async () => (await show(first, "job-1")).status).toBe("completed");
+  const deleted = await first.request("/admin/api/jobs/job-1", { method: "DELETE" });
+  await first.service.close();
+
+  const both = await serve(present, first.dataDir, former);
+  await expect
+    .poll(() => both.logs.join(""))
+    .toContain("all stored parameters are encrypted for the present");
+  await both.service.close();
+  const alone = await serve(present, first.dataDir);
+  const { items } = await alone.service.get(JOBS).deleted();
+  const restored = await alone.request("/admin/api/jobs/job-1/restore", { json: {} });
+  const fork = await alone.request("/jobs/job-1/fork", { json: { from: "start", job_id: "job-2" } });
+  await expect.poll(async () => (await show(alone, "job-2")).status).toBe("awaiting");
+  await answer(alone, "job-2");
+
+  expect([deleted.ok, restored.ok, fork.ok]).toEqual([true, true, true]);
+  expect(alone.service.get(PARAMETERS).renew(items[0]!.encrypted_agent_parameters!).of).toBe("present");
+  await expect.poll(async () => (await show(alone, "job-2")).status).toBe("completed");
 });
 
 it("jobs that are held resume once their key is one of the former ones, of several", async () => {

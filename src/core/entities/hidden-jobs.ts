@@ -16,6 +16,8 @@ export interface OtherJobs {
  */
 const NAMED = /\b(?:parent|child|start|stop) \\*"([A-Za-z0-9_-][A-Za-z0-9._-]{0,199})/gi;
 const HIDDEN = "(not visible)";
+/** Of a text that names more, none is shown: each is searched for. */
+const MOST_NAMED = 100;
 
 /** The same, asked once about each job: for a list, or a log. */
 export function asked(others: OtherJobs): OtherJobs {
@@ -119,10 +121,12 @@ export async function textWithoutHidden<T extends string | null | undefined>(
   { hides }: OtherJobs,
 ): Promise<T> {
   if (!isNaming(text)) return text;
-  let clean: string = text;
-  for (const [whole, id] of text.matchAll(NAMED))
-    if (await hides(id!)) clean = clean.replaceAll(whole, whole.slice(0, -id!.length) + HIDDEN);
-  return clean as T;
+  const ids = new Set(Array.from(text.matchAll(NAMED), ([, id]) => id!));
+  const hidden = new Set<string>();
+  for (const id of ids) if (ids.size > MOST_NAMED || (await hides(id))) hidden.add(id);
+  return text.replace(NAMED, (whole, id: string) =>
+    hidden.has(id) ? whole.slice(0, -id.length) + HIDDEN : whole,
+  ) as T;
 }
 
 function cleaner(others: OtherJobs) {

@@ -143,9 +143,11 @@ export class Jobs {
     return this.#sight === undefined || !namesOthers(job) ? job : withoutHidden(job, others);
   }
 
-  /** A text about jobs, such as a line that one has logged, without the ids of those that the caller does not see. */
-  async textAsSeen(text: string): Promise<string> {
-    return this.#sight === undefined ? text : textWithoutHidden(text, this.#others);
+  /** Texts about jobs, such as lines that one has logged, without the ids of those that the caller does not see. */
+  async textsAsSeen(texts: readonly string[]): Promise<string[]> {
+    if (this.#sight === undefined) return [...texts];
+    const others = asked(this.#others);
+    return Promise.all(texts.map((text) => textWithoutHidden(text, others)));
   }
 
   /** The job, or `job_not_found`; with `agentName`, another agent's job is not found either. */
@@ -573,15 +575,18 @@ export async function takeJob(
   }));
 }
 
-/** Replaces the envelope of a job's parameters, unless another one is there by now. They stay the same: nobody is notified. */
+/**
+ * Replaces the envelope of the parameters of a job, which may be deleted, unless another one is there by now. They stay the
+ * same: nobody is notified.
+ */
 export async function renewParameters(
   { tx }: Pick<Unit, "tx">,
-  id: string,
+  { table, id }: { readonly table: "Job" | "DeletedJob"; readonly id: string },
   { before, after }: { readonly before: string; readonly after: string },
 ): Promise<boolean> {
-  const job = await tx.get("Job", id);
+  const job = await tx.get(table, id);
   if (job?.encrypted_agent_parameters !== before) return false;
-  await tx.change("Job", id, (current) => ({ ...current, encrypted_agent_parameters: after }));
+  await tx.change(table, id, (current) => ({ ...current, encrypted_agent_parameters: after }));
   return true;
 }
 

@@ -6,7 +6,7 @@ import type { AuditLog } from "../audit/audit-log.ts";
 import { SYSTEM } from "../audit/caller.ts";
 import type { Logger } from "../base/log.ts";
 import type { StartTimer } from "../base/timer.ts";
-import { type Jobs, renewParameters } from "../entities/jobs.ts";
+import { renewParameters } from "../entities/jobs.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import { findLiving } from "../runs/cluster/membership.ts";
 import type { Store } from "../store/store.ts";
@@ -20,7 +20,6 @@ const SKEW = 60_000;
 
 export interface EnvelopeRenewalParts {
   readonly store: Store;
-  readonly jobs: Jobs;
   readonly settings: AgentSettings;
   readonly signing: SigningKeys;
   readonly ledger: Ledger;
@@ -111,21 +110,30 @@ export class EnvelopeRenewal {
   }
 
   async #renewJobs(renew: (encrypted: string) => string | undefined): Promise<number> {
-    const { jobs, ledger, store } = this.#parts;
-    const since = this.#searched;
-    const where = since === undefined ? {} : { created_at: { gte: since - SKEW } };
+    const { ledger, store } = this.#parts;
     let count = 0;
-    for (const id of await jobs.ids({ where, sort: "id", limit: Number.POSITIVE_INFINITY })) {
-      if (this.#isClosed) break;
-      const before = (await store.table("Job").peek(id))?.encrypted_agent_parameters;
-      if (!before) continue;
-      const after = renew(before);
-      // Each takes milliseconds of the processor: requests are answered in between.
-      await setImmediate();
-      if (after === undefined) continue;
-      if (await ledger.write((unit) => renewParameters(unit, id, { before, after }))) count++;
+    // Deleted ones first: one that is restored meanwhile is found among the others, one that is deleted by the next search.
+    for (const table of ["DeletedJob", "Job"] as const) {
+      for (const id of await this.#idsIn(table)) {
+        if (this.#isClosed) return count;
+        const before = (await store.table(table).peek(id))?.encrypted_agent_parameters;
+        if (!before) continue;
+        const after = renew(before);
+        // Each takes milliseconds of the processor: requests are answered in between.
+        await setImmediate();
+        if (after === undefined) continue;
+        if (await ledger.write((unit) => renewParameters(unit, { table, id }, { before, after }))) count++;
+      }
     }
     return count;
+  }
+
+  /** The jobs that may have come since the last search, those that were deleted meanwhile too. */
+  #idsIn(table: "Job" | "DeletedJob"): Promise<string[]> {
+    const since = this.#searched;
+    const time = table === "Job" ? "created_at" : "deleted_at";
+    const where = since === undefined ? {} : { [time]: { gte: since - SKEW } };
+    return this.#parts.store.table(table).ids({ where, sort: "id", limit: Number.POSITIVE_INFINITY });
   }
 
   /** Whether an instance lives that cannot read what is encrypted for the present key. */

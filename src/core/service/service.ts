@@ -551,7 +551,6 @@ function renewEnvelopes(scope: Container): EnvelopeRenewal {
   const clock = scope.get(CLOCK);
   return new EnvelopeRenewal({
     store: scope.get(STORE),
-    jobs: scope.get(JOBS),
     settings: scope.get(AGENT_SETTINGS),
     ledger: scope.get(LEDGER),
     signing: scope.get(SIGNING_KEYS),

@@ -2,7 +2,6 @@ import { ANYONE, type Caller } from "../../core/audit/caller.ts";
 import { mayCall } from "../../core/http/rights.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { Right } from "../../core/models/access.ts";
-import type { JobLine } from "./job-log/job-log-table.ts";
 import type { AdminParts, SeenParts } from "./parts.ts";
 
 const VIEWERS = new WeakMap<HttpEvent, Caller>();
@@ -32,12 +31,13 @@ export function seenBy(parts: AdminParts, caller: Caller): SeenParts {
 
 /** The lines of jobs without the ids of others. */
 function logSeenBy(jobs: SeenParts["jobs"], log: AdminParts["jobLog"]): AdminParts["jobLog"] {
-  const shown = async (line: JobLine) => ({
-    ...line,
-    message: await jobs.textAsSeen(line.message),
-    fields: await jobs.textAsSeen(line.fields),
-  });
-  return { read: async (id) => Promise.all((await log.read(id)).map(shown)) };
+  return {
+    async read(id) {
+      const lines = await log.read(id);
+      const texts = await jobs.textsAsSeen(lines.flatMap(({ message, fields }) => [message, fields]));
+      return lines.map((line, at) => ({ ...line, message: texts[2 * at]!, fields: texts[2 * at + 1]! }));
+    },
+  };
 }
 
 /** What a page offers its reader. */
