@@ -220,7 +220,13 @@ describeServer("files", ({ start: open }) => {
     const job = (await (await server.request("/jobs/job-1/result")).json()) as { job_fields: object };
     expect(job.job_fields).toMatchObject({ contract: { name: "contract.pdf", type: "application/pdf" } });
     const text = Buffer.from("no contract").toString("base64");
-    for (const wrong of [{ data: "%%%" }, { data, more: 1 }, { data: text }, { data, type: "image/png" }])
+    for (const wrong of [
+      { data: "%%%" },
+      { data: `${Buffer.from("%PDF-1.7 ").toString("base64")}Q` },
+      { data, more: 1 },
+      { data: text },
+      { data, type: "image/png" },
+    ])
       expect([415, 422]).toContain((await start(server, "reader", "job-2", { contract: wrong })).status);
     const validated = await server.request("/agents/reader/validate-method-fields", {
       json: { job_fields: given },

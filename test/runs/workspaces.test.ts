@@ -86,6 +86,26 @@ describe("the limit of a workspace", () => {
     expect(gauge.most).toEqual({ one: 1, two: 1, large: 3 });
   });
 
+  it("holds for a workspace with any name", async () => {
+    const gauge = new Gauge();
+    await using server = await testServer({
+      agents: [worker(gauge)],
+      workspaces: { "*": { maxConcurrentJobs: 1 } },
+    });
+    const jobs = server.service.get(JOBS);
+
+    const statuses = await Promise.all(
+      ['"half', "a b", "half \ud800", "half \ud800"].map(async (workspace_id, n) => {
+        const json = { job_context: { job_id: `any-${n}`, workspace_id } };
+        return (await server.request("/agents/worker/jobs", { json })).status;
+      }),
+    );
+    const isOver = async () => (await jobs.list({ where: { status: "completed" }, limit: 0 })).total;
+    await expect.poll(isOver, { timeout: 20_000 }).toBe(4);
+
+    expect(statuses).toEqual([202, 202, 202, 202]);
+  });
+
   it("holds for all instances together, and leaves no row", async () => {
     const store = await emptyStore();
     const gauge = new Gauge({ acme: 2, free: 3 });

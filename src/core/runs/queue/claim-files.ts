@@ -182,7 +182,12 @@ async function find(
 const SentContentSchema = v.strictObject({
   name: v.optional(v.string()),
   type: v.optional(v.string()),
-  data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/_-]*={0,2}$/)),
+  // A character alone is none of a byte: what was cut off would be stored without its end.
+  data: v.pipe(
+    v.string(),
+    v.regex(/^[A-Za-z0-9+/_-]*={0,2}$/),
+    v.check((text) => text.replace(/=+$/, "").length % 4 !== 1),
+  ),
 });
 
 function notHere(name: string): ServiceError {

@@ -58,7 +58,7 @@ export interface SlotWatch {
 const RATED = "\0start";
 /** The same of an agent without one: where the agent is paused, only they wait. */
 const FIRST = "\0first";
-/** Begins the name under which jobs of a workspace with a limit wait; no slug does so. */
+/** Begins the name under which jobs of a workspace with a limit wait; no slug and no JSON has it. */
 const LIMITED = "\0";
 
 interface Entry extends Waiting {
@@ -388,7 +388,7 @@ export class Scheduler {
   /** A name for those of a workspace only, where that has a limit. */
   #nameIn(workspace: string, name: string): string {
     if (this.#slotsIn(workspace) === undefined) return name;
-    return `${LIMITED}${encodeURIComponent(workspace)}${LIMITED}${name}`;
+    return `${LIMITED}${JSON.stringify(workspace)}${LIMITED}${name}`;
   }
 
   /** Whether there is a slot for those who wait under a name. */
@@ -396,7 +396,7 @@ export class Scheduler {
     let name = given;
     if (name.startsWith(LIMITED)) {
       const end = name.indexOf(LIMITED, 1);
-      const workspace = decodeURIComponent(name.slice(1, end));
+      const workspace: string = JSON.parse(name.slice(1, end));
       if (this.#blockedWorkspaces.has(workspace)) return false;
       if (this.runningOf(workspace) >= (this.#slotsIn(workspace) ?? Number.POSITIVE_INFINITY)) return false;
       name = name.slice(end + 1);
