@@ -4,6 +4,10 @@ import { defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { agUi } from "../../src/agui.ts";
+import type { Cases } from "../../src/core/entities/cases.ts";
+import type { Jobs } from "../../src/core/entities/jobs.ts";
+import { CASES, JOB_FEED, JOBS } from "../../src/core/service/tokens.ts";
+import { toEvents } from "../../src/plugins/agui/to-events.ts";
 import { startInstances } from "../instances/_instances.ts";
 
 const writer = defineAgent({
@@ -71,6 +75,31 @@ it("a thread is a job: its first run ends with an interrupt, and the next one an
     ...{ type: "RUN_FINISHED", runId: "r3", outcome: { type: "success" } },
     result: { text: "On cats", approved: true },
   });
+});
+
+it("a question that somebody else answers before the run has ended is no interrupt of it", async () => {
+  await using server = await testServer(options);
+  const [jobs, cases, feed] = [JOBS, CASES, JOB_FEED].map((token) => server.service.get(token as never));
+  const json = { job_context: { job_id: "job-1" }, job_fields: { topic: "cats" } };
+  await server.request("/agents/writer/jobs", { json });
+  const show = () => (jobs as Jobs).get("job-1");
+  await expect.poll(async () => (await show()).status).toBe("awaiting");
+  const list: Cases["list"] = async (query) => {
+    const page = await (cases as Cases).list(query);
+    for (const { id } of page.items)
+      await server.request(`/jobs/job-1/cases/${id}/update`, { json: { answer: { approved: true } } });
+    return page;
+  };
+
+  const parts = { jobs, feed, cases: { list } } as never;
+  const about = {
+    ...{ id: "job-1", after: 0, threadId: "t", runId: "r" },
+    signal: AbortSignal.timeout(20_000),
+  };
+  const events: Sent[] = [];
+  for await (const event of toEvents(parts, about)) events.push(event);
+
+  expect(events.at(-1)).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "success" } });
 });
 
 it("questions that are asked together are interrupts together; calls of tools are shown, and what changes of the state", async () => {

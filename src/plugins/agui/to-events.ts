@@ -45,12 +45,12 @@ export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, vo
   yield { type: "RUN_STARTED", threadId, runId };
   const finished = async (job: StoredJob): Promise<Sent | undefined> => {
     if (isTerminal(job.status)) return toEnd(job, { threadId, runId });
-    const first = await openQuestions(cases, job);
-    if (first.length === 0) return undefined;
+    if ((await openQuestions(cases, job)).length === 0) return undefined;
     await after(TOGETHER, undefined, { signal }).catch(() => {});
     const later = await jobs.find(id);
-    const asking = later ? await openQuestions(cases, later) : [];
-    const interrupts = (asking.length > 0 ? asking : first).map(toInterrupt);
+    const interrupts = later ? (await openQuestions(cases, later)).map(toInterrupt) : [];
+    // Somebody else has answered: the job continues.
+    if (interrupts.length === 0) return undefined;
     return { type: "RUN_FINISHED", threadId, runId, outcome: { type: "interrupt", interrupts } };
   };
 
