@@ -36,6 +36,8 @@ async function fill() {
   expect((await start()).status).toBe(202);
   return {
     start,
+    fork: (name: string, id: string) =>
+      server.request(`/admin/api/jobs/${id}/fork`, { key: keyOf(name), json: { from: "start" } }),
     /** How many jobs a caller can start until it is refused, and the refusal. */
     async until429(name?: string) {
       for (let started = 0; started < 20; started++) {
@@ -79,6 +81,18 @@ describe("the queue", () => {
     const other = await until429("one");
 
     expect([first.started, second.started, other.started]).toEqual([5, 0, 4]);
+  });
+
+  it("has the same share for forks", async () => {
+    const { start, fork } = await fill();
+    const { id } = (await (await start("acme")).json()) as { id: string };
+
+    const statuses: number[] = [];
+    for (let n = 0; n < 5; n++) statuses.push((await fork("acme", id)).status);
+    const refused = (await (await fork("acme", id)).json()) as { error: string };
+
+    expect(statuses).toEqual([200, 200, 200, 200, 429]);
+    expect(refused.error).toBe("Too many jobs of this caller are queued");
   });
 
   it("has all of its room for callers who see everything", async () => {

@@ -93,7 +93,7 @@ it("a question that somebody else answers before the run has ended is no interru
 
   const parts = { jobs, feed, cases: { list } } as never;
   const about = {
-    ...{ id: "job-1", after: 0, threadId: "t", runId: "r" },
+    ...{ id: "job-1", after: 0, threadId: "t", runId: "r", base: server.url },
     signal: AbortSignal.timeout(20_000),
   };
   const events: Sent[] = [];

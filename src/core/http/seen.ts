@@ -120,10 +120,11 @@ class SeenRunner implements Runner {
   }
 
   async fork(...[jobId, request, by]: Args<"fork">): Result<"fork"> {
-    await this.#parts.jobs.get(jobId);
-    const uploader = uploaderOf(this.#parts.caller);
-    const fork = await this.#runner.fork(jobId, { ...request, ...(uploader !== null && { uploader }) }, by);
-    return this.#parts.jobs.asSeen(fork);
+    const { jobs, caller, sight } = this.#parts;
+    await jobs.get(jobId);
+    const uploader = uploaderOf(caller);
+    const asked = { ...request, sight, ...(uploader !== null && { uploader }) };
+    return jobs.asSeen(await this.#runner.fork(jobId, asked, by));
   }
 
   async say(...[jobId, message]: Args<"say">): Result<"say"> {

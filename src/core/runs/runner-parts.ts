@@ -108,8 +108,9 @@ export function refusePulled({ id, pulled_from }: StoredJob): void {
 export async function refuseWhenFull(
   parts: RequestParts,
   job: { readonly agent: string; readonly workspace: string },
+  sight: Sight | undefined,
 ): Promise<void> {
-  if (!parts.scheduler.hasFreeSlot({ jobId: "", ...job })) await refuseMore(parts);
+  if (!parts.scheduler.hasFreeSlot({ jobId: "", ...job })) await refuseMore(parts, sight);
 }
 
 /**

@@ -43,6 +43,8 @@ export interface StartRequest {
 export interface ForkRequest {
   /** The recorded call before which the copied record ends, as `calls` names it; or `start`, or `end` to copy all. */
   readonly from: string;
+  /** What its sender sees, where that is a part: it has a share of the queue. @default all of it */
+  readonly sight?: Sight;
   /** Who may use the uploads in its fields, where that one sees only a part. @default those of everybody */
   readonly uploader?: string;
   /** Fields that get another value; the others are those of the original. */

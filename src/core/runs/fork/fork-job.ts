@@ -42,7 +42,7 @@ export async function forkJob(
   if (earlier) return { job: same(earlier), created: false };
   const agent = agents.of(original) ?? agents.get(original.agent_name);
   const workspaceOfBoth = original.job_context.workspace_id;
-  await refuseWhenFull(parts, { agent: agent.slug, workspace: workspaceOfBoth });
+  await refuseWhenFull(parts, { agent: agent.slug, workspace: workspaceOfBoth }, request.sight);
   await parts.budgets?.refuse(agent.slug);
   await parts.budgets?.refuseIn(workspaceOfBoth);
   const entries = (await jobs.log(jobId)).map(({ entry }) => entry);
