@@ -312,6 +312,11 @@ export interface PlatformSession {
   referTo?(name: string): Promise<string>;
   /** The command by which a person reads a secret from the platform's vault. */
   secretCommand?(name: string): string | undefined;
+  /**
+   * The program and its arguments that run a command in the container that serves; with `terminal`, for a person at the
+   * terminal of this process. Rejects where nothing serves. Missing where a platform lets nobody in.
+   */
+  enter?(command: readonly string[], terminal: boolean): Promise<readonly string[]>;
   logs?(options: { readonly since: Date; readonly follow: boolean }): AsyncIterable<string>;
   /** Headers for the health check, such as an identity token of a service that is not public. */
   probeHeaders?(): Promise<Record<string, string>>;

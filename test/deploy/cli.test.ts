@@ -293,3 +293,29 @@ describe("svc deploy on the command line", () => {
     expect(two.err).not.toContain(shown);
   });
 });
+
+describe("svc deploy exec", () => {
+  it("ends with the exit code of the command that it runs in the container, and passes its words unchanged", async () => {
+    const at = await stage();
+    const asked: (readonly string[])[] = [];
+    const connect: Platform<never>["connect"] = async (target, tools) => ({
+      ...(await at.platform.connect(target, tools)),
+      async enter(command) {
+        asked.push(command);
+        return [process.execPath, "-e", `process.exitCode = ${command.length}`];
+      },
+    });
+    const platforms = { memory: async () => ({ default: { ...at.platform, connect } as Platform<never> }) };
+
+    const shell = await svc(at, "exec --platform memory", { platforms });
+    const command = await svc(at, "exec --platform memory -- node --version --env x", { platforms });
+    const elsewhere = await svc(at, "exec --platform memory");
+
+    expect(asked).toEqual([["sh"], ["node", "--version", "--env", "x"]]);
+    expect([shell.code, command.code]).toEqual([1, 4]);
+    expect(elsewhere).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("Platform memory lets svc into no container"),
+    });
+  });
+});

@@ -38,7 +38,11 @@ describe("svc deploy to a server over ssh", () => {
     const crashed = await deployment.session.inspect();
     let open = "";
     for await (const bytes of deployment.session.openJobs!()) open += Buffer.from(bytes).toString();
+    const command = ["sh", "-c", 'cat; echo "$1"; exit 7', "sh", "it's $HOME"];
+    const [program = "", ...words] = await deployment.session.enter!(command, false);
+    const inside = spawnSync(program, words, { encoding: "utf8", input: "given, " });
     await deployment.close();
+    expect(inside).toMatchObject({ status: 7, stdout: "given, it's $HOME\n" });
     expect(JSON.parse(open)).toMatchObject({ job: { id: "open" }, log: expect.any(Array) });
     const idle = await mine.up();
     const [before] = at.running();

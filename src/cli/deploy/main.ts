@@ -10,6 +10,7 @@ import { ciCommand } from "./ci.ts";
 import { cleanCommand } from "./clean.ts";
 import { doctorCommand } from "./doctor.ts";
 import { downCommand } from "./down.ts";
+import { execCommand } from "./exec.ts";
 import { exportCommand } from "./export.ts";
 import { failureResult, tellFailure } from "./failure.ts";
 import { initCommand } from "./init.ts";
@@ -33,6 +34,7 @@ const WITH_PLATFORM: readonly PlatformCommand[] = [
   listCommand,
   downCommand,
   logsCommand,
+  execCommand,
   rollbackCommand,
   doctorCommand,
   exportCommand,

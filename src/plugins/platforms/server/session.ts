@@ -1,3 +1,4 @@
+import { DeployError } from "../../../deploy/errors.ts";
 import { composeFile } from "../../../deploy/export/compose.ts";
 import type { DeployTarget, PlatformSession, ReleaseSpec } from "../../../deploy/platform.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
@@ -112,6 +113,15 @@ export async function openSession(
     },
     secretCommand(name) {
       return `ssh ${flags.host} 'docker exec $(docker ps --quiet --filter label=agent-control-service.service=${serviceName}) sh -c "cat ${SECRETS_DIR}/*/${name}"'`;
+    },
+    async enter(command, terminal) {
+      const found = await serving();
+      if (found === undefined || !isRunning(found))
+        throw new DeployError("failed", `${serviceName} does not run on ${ssh.host}`, {
+          fix: "svc deploy status says what is there; svc deploy up starts it",
+        });
+      const script = 'flags=$1 id=$2; shift 2; exec docker exec "$flags" "$id" "$@"';
+      return ssh.words(script, [terminal ? "-it" : "-i", found.id, ...command], terminal);
     },
     logs: (options) => serverLogs(context, options),
     async probeBlocked() {

@@ -29,6 +29,8 @@ export interface Ssh {
   silent(text: string, values?: readonly string[]): Promise<ExecResult>;
   /** Runs a script like `script` and yields what it writes, whatever bytes; throws with `what` if it fails. */
   stream(what: string, text: string, values?: readonly string[]): AsyncIterable<Uint8Array>;
+  /** The program and its arguments that run a script like `script`, with the input and output of who starts it. */
+  words(text: string, values: readonly string[], terminal: boolean): Promise<readonly string[]>;
   /** The name or address behind `host`, from the ssh configuration. */
   address(): Promise<string>;
   close(): Promise<void>;
@@ -115,6 +117,9 @@ export function openSsh(
       } finally {
         child.kill();
       }
+    },
+    async words(text, values, terminal) {
+      return ["ssh", ...(await shared()), terminal ? "-tt" : "-T", "--", host, remote(text, values)];
     },
     async address() {
       const { code, stdout, stderr } = await tools.exec("ssh", [...options, "-G", "--", host]);
