@@ -94,7 +94,9 @@ describe("options of svc deploy", () => {
     const { code, err } = await svc(at, "up", { platforms: PLATFORMS });
 
     expect(code).toBe(2);
-    expect(err).toMatch(/^svc deploy: Option --platform is missing\. Set --platform to one of: cloud-run,/);
+    expect(err).toMatch(
+      /^svc deploy: Option --platform is missing\. Set --platform to one of: server, cloud-run,/,
+    );
     expect(err).toContain("svc deploy init");
   });
 });

@@ -5,11 +5,11 @@ import { cloudRun } from "../../plugins/platforms/cloud-run/index.ts";
 import { doAppPlatform } from "../../plugins/platforms/do-app-platform/index.ts";
 import { server } from "../../plugins/platforms/server/index.ts";
 
-/** The built-in platforms by name, each loaded only when it is used. */
+/** The built-in platforms by name, each loaded only when it is used; last the one that takes no new customers. */
 export const PLATFORMS: Readonly<Record<string, PlatformLoader>> = {
+  ...server.platforms,
   ...cloudRun.platforms,
-  ...appRunner.platforms,
   ...awsEcsExpress.platforms,
   ...doAppPlatform.platforms,
-  ...server.platforms,
+  ...appRunner.platforms,
 };
