@@ -11,9 +11,11 @@ import { startOnDatabase } from "./_database.ts";
 
 const WARM = 20;
 const JOBS = 40;
+/** What the log of the database gets for a job, with its indexes, texts, counts and commits; 8,500 are usual. */
+const BYTES = 9_300;
 
 requirement("postgres").describe("a job of three steps on Postgres", () => {
-  it("is five statements where it runs alone, and logs of its last version what has changed", async () => {
+  it("is five statements where it runs alone, logs of its last version what has changed, and changes other rows in place", async () => {
     const cluster = new Cluster();
     onTestFinished(() => cluster.close());
     await cluster.start();
@@ -29,6 +31,7 @@ requirement("postgres").describe("a job of three steps on Postgres", () => {
     await delay(2000);
     await cluster.query("select pg_stat_statements_reset()");
     const before = await placeOf(cluster);
+    const updates = await updatesOf(cluster);
 
     for (let n = 0; n < JOBS; n++) await run();
 
@@ -44,8 +47,21 @@ requirement("postgres").describe("a job of three steps on Postgres", () => {
        join pg_class c on c.relfilenode = w.node where c.oid = 's."Job"'::regclass group by 1`,
     );
     const bytesOf = Object.fromEntries(logged.map(({ type, bytes }) => [type, bytes]));
+    const [{ bytes }] = (await cluster.query<{ bytes: number }>(
+      `select (pg_wal_lsn_diff('${after}', '${before}') / ${JOBS})::int as bytes`,
+    )) as [{ bytes: number }];
+    // The server counts a moment later.
+    const find = () => updatesOf(cluster).then(({ _writer }) => _writer!.all - updates._writer!.all);
+    await expect.poll(find, { timeout: 10_000 }).toBeGreaterThanOrEqual(5 * JOBS);
+    const { Job, ...others } = await updatesOf(cluster);
     expect(statements).toEqual([{ query: expect.stringContaining("_commit:"), calls: 5 }]);
     expect(bytesOf.UPDATE).toBeLessThan(0.7 * bytesOf.INSERT!);
+    expect(bytes).toBeLessThan(BYTES);
+    // The row that people search is changed once, as it ends. What changes with each step is changed in place.
+    expect(Job!.all - updates.Job!.all).toBeLessThanOrEqual(JOBS);
+    expect(others).toHaveProperty("_count");
+    for (const [name, { all, inPlace }] of Object.entries(others))
+      expect(inPlace, name).toBeGreaterThanOrEqual(0.95 * all);
   }, 120_000);
 });
 
@@ -61,4 +77,13 @@ async function placeOf(cluster: Cluster): Promise<string> {
   await cluster.query("checkpoint");
   const [row] = await cluster.query<{ place: string }>("select pg_current_wal_flush_lsn()::text as place");
   return row!.place;
+}
+
+/** Updates of rows so far, by table. */
+async function updatesOf(cluster: Cluster): Promise<Record<string, { all: number; inPlace: number }>> {
+  const rows = await cluster.query<{ name: string; all: number; inPlace: number }>(
+    `select relname as name, n_tup_upd::int as all, n_tup_hot_upd::int as "inPlace" from pg_stat_user_tables
+     where schemaname = 's' and n_tup_upd > 0`,
+  );
+  return Object.fromEntries(rows.map(({ name, ...updates }) => [name, updates]));
 }
