@@ -2,7 +2,7 @@ import type { AgentRegistry } from "../../agents/registry.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { CheckedCode } from "../../store/checked-code-table.ts";
-import type { Position, Store } from "../../store/store.ts";
+import type { Store } from "../../store/store.ts";
 import type { Scheduler } from "../queue/scheduler.ts";
 import type { Waker } from "../queue/waker.ts";
 import type { HeldTries } from "./held-tries.ts";
@@ -90,19 +90,18 @@ export class CodeChecks {
   /** Resolves with whether all of them were checked. */
   async #check(slug: string): Promise<boolean> {
     const { agents, jobs, scheduler, tries, waker } = this.#parts;
-    const query = { where: { ...SUSPENDED, agent_name: slug }, sort: "created_at", limit: PAGE };
     const resumed: Promise<boolean>[] = [];
-    let after: Position | undefined;
-    do {
-      const page = await jobs.list({ ...query, after });
-      const ofOthers = page.items.filter((job) => job.code_fingerprint !== agents.of(job)?.code);
+    // Found once: each page of a list would count all of them.
+    const ids = await jobs.ids({ where: { ...SUSPENDED, agent_name: slug }, sort: "created_at" });
+    for (let at = 0; at < ids.length && !scheduler.isClosed; at += PAGE) {
       await Promise.all(
-        ofOthers.map(async (job) => {
+        ids.slice(at, at + PAGE).map(async (id) => {
+          const job = await jobs.find(id);
+          if (!job?.suspended || job.code_fingerprint === agents.of(job)?.code) return;
           if (await tries.wouldHold(job)) resumed.push(waker.wake(job));
         }),
       );
-      after = page.next;
-    } while (after && !scheduler.isClosed);
+    }
     await Promise.all(resumed);
     return !scheduler.isClosed;
   }
