@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { gzip } from "node:zlib";
+import { brotliCompress, gzip } from "node:zlib";
 
 const compress = promisify(gzip);
+const squeeze = promisify(brotliCompress);
 /** The policy of what is no page. */
 export const NOTHING_ALLOWED = "default-src 'none'; frame-ancestors 'none'";
 const FOLDER = new URL("../../templates/public/admin/", import.meta.url);
@@ -22,8 +23,8 @@ const FILES = {
   inbox: { file: "inbox.js", type: SCRIPT },
   icons: { file: "icons.svg", type: "image/svg+xml" },
 } as const satisfies Record<string, { file: string; type: string; after?: readonly string[] }>;
-/** Named in style sheets, by name alone. The second one is loaded by pages with letters beyond English. */
-const FONTS = ["inter.woff2", "inter-latin.woff2"];
+/** Named in style sheets, by name alone. The others are loaded by pages with letters beyond English. */
+const FONTS = ["inter.woff2", "inter-latin.woff2", "inter-extended.woff2"];
 
 export type AssetName = keyof typeof FILES | "mark";
 
@@ -34,6 +35,8 @@ interface Asset {
   readonly plain: Buffer;
   /** Compressed; not for what is already. */
   readonly packed?: Buffer;
+  /** The same, smaller still. It takes a while, so it is made once somebody has asked for it. */
+  squeezed?: Buffer | "soon";
 }
 
 /**
@@ -99,7 +102,9 @@ export class Assets {
   answer(path: string, acceptEncoding: string | null): Response | undefined {
     const asset = this.#byPath.get(path);
     if (!asset) return undefined;
-    const packed = /\bgzip\b/.test(acceptEncoding ?? "") ? asset.packed : undefined;
+    const takes = (encoding: RegExp) => encoding.test(acceptEncoding ?? "");
+    const squeezed = takes(/\bbr\b/) ? squeezedOf(asset) : undefined;
+    const packed = squeezed ?? (takes(/\bgzip\b/) ? asset.packed : undefined);
     return new Response(new Uint8Array(packed ?? asset.plain), {
       headers: {
         "content-type": asset.type,
@@ -107,8 +112,23 @@ export class Assets {
         vary: "accept-encoding",
         "content-security-policy": NOTHING_ALLOWED,
         "x-content-type-options": "nosniff",
-        ...(packed && { "content-encoding": "gzip" }),
+        ...(packed && { "content-encoding": squeezed ? "br" : "gzip" }),
       },
     });
   }
+}
+
+/** Brotli of a file; `undefined` at first, while it is made for later requests. */
+function squeezedOf(asset: Asset): Buffer | undefined {
+  if (!asset.packed) return undefined;
+  if (asset.squeezed === undefined) {
+    asset.squeezed = "soon";
+    void squeeze(asset.plain).then(
+      (bytes) => {
+        asset.squeezed = bytes;
+      },
+      () => {},
+    );
+  }
+  return asset.squeezed === "soon" ? undefined : asset.squeezed;
 }
