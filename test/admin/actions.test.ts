@@ -196,6 +196,22 @@ it.each([
   }
 });
 
+it("the filter of a bulk action takes amounts as numbers and as texts", async () => {
+  await using server = await start();
+  await seedJob(server.service, { id: "a", status: "failed" });
+  const countOf = async (filter: object) => {
+    const json = { kind: "jobs", action: "retry", filter };
+    const response = await server.request("/admin/api/bulk", { json });
+    return ((await response.json()) as { count: number }).count;
+  };
+
+  for (const amount of [0, "0"]) {
+    const filter = { min_cost: amount, min_duration: amount, min_runs: amount };
+    expect([amount, await countOf(filter)]).toEqual([amount, 1]);
+  }
+  expect([await countOf({ min_cost: 1 }), await countOf({ min_cost: "1" })]).toEqual([0, 0]);
+});
+
 it("an unknown filter of a list is distinguished from an invalid value", async () => {
   await using server = await start();
   const select = async (filter: object) =>

@@ -422,6 +422,59 @@ chromium.it("questions are answered one after another by keyboard, beside their 
   await context.close();
 });
 
+chromium.it("who goes back to a list continues at the row that was opened, also by keyboard", async () => {
+  await using server = await testServer({ agents: [ticker] });
+  for (const id of ["job-1", "job-2", "job-3"])
+    await seedJob(server.service, { id, agent: "ticker", status: "completed" });
+  const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+  await signIn(page, server.url, server.key);
+  await page.goto(`${server.url}/admin/jobs?sort=name`);
+  const focused = () => page.evaluate<string>("document.activeElement.textContent.trim()");
+  for (let at = 0; at < 2; at++) await page.keyboard.press("j");
+  expect(await focused()).toBe("Job job-2");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Job job-2" }).waitFor();
+  await page.goBack();
+  await page.waitForURL(/sort=name/);
+
+  await expect.poll(focused).toBe("Job job-2");
+  await page.keyboard.press("j");
+  expect(await focused()).toBe("Job job-3");
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+chromium.it(
+  "five questions are answered with ten presses of keys, each opened by the answer before",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });
+    const refs = ["one", "two", "three", "four", "five"];
+    for (const [at, ref] of refs.entries()) {
+      const deadline = new Date(Date.now() + (at + 1) * 3_600_000).toISOString();
+      await seedCase(server.service, { job: "j", ref, question: `Pay ${ref}?`, deadline });
+    }
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/inbox`);
+    const pane = page.getByRole("region", { name: "Question", exact: true });
+
+    for (const ref of refs) {
+      await pane.getByRole("heading", { name: `Pay ${ref}?` }).waitFor();
+      await page.keyboard.press("y");
+      await page.keyboard.press(ref === "five" ? "Enter" : "Control+Enter");
+    }
+    await pane.getByText("Answered. The agent continues.").waitFor();
+
+    for (const ref of refs) {
+      const item = (await (await server.request(`/admin/api/cases/${ref}`)).json()) as { updates: object[] };
+      expect(item.updates.at(-1)).toMatchObject({ payload: { answer: { approved: true } } });
+    }
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+);
+
 chromium.it(
   "a half-typed answer stays with its question while others are read, until it is answered or its session ends",
   async () => {

@@ -50,6 +50,19 @@ const page = async (path: string) =>
   (await fetch(server.url + path, { headers: { cookie: ada, accept: "text/html" } })).text();
 const own = () => fetch(`${server.url}/admin/api/inbox?mine=1`, { headers: { cookie: ada } });
 
+it("an open inbox reads again only when each question was asked, and its tabs say how many there are", async () => {
+  const html = await page("/admin/inbox");
+  const [, path = ""] = /data-inbox="([^"]+)"/.exec(html) ?? [];
+  const response = await server.request(path.replaceAll("&amp;", "&"));
+  const { items, total } = (await response.json()) as { items: object[]; total: number };
+  const entries = ["j-1", "j-2"].map((case_id) => ({ case_id, asked_at: expect.any(String) }));
+  expect(total).toBe(2);
+  expect(items).toHaveLength(2);
+  expect(items).toEqual(expect.arrayContaining(entries));
+  const tabs = html.matchAll(/<bdi>([^<]+)<\/bdi> <span class="count">(\d+)</g);
+  expect([...tabs].map(([, label, count]) => `${label} ${count}`)).toEqual(["All 2", "Mine 1", "finance 1"]);
+});
+
 it("questions are filtered by whom they are assigned to, and by one's own name", async () => {
   const mine = (await (await own()).json()) as { items: { case_id: string }[] };
   const list = await page("/admin/inbox");

@@ -116,6 +116,9 @@ export const InboxItemSchema = v.object({
   ...v.pick(CaseSchema, ["job_id", "name", "description", "question"]).entries,
 });
 
+/** The same, only with when it was asked. */
+export const InboxEntrySchema = v.object({ case_id: EntityIdSchema, asked_at: v.nullable(v.string()) });
+
 /** Jobs that failed for one reason, the most frequent first. */
 export const FailuresSchema = v.object({
   items: v.array(
@@ -285,7 +288,13 @@ export const DashboardSchema = v.object({
     columns: v.array(
       v.object({
         from: moment,
-        counts: v.object({ completed: v.number(), failed: v.number(), running: v.number() }),
+        counts: v.object({
+          completed: v.number(),
+          failed: v.number(),
+          cancelled: v.number(),
+          /** Those that have not ended. */
+          running: v.number(),
+        }),
       }),
     ),
     failures: FailuresSchema.entries.items,

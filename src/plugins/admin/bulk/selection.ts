@@ -72,10 +72,11 @@ export async function selectionOf(
   if (!filter && !all) {
     throw new ServiceError("invalid_request", "Nothing is selected", { detail: "Send ids or a filter." });
   }
+  const given = asTexts(filter ?? {});
   const query =
     kind === "jobs"
-      ? await toJobsListQuery(parts, check(JobsFilterSchema, filter ?? {}, "body"))
-      : toCasesListQuery(check(CasesFilterSchema, filter ?? {}, "body"));
+      ? await toJobsListQuery(parts, check(JobsFilterSchema, given, "body"))
+      : toCasesListQuery(check(CasesFilterSchema, given, "body"));
   const { where, search } = query;
   const narrows = search !== undefined || Object.values(where ?? {}).some((value) => value !== undefined);
   if (!narrows && !all) {
@@ -84,6 +85,13 @@ export async function selectionOf(
     });
   }
   return { kind, action, limits, query: { where, search } };
+}
+
+/** A filter as a query has it: programs send numbers as numbers. */
+function asTexts(filter: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(filter).map(([name, value]) => [name, typeof value === "number" ? String(value) : value]),
+  );
 }
 
 /** Resolves the entities at this moment; those that the action cannot apply to are skipped. */

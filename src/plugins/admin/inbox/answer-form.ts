@@ -65,6 +65,7 @@ export async function answerByForm(
     const { items, total } = await readInbox(parts, { limit: 1, skip: 0 });
     const ask = {
       ...toAskView(item, { now: parts.clock(), caller: parts.caller, job, done }),
+      isSettled: !isOpen && !isHeld(job),
       next: items[0] ? withQuery("/admin/inbox", { question: items[0].id }) : "",
       nextLabel: `Next of ${countOf(total, "open question")}`,
     };

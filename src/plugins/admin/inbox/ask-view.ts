@@ -65,6 +65,10 @@ export function toAskView(item: StoredCase, context: AskContext) {
     evidence: evidence.toReversed().flatMap((update) => toEvidence(update)),
     problem: problem ?? "",
     done: done ?? "",
+    /** Whether nothing is left to read or to decide after the answer. */
+    isSettled: false,
+    /** Whether another question is beside it. */
+    isInList: false,
   };
 }
 
@@ -90,10 +94,14 @@ function peopleView(caseId: string, question: Question, now: Date) {
     ...(approvals.some(({ proven }) => proven === undefined)
       ? [html`Nobody vouches for who answered: one person could be several.`]
       : []),
-    ...(remind_at && !reminded_at ? [html`A reminder is sent ${timePiece(remind_at, now)}.`] : []),
+    ...(remind_at && !reminded_at
+      ? [html`A reminder ${isPast(remind_at, now) ? "was due" : "is sent"} ${timePiece(remind_at, now)}.`]
+      : []),
     ...(reminded_at ? [html`A reminder was sent ${timePiece(reminded_at, now)}.`] : []),
     ...(escalate && !escalated_at
-      ? [html`It is assigned to <bdi>${escalate.to}</bdi> ${timePiece(escalate.at, now)}.`]
+      ? [
+          html`It ${isPast(escalate.at, now) ? "was to be" : "is"} assigned to <bdi>${escalate.to}</bdi> ${timePiece(escalate.at, now)}.`,
+        ]
       : []),
     ...(escalated_at ? [html`It was passed on ${timePiece(escalated_at, now)}.`] : []),
   ];
@@ -109,6 +117,8 @@ function peopleView(caseId: string, question: Question, now: Date) {
     })),
   };
 }
+
+const isPast = (time: string, now: Date) => Date.parse(time) <= now.getTime();
 
 /** Whether an update has what a step of the case found. */
 export function isEvidence(update: CaseNodeUpdate): update is CaseNodeUpdate & { payload: object } {

@@ -19,6 +19,7 @@ const MOST_TABS = 12;
 export interface InboxPage extends InboxFilter {
   readonly limit: number;
   readonly skip: number;
+  readonly brief?: "1" | undefined;
   /** Name of the one who reads. */
   readonly name?: string | undefined;
   /** Case whose question is open beside the list. @default that of the first question */
@@ -27,7 +28,7 @@ export interface InboxPage extends InboxFilter {
 
 /** The list of questions, and one of them beside it. `ask` replaces its form, as after a refused answer. */
 export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string) {
-  const { limit, skip, question, name, ...filter } = page;
+  const { limit, skip, question, name, brief: _, ...filter } = page;
   const now = parts.clock();
   const { items, total } = await readInbox(parts, { ...filter, limit, skip });
   const listed = await withJobs(parts, items);
@@ -38,7 +39,7 @@ export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string
   return {
     summary:
       total === 0 ? "No open questions." : `${countOf(total, "open question")}, the most urgent first.`,
-    api: withQuery("/admin/api/inbox", { ...filter, limit: 100 }),
+    api: withQuery("/admin/api/inbox", { ...filter, limit: 100, brief: 1 }),
     now: now.toISOString(),
     back: path({}),
     isOpened: question !== undefined,
@@ -67,15 +68,16 @@ export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string
 
 /** Links to the questions of each person and role, those of the reader first; none where nothing is assigned. */
 async function assignees(parts: SeenParts, { name, assigned_to, job_id }: InboxPage) {
-  const counts = await parts.cases.countBy("assigned_to", {
-    where: { status: "awaiting", job_id, assigned_to: { gte: "" } },
-  });
+  const [counts, { total }] = await Promise.all([
+    parts.cases.countBy("assigned_to", { where: { status: "awaiting", job_id, assigned_to: { gte: "" } } }),
+    parts.cases.list({ where: { status: "awaiting", job_id }, limit: 0 }),
+  ]);
   const others = Object.keys(counts).filter((one) => one !== name && counts[one]! > 0);
   if (others.length === 0 && !counts[name ?? ""] && assigned_to === undefined) return [];
   const all = {
     label: "All",
     href: withQuery("/admin/inbox", { job_id }),
-    count: "",
+    count: formatCount(total),
     isCurrent: assigned_to === undefined,
   };
   const listed =
@@ -117,7 +119,7 @@ async function renderAsk(
   const links = mayLink && isAsking(item) ? await linksView(parts, item) : undefined;
   const files = await readShownFiles(parts, item);
   const view = toAskView(item, { now: parts.clock(), caller: parts.caller, job, evidence, files });
-  const ask = { ...view, alike };
+  const ask = { ...view, alike, isInList: listed.length > 1 };
   return parts.renderer.render("fragments/ask", { ask, links });
 }
 

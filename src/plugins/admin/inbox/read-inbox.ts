@@ -38,3 +38,8 @@ export function toInboxItem(item: StoredCase) {
   const { id, job_id, name, description, question } = item;
   return { case_id: id, job_id, name, description, question };
 }
+
+/** The same, only with when it was asked. */
+export function toInboxEntry({ id, question }: StoredCase) {
+  return { case_id: id, asked_at: question?.asked_at ?? null };
+}

@@ -7,7 +7,7 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import { acceptedText, CaseUpdateRequestSchema } from "../../../core/models/question.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { seenRoute } from "../admin-route.ts";
-import { AnsweredSchema, InboxItemSchema, pageOf } from "../answers/entities.ts";
+import { AnsweredSchema, InboxEntrySchema, InboxItemSchema, pageOf } from "../answers/entities.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
@@ -17,7 +17,7 @@ import { alikeRoutes } from "./alike-page.ts";
 import { answerByForm } from "./answer-form.ts";
 import { assignRoutes } from "./assign-routes.ts";
 import { type InboxPage, inboxState } from "./inbox-page.ts";
-import { readInbox, toInboxItem } from "./read-inbox.ts";
+import { readInbox, toInboxEntry, toInboxItem } from "./read-inbox.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const QuerySchema = filterQuery({
@@ -26,6 +26,8 @@ const QuerySchema = filterQuery({
   assigned_to: optionalText(v.pipe(v.string(), v.maxLength(60))),
   /** Only those that are assigned to the name of the caller. */
   mine: optionalText(v.literal("1")),
+  /** Only when each was asked: what an open inbox reads again and again. */
+  brief: optionalText(v.literal("1")),
   /** Case whose question is shown beside the list. */
   question: optionalText(EntityIdSchema),
 });
@@ -40,7 +42,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/inbox", "List open questions"],
       query: QuerySchema,
       answer: "Open questions, the most urgent first",
-      schema: pageOf(InboxItemSchema),
+      schema: pageOf(v.union([InboxItemSchema, InboxEntrySchema])),
       seen: ({ query, caller }, seen) => inboxResource(seen, toFilter(query, caller)),
     }),
     seenRoute(parts, {
@@ -94,7 +96,8 @@ function inboxResource(parts: SeenParts, query: InboxPage): Resource {
     fragment: "inbox",
     json: async () => {
       const { items, total } = await readInbox(parts, query);
-      return toPageOf(items.map(toInboxItem), { total, limit: query.limit, skip: query.skip });
+      const toItem = query.brief ? toInboxEntry : toInboxItem;
+      return toPageOf(items.map<object>(toItem), { total, limit: query.limit, skip: query.skip });
     },
     state: () => inboxState(parts, query),
   };

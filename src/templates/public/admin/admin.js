@@ -13,6 +13,18 @@
     sessionStorage.setItem("svc-session", session);
   }
 
+  // A person who comes back continues at the link that was followed, also by keyboard.
+  const LEFT = "svc-left:";
+  const place = () => LEFT + location.pathname + location.search;
+  document.addEventListener("click", ({ target }) => {
+    const href = target.closest("main a[href]")?.getAttribute("href");
+    if (href) sessionStorage.setItem(place(), href);
+  });
+  const followed = sessionStorage.getItem(place());
+  const [arrival] = performance.getEntriesByType("navigation");
+  if (followed && arrival?.type !== "navigate" && document.activeElement === document.body)
+    $(`main a[href="${CSS.escape(followed)}"]`)?.focus();
+
   // Live: one stream per page. It reports what changed; the page requests the parts that it shows.
   const url = document.body.dataset.live;
   const HIDDEN_FOR = 20_000;
@@ -399,6 +411,7 @@
       return text.slice(0, 300) || `The service responded with ${xhr.status}.`;
     }
   }
+  document.addEventListener("svc:say", ({ detail }) => toast(detail));
   function toast(text) {
     const note = document.createElement("p");
     note.className = "toast";

@@ -30,7 +30,7 @@
         form.replaceWith(note);
       }
       for (const row of $$("[data-case]", inbox)) row.classList.toggle("over", isOver(row.dataset.case));
-      const fresh = items.filter(({ question }) => question && Date.parse(question.asked_at) > Date.parse(inbox.dataset.at)).length;
+      const fresh = items.filter(({ asked_at }) => asked_at && Date.parse(asked_at) > Date.parse(inbox.dataset.at)).length;
       const news = $(".news", inbox);
       if (fresh > 0 && news) {
         news.hidden = false;
@@ -41,8 +41,25 @@
     }
   }
 
+  // "Send, open the next": an answer after which something is left to read stays.
+  let opensNext = false;
+  document.addEventListener("submit", ({ submitter }) => {
+    opensNext = submitter?.hasAttribute("data-next") === true;
+  });
+  document.addEventListener("keydown", (event) => {
+    const next = event.key === "Enter" && (event.ctrlKey || event.metaKey) && $(".pane .ask [data-next]");
+    if (!next) return;
+    event.preventDefault();
+    next.form.requestSubmit(next);
+  });
+
   document.addEventListener("htmx:afterSwap", ({ detail: { target } }) => {
     if (target?.matches?.(".ask") && $(".pane .done")) $(".asks [aria-current]")?.closest("li").classList.add("over");
+    const settled = target?.matches?.(".ask") && opensNext && $(".pane .done[data-settled]");
+    if (settled) {
+      document.dispatchEvent(new CustomEvent("svc:say", { detail: settled.textContent.trim().split("\n")[0] }));
+      otherQuestion(1);
+    }
     if (target?.id === "inbox") $(".asks [aria-current]")?.scrollIntoView({ block: "nearest" });
   });
 
