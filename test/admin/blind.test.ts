@@ -44,7 +44,7 @@ for (const view of [PHONE, DESKTOP]) {
       await signIn(page, road.url, server.key);
       await live(page);
       expect(await bar(page).isVisible()).toBe(false);
-      expect(await count(page)).toBe("0 of 0 jobs that ended");
+      expect(await count(page)).toBe("0 completed, 0 failed");
 
       road.become("dead");
       await bar(page).waitFor();
@@ -55,7 +55,7 @@ for (const view of [PHONE, DESKTOP]) {
 
       road.become("open");
       await bar(page).waitFor({ state: "hidden" });
-      await expect.poll(() => count(page)).toBe("1 of 1 job that ended");
+      await expect.poll(() => count(page)).toBe("1 completed, 0 failed");
       await context.close();
     },
   );
@@ -84,7 +84,7 @@ chromium.it("a page whose connection has fallen silent notices it, and connects 
       return bar(page).isVisible();
     })
     .toBe(false);
-  await expect.poll(() => count(page)).toBe("1 of 1 job that ended");
+  await expect.poll(() => count(page)).toBe("1 completed, 0 failed");
   await context.close();
 });
 
@@ -112,7 +112,7 @@ chromium.it(
 
     isBroken = false;
     await bar(page).waitFor({ state: "hidden" });
-    await expect.poll(() => count(page)).toBe("1 of 1 job that ended");
+    await expect.poll(() => count(page)).toBe("1 completed, 0 failed");
     expect(complaints.filter((complaint) => !complaint.includes("502"))).toEqual([]);
     await context.close();
   },

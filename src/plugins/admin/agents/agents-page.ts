@@ -162,7 +162,7 @@ function toStatistics({ statistics }: AgentData) {
   const { total_jobs, completed_jobs, failed_jobs, in_progress_jobs, success_rate } = statistics;
   return [
     { label: "Jobs", value: formatCount(total_jobs), note: "in total", tone: "" },
-    { label: "Running", value: formatCount(in_progress_jobs), note: "now", tone: "" },
+    { label: "In progress", value: formatCount(in_progress_jobs), note: "now", tone: "" },
     { label: "Completed", value: formatCount(completed_jobs), note: "", tone: "" },
     {
       label: "Failed",

@@ -40,7 +40,7 @@ export function failureRoutes(parts: AdminParts): RouteDefinition[] {
     api: [
       "/admin/api/failures",
       "Failed jobs by reason",
-      "`trend` counts the jobs that failed in each fourteenth of the time (30 days where `days` is omitted), `state` is `new` for a reason of the last 24 hours that never was before, `grows` for one with far more jobs than in the week before, and `returned` for one that was resolved before. Jobs have one reason if their `stop_reason` and the first line of their error are the same, whatever the numbers and ids in it. `days`: only jobs created since then.",
+      "`trend` counts the jobs that failed in each fourteenth of the time (30 days where `days` is omitted), `state` is `new` for a reason of the last 24 hours that never was before, `grows` for one with far more jobs than in the week before, and `returned` for one that was resolved before. Jobs have one reason if their `stop_reason` and the first line of their error are the same, whatever the numbers and ids in it. `days`: only jobs that failed since then.",
     ],
     query: QuerySchema,
     answer: "Reasons, the most frequent first",
@@ -139,7 +139,7 @@ function toGroupView(group: FailureGroup, now: Date, since: number | undefined) 
   const query = {
     status: "failed",
     failure,
-    since: since === undefined ? undefined : new Date(since).toISOString(),
+    ended_since: since === undefined ? undefined : new Date(since).toISOString(),
   };
   return {
     reason: error || (stop_reason ? toLabel(stop_reason) : "No error was recorded"),

@@ -28,18 +28,18 @@ export interface Failures {
   readonly reasons: number;
 }
 
-/** Failed jobs by reason, the most frequent first. `since`: only those created since then, milliseconds. */
+/** Failed jobs by reason, the most frequent first. `since`: only those that failed since then, milliseconds. */
 export async function readFailures(
   { jobs }: { readonly jobs: Jobs },
   { since, limit = SHOWN }: { since?: number | undefined; limit?: number } = {},
 ): Promise<Failures> {
-  const where = { status: "failed", ...(since !== undefined && { created_at: { gte: since } }) };
+  const where = { status: "failed", finished_at: { gte: since ?? 0 } };
   const counts = Object.entries(await jobs.countBy("failure", { where })).filter(([id]) => id !== "null");
   counts.sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
   const items = await Promise.all(
     counts.slice(0, limit).map(async ([failure, count]): Promise<FailureGroup | undefined> => {
-      // With a time at which they ended, which is after they were created: an index has these in order.
-      const of = { ...where, status: undefined, failure, finished_at: { gte: since ?? 0 } };
+      // An index has them in the order in which they ended.
+      const of = { failure, finished_at: where.finished_at };
       const read = async (sort: string, limit: number) => {
         const ids = await jobs.ids({ where: of, sort, limit });
         return (await Promise.all(ids.map((id) => jobs.find(id)))).filter((job) => job !== undefined);

@@ -13,6 +13,7 @@ import { readBeside } from "./failed-cases.ts";
 import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
 import { type ListOf, listRoutes } from "./list-routes.ts";
 import { toJobLine, toJobRow } from "./rows.ts";
+import { sumCosts } from "./sum-costs.ts";
 
 /** The list of jobs. */
 export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
@@ -20,7 +21,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     kind: "jobs",
     title: "Jobs",
     description:
-      "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name, the first line of the error and the beginning of the input (its texts and numbers); `tag` is a whole tag, and `started_by` who started them. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
+      "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name, the first line of the error and the beginning of the input (its texts and numbers); `tag` is a whole tag, and `started_by` who started them. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, `ended_since` about the end: times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
     schema: JobsQuerySchema,
     rowSchema: JobRowSchema,
     seen: (seen) => jobsList(seen, parts),
@@ -42,6 +43,7 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
         failure: "Failure",
         since: "Created from",
         until: "Created before",
+        ended_since: "Ended from",
         zone: "Days in",
       },
       ...{ min_cost: "Cost from", min_duration: "Seconds from", min_runs: "Runs from" },
@@ -63,6 +65,10 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
       ),
     toRow: toJobRow,
     toLine: toJobLine,
+    cost: async (query) =>
+      withoutEmpty(query).tag === undefined
+        ? undefined
+        : sumCosts(parts.jobs, await toJobsListQuery(parts, query)),
     selects: (query) => [
       {
         name: "agent_name",
@@ -74,6 +80,7 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
     inputs: [
       { name: "since", label: "Created from", type: "date" },
       { name: "until", label: "Created before", type: "date" },
+      { name: "ended_since", label: "Ended from", type: "date" },
       { name: "tag", label: "Tag", type: "text" },
       { name: "started_by", label: "Started by", type: "text" },
       { name: "min_cost", label: "Cost from", type: "number" },
@@ -90,7 +97,7 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
 
 const FILTERS = [
   ...(["search", "agent_name", "stop_reason", "parent_id", "failure", "tag", "started_by"] as const),
-  ...(["since", "until", "zone", "min_cost", "min_duration", "min_runs"] as const),
+  ...(["since", "until", "ended_since", "zone", "min_cost", "min_duration", "min_runs"] as const),
 ] as const;
 
 const REASONS = [

@@ -46,7 +46,9 @@ const jobFilters = {
   failure: optionalText(v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be the id of a reason"))),
   since: optionalText(moment),
   until: optionalText(moment),
-  /** In which the days of `since` and `until` begin. @default UTC */
+  /** Since when they ended. */
+  ended_since: optionalText(moment),
+  /** In which the days of `since`, `until` and `ended_since` begin. @default UTC */
   zone: optionalText(ZoneSchema),
   min_cost: optionalText(amount),
   /** Seconds. */
@@ -124,7 +126,7 @@ export async function toJobsListQuery(
     started_by,
     ...ranges
   } = withoutEmpty(query);
-  const { since, until, zone, min_cost, min_duration, min_runs } = ranges;
+  const { since, until, ended_since, zone, min_cost, min_duration, min_runs } = ranges;
   const where = {
     ...{ ...statusIs(status, stop_reason), parent_id, failure },
     id: status === "stuck" ? await attention.stuck() : undefined,
@@ -132,6 +134,7 @@ export async function toJobsListQuery(
     started_by,
     agent_name: agent_name === undefined ? undefined : { contains: agent_name },
     created_at: range(since && startOf(since, zone), until && startOf(until, zone)),
+    finished_at: range(ended_since && startOf(ended_since, zone)),
     total_cost: range(min_cost),
     duration: range(min_duration === undefined ? undefined : min_duration * 1000),
     run_count: range(min_runs),

@@ -9,6 +9,7 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import { type Resource, renderFragment } from "../respond.ts";
+import { formatCost } from "../views/format.ts";
 import type { Beside } from "./failed-cases.ts";
 import { IdsQuerySchema, readIds } from "./ids-query.ts";
 import type { CasesQuery, JobsQuery } from "./list-query.ts";
@@ -36,6 +37,8 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   toLine(entity: E, context: RowContext): EntityLine;
   selects?(query: Q): ListSource["selects"];
   readonly inputs?: ListSource["inputs"];
+  /** What all that match have cost, where the list tells it. */
+  cost?(query: Q): Promise<number | undefined>;
   /** Saved views, where the list has them. */
   views?(query: Q): Promise<readonly unknown[]>;
   readonly startable?: readonly unknown[];
@@ -66,7 +69,11 @@ export function listRoutes<E, Q extends Query>(
       api: [`/admin/api/${kind}`, `List ${kind}`, description],
       query: schema,
       answer: `A page of ${kind}`,
-      schema: pageOf(rowSchema),
+      schema: v.object({
+        ...pageOf(rowSchema).entries,
+        /** Of jobs with a tag: what all that match have cost, where that can be added up. */
+        cost: v.optional(v.number()),
+      }),
       seen: ({ query }, seen) => listResource(seen, listOf(seen), query as Q),
     }),
     seenRoute(parts, {
@@ -112,6 +119,10 @@ export function listRoutes<E, Q extends Query>(
   ];
 }
 
+function costText(cost: number | undefined, currency: string): string {
+  return cost === undefined ? "" : ` · ${formatCost(cost, currency)} in all`;
+}
+
 function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, given: Q): Resource {
   const { limit, skip, after } = withoutEmpty(given) as Q;
   const read = async () => {
@@ -127,7 +138,8 @@ function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, 
       const cursors = { after: after || undefined, next };
       const beside = await list.readBeside(items);
       const rows = items.map((item) => list.toRow(item, beside));
-      return toPageOf(rows, { total, limit, skip, cursors });
+      const cost = await list.cost?.(given);
+      return { ...toPageOf(rows, { total, limit, skip, cursors }), ...(cost !== undefined && { cost }) };
     },
     state: async () => {
       const now = parts.clock();
@@ -142,6 +154,7 @@ function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, 
         startable: list.startable ?? [],
         views: (await list.views?.(given)) ?? [],
         savesViews: list.views !== undefined,
+        cost: costText(await list.cost?.(given), parts.options.currency),
         list: toListView({ ...source, total, next, rows, icons, renderedAt: now.getTime() }),
       };
     },

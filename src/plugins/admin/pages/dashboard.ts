@@ -15,7 +15,7 @@ import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { renderChart } from "../views/chart.ts";
+import { niceTop, renderChart } from "../views/chart.ts";
 import {
   countOf,
   elapsed,
@@ -146,11 +146,13 @@ async function dashboardState(
         parts: [
           { name: "completed", count: counts.completed },
           { name: "failed", count: counts.failed },
-          { name: "running", count: counts.running },
+          { name: "cancelled", count: counts.cancelled },
+          { name: "open", count: counts.running },
         ],
       })),
       `Jobs started in the last ${RANGES[range].label}`,
     ),
+    axis: toAxis(well, now),
     range: RANGES[range].label,
     api: withQuery("/admin/api/dashboard", { range }),
     ranges: Object.entries(RANGES).map(([name, { label }]) => ({
@@ -189,21 +191,21 @@ function toTiles(
   const since = new Date(now.getTime() - RANGES[range].length).toISOString();
   const all = completed + failed;
   const took = (milliseconds: number | null) => (milliseconds === null ? "–" : formatDuration(milliseconds));
-  const of = (status: string) => withQuery("/admin/jobs", { status, since });
+  const ended = (status: string) => withQuery("/admin/jobs", { status, ended_since: since });
   return [
     {
       label: `Completed, last ${RANGES[range].label}`,
       value: all === 0 ? "–" : `${Math.floor((1000 * completed) / all) / 10} %`,
-      note: `${formatCount(completed)} of ${countOf(all, "job")} that ended`,
+      note: `${formatCount(completed)} completed, ${formatCount(failed)} failed`,
       tone: "",
-      href: of("completed"),
+      href: ended("completed"),
     },
     {
       label: "Half of them within",
       value: took(p50),
       note: `95 of 100 within ${took(p95)}`,
       tone: "",
-      href: withQuery("/admin/jobs", { status: "completed", since, sort: "-duration" }),
+      href: withQuery("/admin/jobs", { status: "completed", ended_since: since, sort: "-duration" }),
     },
     {
       label: "Cost today",
@@ -220,6 +222,16 @@ function toTiles(
   ];
 }
 
+/** What the chart is read by: the number at its top, and the times below it. */
+function toAxis({ columns }: Wellbeing, now: Date) {
+  const most = Math.max(0, ...columns.map(({ counts }) => Object.values(counts).reduce((a, b) => a + b, 0)));
+  const marks = [0, Math.floor(columns.length / 2)].flatMap((at) => columns[at]?.from ?? []);
+  return {
+    top: formatCount(niceTop(most)),
+    times: marks.map((from) => timePiece(new Date(from).toISOString(), now).toString()),
+  };
+}
+
 function toReason(group: FailureGroup, now: Date, length: number) {
   const since = new Date(now.getTime() - length).toISOString();
   return {
@@ -227,7 +239,7 @@ function toReason(group: FailureGroup, now: Date, length: number) {
     count: formatCount(group.count),
     last: timePiece(group.last_at, now).toString(),
     agents: group.agents.map(({ agent }) => agent).join(", "),
-    href: withQuery("/admin/jobs", { status: "failed", failure: group.failure, since }),
+    href: withQuery("/admin/jobs", { status: "failed", failure: group.failure, ended_since: since }),
   };
 }
 
@@ -283,7 +295,7 @@ async function readSentence(
     { count: running, always: true, tone: "", text: "running", href: "/admin/jobs?status=running" },
     { count: stuck, tone: "bad", text: "stuck", href: "/admin/jobs?status=stuck" },
     { count: held, tone: "held", text: "held", href: "/admin/jobs?status=held" },
-    { count: queued, tone: "", text: "queued", href: "/admin/jobs?status=stopped" },
+    { count: queued, tone: "", text: "queued", href: "/admin/jobs?status=queued" },
     {
       count: awaiting,
       tone: "warn",
@@ -293,7 +305,7 @@ async function readSentence(
     {
       ...{ count: well.failed, always: true, tone: well.failed > 0 ? "bad" : "" },
       text: `failed in the last ${label}${inOne}`,
-      href: withQuery("/admin/jobs", { status: "failed", since }),
+      href: withQuery("/admin/jobs", { status: "failed", ended_since: since }),
     },
   ];
   return phrases

@@ -36,9 +36,9 @@ export interface Wellbeing {
   /** Jobs by when they were created, oldest first. */
   readonly columns: readonly {
     readonly from: number;
-    readonly counts: { readonly completed: number; readonly failed: number; readonly running: number };
+    readonly counts: Readonly<Record<"completed" | "failed" | "cancelled" | "running", number>>;
   }[];
-  /** Why jobs that were created in it failed, the most frequent reasons first. */
+  /** Why jobs failed in it, the most frequent reasons first. */
   readonly failures: readonly FailureGroup[];
   /** What agents have spent on the days of it, UTC, the dearest first; with the number of jobs of these days. */
   readonly costs: readonly { readonly agent: string; readonly cost: number; readonly jobs: number }[];
@@ -142,10 +142,10 @@ async function readColumns(
     starts.map(async (start) => {
       const where = { created_at: { gte: start, lt: start + step } };
       const by = await jobs.countBy("status", { where, joins: "now" });
-      const failed = (by.failed ?? 0) + (by.cancelled ?? 0);
-      const completed = by.completed ?? 0;
+      const { completed = 0, failed = 0, cancelled = 0 } = by;
       const all = Object.values(by).reduce((sum, count) => sum + count, 0);
-      return { from: start, counts: { completed, failed, running: all - completed - failed } };
+      const running = all - completed - failed - cancelled;
+      return { from: start, counts: { completed, failed, cancelled, running } };
     }),
   );
 }

@@ -1,0 +1,249 @@
+import { type AgentDefinition, defineAgent, type JobStartContext } from "agent-control-service";
+import { CASES, JOBS } from "agent-control-service/plugin";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import * as v from "valibot";
+
+const DAY = 86_400_000;
+/** Groups of jobs that start together in a day. */
+const GROUPS = 4;
+const DAYS = 30;
+/** Groups after which people answer, stop and retry. */
+const LATER = 8;
+/** When the last group starts. */
+const END = Date.UTC(2030, 4, 20, 15, 30);
+
+/** What becomes of jobs, with how many of a hundred have that fate. */
+const FATES = {
+  done: 48,
+  partly: 6,
+  refused: 8,
+  unreachable: 6,
+  stopped: 5,
+  answered: 8,
+  asking: 4,
+  waiting: 3,
+  sleeping: 2,
+  held: 2,
+  retried: 3,
+  deleted: 2,
+  parent: 3,
+} as const;
+type Fate = keyof typeof FATES;
+
+const AGENTS = ["Refund desk", "Orders export", "Support triage"] as const;
+const MODELS = ["gpt-5-mini", "claude-haiku-4-5", "gemini-3-flash"] as const;
+const PEOPLE = ["ada", "ben", "cron"] as const;
+
+const FIELDS = v.object({ fate: v.string(), n: v.number() });
+type Fields = v.InferOutput<typeof FIELDS>;
+
+/** Which jobs have failed once. */
+const tried = new Set<string>();
+
+/** Whether a job is refused two days after its start. */
+const isLate = ({ fate, n }: Fields) => fate === "refused" && n % 3 === 0;
+
+/** What each job does. */
+async function live({ job, fields }: JobStartContext<Fields>, first: string): Promise<string> {
+  const { fate, n } = fields;
+  await job.step(first, () => n);
+  await ask(job, { n, isFailing: false });
+  if (n % 3 === 0) await job.tag("region:eu");
+  if (isLate(fields)) await job.waitFor("ruling", { where: { n } });
+  if (fate === "refused") throw new Error(`vat_id DE${100_000 + n} is not valid`);
+  if (fate === "unreachable") await ask(job, { n, isFailing: true });
+  if (fate === "retried") {
+    const isFirst = !tried.has(job.id);
+    tried.add(job.id);
+    if (isFirst) throw new Error("the export was locked");
+  }
+  if (fate === "waiting") await job.waitFor("payment", { where: { n } });
+  if (fate === "sleeping" || fate === "stopped") await job.sleep("90d");
+  if (fate === "parent") await (await job.start("support-triage", { fate: "done", n })).result();
+  const cases = fate === "partly" ? 4 : 1 + (n % 2);
+  for (let at = 0; at < cases; at++) {
+    const item = await job.openCase({ id: `${job.id}-${at}`, name: `Order HL-${n}-${at}` });
+    await item.model("classify", { model: modelOf(n + at) }, () => answerOf(modelOf(n + at), n), {
+      cost: () => 0.002 * (1 + (n % 5)),
+    });
+    if (fate === "asking" || fate === "answered" || fate === "held") {
+      await item.ask("refund", {
+        question: `Refund ${n % 7} EUR?`,
+        fields: v.object({ yes: v.boolean() }),
+        ...(n % 2 === 0 && { deadline: "60d" }),
+      });
+    }
+    if (fate === "partly" && at === 2) await item.fail(`line ${n} has no price`);
+    else await item.close();
+  }
+  return `handled ${n}`;
+}
+
+const modelOf = (n: number) => MODELS[n % MODELS.length]!;
+
+function ask(job: JobStartContext["job"], { n, isFailing }: { n: number; isFailing: boolean }) {
+  const model = modelOf(n);
+  const call = () => {
+    if (isFailing) throw new Error(`connect ECONNREFUSED 10.0.0.${n % 9}:443`);
+    return answerOf(model, n);
+  };
+  return job.model(isFailing ? "reach" : "triage", { model }, call, { cost: () => 0.001 * (1 + (n % 9)) });
+}
+
+/** As OpenAI answers. */
+const answerOf = (model: string, n: number) => ({
+  ...{ model, choices: [{ message: { role: "assistant", content: `It is order ${n}.` } }] },
+  usage: { prompt_tokens: 100 + n, completion_tokens: 20, prompt_tokens_details: { cached_tokens: n % 50 } },
+});
+
+/** The agents; those of held jobs make another first step after a deployment. */
+function agentsOf(heldStep: string): AgentDefinition[] {
+  const agent = (name: string, first: string) =>
+    defineAgent({
+      ...{ name, version: "3.1.0" },
+      instructions: { stop_on_error: false },
+      methods: { job_start: { fields: FIELDS, run: (context) => live(context, first) } },
+    });
+  return [...AGENTS.map((name) => agent(name, "look up")), agent("Held desk", heldStep)];
+}
+
+/** A service with the jobs of thirty days. */
+export interface Desk extends AsyncDisposable {
+  readonly server: TestServer;
+  /** Jobs that were started by their fate. */
+  readonly started: Readonly<Record<Fate, number>>;
+  /** The time of its clock, milliseconds. */
+  now(): number;
+}
+
+/**
+ * Fills a folder with so many jobs of thirty days and of all fates, over HTTP and with a clock that is moved: each run
+ * of it makes the same jobs. Then it deploys other code, so that some are held.
+ */
+export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
+  let [now, setAt] = [END - DAYS * DAY, Date.now()];
+  const read = () => now + Date.now() - setAt;
+  const set = (to: number): void => {
+    [now, setAt] = [Math.max(to, read()), Date.now()];
+  };
+  const open = (heldStep: string) =>
+    testServer({
+      ...{ agents: agentsOf(heldStep), dataDir, store: undefined, startTimer: undefined, suspendAfter: 0 },
+      ...{ build: heldStep, logLevel: "error", maxQueuedJobs: 10_000, shutdownGrace: 0 },
+      clock: () => new Date(read()),
+    });
+  const fates = fatesOf(jobs);
+  const before = await open("look up");
+  const groups = DAYS * GROUPS;
+  const later = Array.from({ length: groups }, (): (() => Promise<void>)[] => []);
+  for (let group = 0; group < groups; group++) {
+    const from = Math.round((group * jobs) / groups);
+    const until = Math.round(((group + 1) * jobs) / groups);
+    const numbers = Array.from({ length: until - from }, (_, at) => from + at);
+    const ends = await Promise.all(numbers.map((n) => begin(before, n, fates[n]!)));
+    const due = group + LATER < groups ? group + LATER : group;
+    for (const end of ends) if (end) later[due]!.push(end);
+    await Promise.all(later[group]!.map((end) => end()));
+    if (group < groups - 1) set(END - ((groups - 2 - group) * DAY) / GROUPS);
+  }
+  set(END + DAY / 48);
+  await before[Symbol.asyncDispose]();
+  const server = await open("look up again");
+  const started = countFates(fates);
+  await until(async () => {
+    const { total } = await server.service
+      .get(JOBS)
+      .list({ where: { status: "awaiting", stop_reason: "code_changed" }, limit: 0 });
+    return total === started.held;
+  });
+  return { server, started, now: read, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+/** The fate of each job: the same in each run, and spread over the time. */
+function fatesOf(jobs: number): Fate[] {
+  const names = (Object.entries(FATES) as [Fate, number][]).flatMap(([fate, share]) =>
+    Array.from({ length: share }, () => fate),
+  );
+  return Array.from({ length: jobs }, (_, n) => names[(n * 37) % names.length]!);
+}
+
+function countFates(fates: readonly Fate[]): Record<Fate, number> {
+  const counts = Object.fromEntries(Object.keys(FATES).map((fate) => [fate, 0])) as Record<Fate, number>;
+  for (const fate of fates) counts[fate]++;
+  return counts;
+}
+
+/** Starts a job; the result does with it later what people do. */
+async function begin(server: TestServer, n: number, fate: Fate): Promise<(() => Promise<void>) | undefined> {
+  const id = `job-${n}`;
+  const agent = fate === "held" ? "held-desk" : toSlug(AGENTS[n % AGENTS.length]!);
+  const jobs = server.service.get(JOBS);
+  const send = async (path: string, json?: object, method = "POST") => {
+    const response = await server.request(path, { ...(json && { json }), method });
+    if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
+  };
+  const untilIn = (status: string) => until(async () => (await jobs.find(id))?.status === status);
+  const untilSuspended = () => until(async () => Boolean((await jobs.find(id))?.suspended));
+  await send(`/agents/${agent}/jobs`, {
+    job_context: { job_id: id, mission_name: `Order HL-${n}`, started_by: PEOPLE[n % PEOPLE.length] },
+    job_fields: { fate, n },
+    ...(n % 10 < 7 && { tags: [`customer:c${n % 17}`] }),
+  });
+  if (isLate({ fate, n })) {
+    await untilSuspended();
+    return async () => {
+      await server.sendEvent("ruling", { n });
+      await untilIn("failed");
+    };
+  }
+  switch (fate) {
+    case "refused":
+    case "unreachable":
+      await untilIn("failed");
+      return undefined;
+    case "waiting":
+    case "sleeping":
+      await untilSuspended();
+      return undefined;
+    case "asking":
+    case "held":
+      await untilIn("awaiting");
+      return undefined;
+    case "stopped":
+      await untilSuspended();
+      return async () => {
+        await send(`/admin/api/jobs/${id}/stop`);
+        await untilIn("cancelled");
+      };
+    case "answered":
+      await untilIn("awaiting");
+      return async () => {
+        for (let at = 0; at < 1 + (n % 2); at++) {
+          const item = `${id}-${at}`;
+          await until(async () => (await server.service.get(CASES).find(item))?.status === "awaiting");
+          await send(`/admin/api/cases/${item}/answer`, { answer: { yes: n % 3 > 0 } });
+        }
+        await untilIn("completed");
+      };
+    case "retried":
+      await untilIn("failed");
+      return async () => {
+        await send(`/jobs/${id}/retry`, { from: "last_step" });
+        await untilIn("completed");
+      };
+    default:
+      await untilIn("completed");
+      if (fate === "deleted") await send(`/admin/api/jobs/${id}`, undefined, "DELETE");
+      return undefined;
+  }
+}
+
+const toSlug = (name: string) => name.toLowerCase().replaceAll(" ", "-");
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  for (let left = 24_000; left > 0; left--) {
+    if (await isSo()) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error("A job of the desk does not get there");
+}
