@@ -3,8 +3,11 @@ import { defineAgent } from "agent-control-service";
 import { AUDIT } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
+import { a2a } from "../../src/a2a.ts";
+import { agUi } from "../../src/agui.ts";
 import type { Access } from "../../src/core/models/access.ts";
 import { STORE } from "../../src/core/service/tokens.ts";
+import { mcp } from "../../src/mcp.ts";
 import { greeter } from "../_setup.ts";
 import { postForm } from "../admin/_sign-in.ts";
 import { startInstances } from "../instances/_instances.ts";
@@ -80,6 +83,26 @@ describe("a named key", () => {
       401,
       'Bearer realm="agent-control-service", error="invalid_token"',
     ]);
+  });
+
+  it.each([
+    ["POST", "/mcp"],
+    ["POST", "/a2a/greeter"],
+    ["GET", "/a2a/greeter/tasks"],
+    ["POST", "/ag-ui/greeter"],
+    ["GET", "/v1/models"],
+    ["POST", "/chat/greeter"],
+  ])("works as bearer over every protocol: %s %s", async (method, path) => {
+    await using server = await testServer({ agents: [greeter], plugins: [mcp(), a2a(), agUi()] });
+    const { key } = await add(server);
+    const statusOf = async (given: string) => {
+      const headers = { authorization: `Bearer ${given}`, "content-type": "application/json" };
+      const body = method === "POST" ? { body: "{}" } : {};
+      return (await server.request(path, { key: null, method, headers, ...body })).status;
+    };
+
+    expect(await statusOf(`${key}x`)).toBe(401);
+    expect([401, 403]).not.toContain(await statusOf(key));
   });
 
   it("may do what its role says, and learns it from /whoami", async () => {

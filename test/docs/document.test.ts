@@ -69,6 +69,22 @@ describe("the OpenAPI document", () => {
     expect(documented).toContain("GET /weather/{town}");
   });
 
+  it("says of every operation what a request needs, also where that is nothing", async () => {
+    await using server = await testServer({ agents: [greeter], plugins: [thirdParty] });
+
+    const document = await readDocument(server);
+    const routes = server.service.get(ROUTER).routes.filter((route) => !route.hidden);
+    const open = routes.filter(({ auth }) => auth === "none");
+
+    expect(open.length).toBeGreaterThan(2);
+    for (const { method, path, auth } of routes) {
+      const operations = document.paths[path] as Record<string, { security?: readonly object[] }>;
+      const { security } = operations[method.toLowerCase()]!;
+      expect(security?.length === 0, `${method} ${path}`).toBe(auth === "none");
+      expect(security, `${method} ${path}`).toBeDefined();
+    }
+  });
+
   it("refers to named schemas, all of which are included", async () => {
     await using server = await testServer({ agents: [greeter] });
 

@@ -60,14 +60,16 @@ function toOperation(route: AddedRoute): JsonSchema {
     ...(description !== undefined && { description }),
     tags: [tag],
     ...(route.auth !== "none" && { "x-needs": route.needs, "x-roles": rolesWith(route.needs) }),
-    ...(route.auth !== "none" && {
-      security: [
-        { apiKey: [] },
-        { bearer: [] },
-        ...(route.auth === "session" ? [{ session: [] }] : []),
-        ...(route.token ? [{ jobToken: [] }] : []),
-      ],
-    }),
+    // An empty list says that a request needs nothing; none would say nothing.
+    security:
+      route.auth === "none"
+        ? []
+        : [
+            { apiKey: [] },
+            { bearer: [] },
+            ...(route.auth === "session" ? [{ session: [] }] : []),
+            ...(route.token ? [{ jobToken: [] }] : []),
+          ],
     ...(parameters.length > 0 && { parameters }),
     ...(body && {
       requestBody: {
