@@ -92,6 +92,23 @@ it("requests without the right key, and large ones, do not reach the protocol", 
   expect((await server.request("/mcp")).status).toBe(405);
 });
 
+it.each([
+  ["no JSON", "{", {}, 400, -32700],
+  ["no request", '{"jsonrpc":"1.0"}', {}, 400, -32600],
+  ["a wrong key", '{"jsonrpc":"2.0","id":1,"method":"tools/list"}', { "x-api-key": "wrong" }, 401, -32000],
+])(
+  "what does not reach the protocol is an error of JSON-RPC, too: %s",
+  async (_, body, headers, status, code) => {
+    await using server = await testServer(options);
+    const response = await fetch(new URL("/mcp", server.url), {
+      ...{ method: "POST", body },
+      headers: { "content-type": "application/json", "x-api-key": server.key, ...headers },
+    });
+    expect(response.status).toBe(status);
+    expect(await response.json()).toMatchObject({ jsonrpc: "2.0", id: null, error: { code } });
+  },
+);
+
 it("an agent that does not exist stops the start of the service", async () => {
   await expect(testServer({ ...options, plugins: [mcp({ agents: ["nobody"] })] })).rejects.toThrow(
     'agent "nobody" does not exist; the agents are refunds',
