@@ -20,7 +20,7 @@ export async function run(): Promise<BenchRow[]> {
   const folder = await mkdtemp(join(tmpdir(), "bench-replay-"));
   const dataDir = join(folder, "data");
   try {
-    await record(dataDir);
+    await record(dataDir, { steps: STEPS });
     const starts: { replay: number; ready: number }[] = [];
     const bare: number[] = [];
     for (let turn = 0; turn < TURNS; turn++) {
@@ -49,8 +49,11 @@ export async function run(): Promise<BenchRow[]> {
   }
 }
 
-/** Leaves a job behind that has had its steps, and a process that was killed. */
-async function record(dataDir: string): Promise<void> {
+/** Leaves a job behind that has had its steps, each with a file of a size as its result, and a process that was killed. */
+export async function record(
+  dataDir: string,
+  { steps, size = 0 }: { readonly steps: number; readonly size?: number },
+): Promise<void> {
   const { child, told } = await begin("runs/service.mjs", [dataDir]);
   const { url, apiKey } = told as { url: string; apiKey: string };
   const done = message(child);
@@ -66,7 +69,7 @@ async function record(dataDir: string): Promise<void> {
     {
       url: new URL("/agents/many/jobs", url),
       headers: { "x-api-key": apiKey },
-      body: { job_fields: { n: STEPS }, job_context },
+      body: { job_fields: { n: steps, size }, job_context },
     },
     new Agent(),
   );
@@ -76,7 +79,7 @@ async function record(dataDir: string): Promise<void> {
 }
 
 /** Starts a service on what a killed one has left: milliseconds until its job is where it was. */
-async function replay(dataDir: string): Promise<{ replay: number; ready: number }> {
+export async function replay(dataDir: string): Promise<{ replay: number; ready: number }> {
   const { child } = await begin("runs/service.mjs", [dataDir]);
   for (;;) {
     await delay(20);

@@ -12,7 +12,15 @@ const agent = (name, run) =>
   defineAgent({
     name,
     version: "1.0.0",
-    methods: { job_start: { fields: [{ name: "n", field_type: "IntegerField", default: 1 }], run } },
+    methods: {
+      job_start: {
+        fields: [
+          { name: "n", field_type: "IntegerField", default: 1 },
+          { name: "size", field_type: "IntegerField", default: 0 },
+        ],
+        run,
+      },
+    },
   });
 const three = agent("Three", async ({ job, fields }) => {
   const one = await job.step("one", () => fields.n + 1);
@@ -24,7 +32,9 @@ const many = agent("Many", async ({ job, fields, signal }) => {
   const times = [];
   for (let n = 0; n < fields.n; n++) {
     const from = performance.now();
-    await job.step("step", () => ({ n, text: "what a step gives" }));
+    await job.step("step", ({ file }) =>
+      fields.size === 0 ? { n, text: "what a step gives" } : file(`${n}.txt`, `${n}`.padEnd(fields.size)),
+    );
     times.push(performance.now() - from);
   }
   reached.at = performance.now();
