@@ -71,6 +71,8 @@ export interface ListQuery {
   readonly live?: LiveValues;
   /** Of a read that is made again and again: see `Joins`. */
   readonly joins?: Joins;
+  /** Whether nobody needs `total`: a store may give the number of entities so far, and counts nothing. */
+  readonly uncounted?: boolean;
 }
 
 /**

@@ -99,7 +99,7 @@ async function firstOfEach(
   const running = (workspace: string) => scheduler.runningOf(workspace);
   const inTurn = workspaces.toSorted((a, b) => running(a) - running(b)).slice(0, free);
   const oldestOf = async (workspace_id: string) => {
-    const query = { where: { ...where, workspace_id }, sort: "created_at" };
+    const query = { where: { ...where, workspace_id }, sort: "created_at", uncounted: true };
     const first = await jobs.list({ ...query, limit: 2 * free });
     const due = first.items.filter(isDue);
     if (!first.next) searched.delete(workspace_id);

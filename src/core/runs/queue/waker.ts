@@ -118,13 +118,14 @@ export class Waker {
     const found = await Promise.all(
       agents.list().map(async ({ slug }) => {
         const where = { agent_name: slug, wake_at: { gte: 0, lt: NO_WAKE_TIME } };
-        const first = await jobs.list({ where, sort: "wake_at", limit, joins: "now" });
+        const query = { where, sort: "wake_at", uncounted: true };
+        const first = await jobs.list({ ...query, limit, joins: "now" });
         const isBlocked = first.next && first.items.every(({ id }) => this.#refused.has(id));
         if (!isBlocked) this.#searched.delete(slug);
         if (!isBlocked) return first.items;
         // Each search reads some more, and the one after the last begins at the first.
         const after = this.#searched.get(slug) ?? first.next;
-        const { items, next } = await jobs.list({ where, sort: "wake_at", limit: BATCH, after });
+        const { items, next } = await jobs.list({ ...query, limit: BATCH, after });
         if (next) this.#searched.set(slug, next);
         else this.#searched.delete(slug);
         const known = new Set(first.items.map(({ id }) => id));

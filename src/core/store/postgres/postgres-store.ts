@@ -644,12 +644,13 @@ class PostgresStore implements Store, Source {
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
     const sort = sortOf(layout, query.sort);
-    const { limit = 50, skip = 0, after } = query;
+    const { limit = 50, skip = 0 } = query;
     // One more than the page has tells whether it is the last one.
     const most = limit === 0 ? 0 : limit + 1;
     const page = pageSql(layout, { ...query, limit: most }, { where, sort, parameters });
-    const count = this.#countSql(layout, query, parameters);
-    const total = after ? count : this.#totalSql(count, { most, skip, parameters });
+    const total = query.uncounted
+      ? `select ${parameters.add(skip, "float8")} + count(*) from p`
+      : this.#pageTotalSql(layout, query, { most, skip, parameters });
     // All is seen at one moment.
     const rows = await this.#poll(
       query.joins,
@@ -681,10 +682,13 @@ class PostgresStore implements Store, Source {
   }
 
   /** How many entities a query has. Where its first page is not full, there is nothing to count. */
-  #totalSql(
-    count: string,
+  #pageTotalSql(
+    layout: TableLayout,
+    query: ListQuery,
     { most, skip, parameters }: { most: number; skip: number; parameters: Parameters },
   ): string {
+    const count = this.#countSql(layout, query, parameters);
+    if (query.after) return count;
     const full = parameters.add(most === Number.POSITIVE_INFINITY ? null : most, "float8");
     const first = parameters.add(skip, "float8");
     const found = "(select count(*) from p)";
