@@ -106,6 +106,15 @@ test("what a failed attempt used counts, and a request that the provider refused
   expect(uses.reduce((total, use) => total + use.failed, 0)).toBe(3);
 });
 
+test("a model may have any name, also one with half of a character", async () => {
+  const { job, uses } = await runOf(({ job }) =>
+    job.model("named", { ...REQUEST, model: "half \ud83d" }, () => answer("Yes"), { cost, estimate: 0.5 }),
+  );
+
+  expect(job).toMatchObject({ status: "completed", error: null });
+  expect(uses.map(({ calls }) => calls)).toEqual([1]);
+});
+
 test("max_cost counts an estimate before a call, and what it cost after it", async () => {
   let calls = 0;
   const { job: refused } = await runOf(

@@ -1,4 +1,5 @@
 import { SecretIndex } from "./secret-index.ts";
+import { wellFormed } from "./well-formed.ts";
 
 /** What is shown in place of a secret. */
 export const MASK = "[secret]";
@@ -122,7 +123,7 @@ function formsOf(secret: string): string[] {
     // In a string of JSON, and where that is in a string of JSON itself.
     ...texts.map(inJson),
     ...texts.map((text) => inJson(inJson(text))),
-    encodeURIComponent(toWellFormed(secret)),
+    encodeURIComponent(wellFormed(secret)),
     bytes.toString("hex"),
     bytes.toString("hex").toUpperCase(),
     ...[0, 1, 2].flatMap((offset) => base64Forms(bytes, offset)),
@@ -138,10 +139,6 @@ function base64Forms(bytes: Buffer, offset: number): string[] {
   const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
   const range = [Math.ceil((offset * 8) / 6), Math.floor((padded.length * 8) / 6)] as const;
   return [padded.toString("base64").slice(...range), padded.toString("base64url").slice(...range)];
-}
-
-function toWellFormed(text: string): string {
-  return text.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "\uFFFD");
 }
 
 /** The password of a URL. */

@@ -1,5 +1,6 @@
 import type { GivenFile } from "../agents/read-values.ts";
 import { ServiceError } from "../base/errors.ts";
+import { wellFormed } from "../base/well-formed.ts";
 import type { FileValue } from "../models/file.ts";
 
 /** A file in a message, as protocols have it: one of `data`, `url` and `upload`. */
@@ -57,5 +58,5 @@ function malformed(): ServiceError {
 
 /** Where clients get a file of a job, with the same rights as the job; `base` is the service's URL and prefix. */
 export function fileUrl(base: string, jobId: string, { sha256, name }: FileValue): string {
-  return `${base}/jobs/${encodeURIComponent(jobId)}/files/${sha256}?name=${encodeURIComponent(name)}`;
+  return `${base}/jobs/${encodeURIComponent(jobId)}/files/${sha256}?name=${encodeURIComponent(wellFormed(name))}`;
 }

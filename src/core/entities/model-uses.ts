@@ -1,3 +1,4 @@
+import { wellFormed } from "../base/well-formed.ts";
 import type { ModelFacts, ModelUse } from "../models/model-use.ts";
 import type { Store } from "../store/store.ts";
 import type { Unit } from "./ledger.ts";
@@ -27,7 +28,7 @@ export async function addModelUse(unit: Unit, attempt: ModelAttempt): Promise<vo
   const { agent, facts, cost, isFailed } = attempt;
   const day = unit.now.slice(0, 10);
   const model = modelOf(facts);
-  const id = [day, agent, encodeURIComponent(model), partOf(attempt.jobId)].join("/");
+  const id = [day, agent, encodeURIComponent(wellFormed(model)), partOf(attempt.jobId)].join("/");
   const empty = {
     calls: 0,
     failed: 0,

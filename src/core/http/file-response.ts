@@ -1,4 +1,5 @@
 import { ServiceError } from "../base/errors.ts";
+import { wellFormed } from "../base/well-formed.ts";
 import type { FileContent, FileName } from "../models/file.ts";
 
 /** Types that browsers show without running anything of them; text is shown as it is written. */
@@ -101,16 +102,11 @@ function readRange(text: string | null, size: number): Range | undefined {
 /** RFC 6266: the name in ASCII for old programs, and as it is. */
 function disposition(kind: "inline" | "attachment", name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, "_");
-  const encoded = encodeURIComponent(withoutLone(name)).replace(
+  const encoded = encodeURIComponent(wellFormed(name)).replace(
     /['()*]/g,
     (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
   );
   return `${kind}; filename="${plain}"; filename*=UTF-8''${encoded}`;
-}
-
-/** Half of a character, which no URL can have, becomes a question mark. */
-function withoutLone(text: string): string {
-  return text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "?");
 }
 
 /** What is not read is not fetched. */

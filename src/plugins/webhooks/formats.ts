@@ -1,3 +1,4 @@
+import { wellFormed } from "../../core/base/well-formed.ts";
 import type { Delivery, NewEvent } from "../../core/delivery/events.ts";
 
 /** An event as it is sent. */
@@ -50,10 +51,14 @@ function dataOf({ body }: Delivery) {
 /** What an event comes from, as a reference of a URI: `/agent/greeter/job/job-1`. */
 function toUri(source: NewEvent["source"]): string {
   const parts = Object.entries(source).filter(([, value]) => typeof value === "string");
-  return parts.map(([name, value]) => `/${name}/${encodeURIComponent(String(value))}`).join("") || "/";
+  return (
+    parts.map(([name, value]) => `/${name}/${encodeURIComponent(wellFormed(String(value)))}`).join("") || "/"
+  );
 }
 
 /** A value in a header, as the HTTP binding of CloudEvents writes it. */
 function toHeader(value: string): string {
-  return value.replaceAll(/[^\x21\x23\x24\x26-\x7e]/gu, (character) => encodeURIComponent(character));
+  return wellFormed(value).replaceAll(/[^\x21\x23\x24\x26-\x7e]/gu, (character) =>
+    encodeURIComponent(character),
+  );
 }
