@@ -1,8 +1,8 @@
 // Service
 
-export { oidc } from "./core/access/oidc.ts";
 export { proxyAuth } from "./core/access/proxy-auth.ts";
 export type { SignIn } from "./core/access/sign-in.ts";
+export { oidc } from "./core/access/sign-in-presets.ts";
 export type { Logger } from "./core/base/log.ts";
 export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
 export type { ServerOptions } from "./core/service/options.ts";

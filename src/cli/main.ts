@@ -9,6 +9,8 @@ import type { CliContext } from "./context.ts";
 import { control } from "./control.ts";
 import { dev } from "./dev.ts";
 import { init } from "./init.ts";
+import { login } from "./login.ts";
+import { logout } from "./logout.ts";
 import { open } from "./open.ts";
 import { runProgram } from "./program.ts";
 import { resume } from "./resume.ts";
@@ -21,6 +23,8 @@ const COMMANDS: readonly Command[] = [
   resume,
   init,
   open,
+  login,
+  logout,
   chat,
   check,
   control,

@@ -51,19 +51,23 @@ describe("every route of the service", () => {
       .map(({ method, path }) => `${method} ${path}`);
 
     expect(free.sort()).toEqual([
+      "DELETE /admin/api/sign-in/program",
       "GET /.well-known/health",
       "GET /admin/assets/{hash}/{file}",
       "GET /admin/help",
       "GET /admin/sign-in",
+      "GET /admin/sign-in/program",
       "GET /answer",
       "GET /answer/files/{sha256}",
       "GET /docs",
       "GET /docs/{file}",
       "GET /openapi.json",
       "GET /whoami",
+      "POST /admin/api/sign-in/program",
       "POST /admin/session",
       "POST /admin/session/end",
       "POST /admin/sign-in",
+      "POST /admin/sign-in/program",
       "POST /admin/theme",
       "POST /admin/times",
       "POST /answer",

@@ -21,6 +21,8 @@ const extension: Plugin = {
 };
 
 const STREAMS = ["/admin/api/live", "/admin/api/console/stream"];
+/** It asks whether a program may act as the person: it is of no use to programs. */
+const CONSENT = "/admin/sign-in/program";
 const QUERIES: Readonly<Record<string, string>> = {
   "/admin/api/jobs/export": "?format=json",
   "/admin/api/cases/export": "?format=json",
@@ -65,7 +67,9 @@ async function start() {
       const path = route.path.replace("{id}", named).replace("{slug}", "greeter").replace("{path}", "extra");
       return { route, path: path + (QUERIES[route.path] ?? "") };
     });
-  const pages = routes.filter(({ route }) => route.method === "GET" && !STREAMS.includes(route.path));
+  const pages = routes.filter(
+    ({ route }) => route.method === "GET" && ![...STREAMS, CONSENT].includes(route.path),
+  );
   return { server, routes, pages, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 

@@ -196,6 +196,14 @@ const token = async ({ server, url }: World): Promise<Values> => ({
   token: new URL((await server.service.get(SIGN_IN_LINK).create(url)).url).searchParams.get("token") ?? "",
 });
 
+/** A program that wants to act as a person. */
+const PROGRAM = {
+  port: "40000",
+  challenge: "c".repeat(43),
+  state: "s".repeat(22),
+  program: "svc on a machine",
+};
+
 /** A link that answers the question of a new job. */
 const linked = async (world: World) => {
   const { id } = await openCaseOf(world, await world.job());
@@ -418,6 +426,11 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
     const [, hash = "", file = ""] = /\/admin\/assets\/([^/"]+)\/([^"#]+)/.exec(page) ?? [];
     return { params: { hash, file } };
   },
+  "GET /admin/sign-in/program": () => ({ query: PROGRAM }),
+  "POST /admin/sign-in/program": () => ({ form: PROGRAM }),
+  "POST /admin/api/sign-in/program": async (world) => ({
+    json: { link: (await token(world)).token, program: PROGRAM.program },
+  }),
   "GET /admin/sign-in": async (world) => ({ query: await token(world) }),
   "POST /admin/sign-in": async (world) => ({ form: await token(world) }),
   ...Object.fromEntries(

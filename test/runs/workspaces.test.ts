@@ -53,7 +53,7 @@ const worker = (gauge: Gauge): AgentDefinition =>
 
 describe("the limit of a workspace", () => {
   it("holds for its jobs, those that come back from a wait too, and not for those of others", async () => {
-    const gauge = new Gauge({ free: 5 });
+    const gauge = new Gauge({ free: 5, small: 2 });
     const workspaces = { acme: { maxConcurrentJobs: 1 }, small: { maxConcurrentJobs: 2 } };
     await using server = await testServer({ agents: [worker(gauge)], workspaces });
     const ids = ["acme", "small", "free"].flatMap((name) => [1, 2, 3, 4, 5].map((n) => `${name}-${n}`));

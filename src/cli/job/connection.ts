@@ -5,6 +5,7 @@ import { readIfThere } from "../../core/base/read-if-there.ts";
 import type { CliContext } from "../context.ts";
 import { certificateFile } from "../dev/certificate.ts";
 import { UsageError } from "../errors.ts";
+import { readLogin } from "../logins.ts";
 import { withSecretFiles } from "../secret-files.ts";
 import { createPinnedFetch } from "./pinned-fetch.ts";
 import { ServiceClient } from "./service-client.ts";
@@ -28,13 +29,35 @@ interface ConnectionFlags {
   readonly insecure?: boolean | undefined;
 }
 
+/** Where a service is. */
+export interface FoundService {
+  /** With its API prefix. */
+  readonly url: string;
+  /** Without. */
+  readonly origin: string;
+  /** The key that the environment or the data folder has for it. */
+  readonly key: string | undefined;
+  /** A client that sends this key, to another address of the service where one is given. */
+  clientOf(key: string | undefined, url?: string, isSignedIn?: boolean): ServiceClient;
+}
+
 /**
  * Connects to the service named by the flags, else by the environment, else to the one started in this
- * folder. A service on this machine needs no key: it is read from the data folder. Keys are sent to an
- * address that the user named or to this machine, not to an address from a file in the folder, which may have
- * come with somebody else's project.
+ * folder. A service on this machine needs no key: it is read from the data folder. Elsewhere, who has signed in
+ * (`svc login`) needs none either.
  */
 export async function connect(flags: ConnectionFlags, context: CliContext): Promise<ServiceClient> {
+  const { origin, key, clientOf } = await findService(flags, context);
+  if (key !== undefined) return clientOf(key);
+  const login = await readLogin(origin, context);
+  return clientOf(login?.token, undefined, login !== undefined);
+}
+
+/**
+ * Finds the service of a command. Keys are sent to an address that the user named or to this machine, not to an address
+ * from a file in the folder, which may have come with somebody else's project.
+ */
+export async function findService(flags: ConnectionFlags, context: CliContext): Promise<FoundService> {
   const { cwd } = context;
   const env = withSecretFiles(context.env);
   const dataDir = resolve(cwd, env.SERVICE_DATA_DIR || "data");
@@ -67,7 +90,11 @@ export async function connect(flags: ConnectionFlags, context: CliContext): Prom
   const fetch = cert === undefined ? globalThis.fetch : createPinnedFetch(cert);
   const last =
     named === undefined ? (found ?? (await readText(join(dataDir, LAST_ADDRESS_FILE)))) : undefined;
-  return new ServiceClient({ url, key, fetch, last });
+  return {
+    ...{ url, origin: new URL(url).origin, key },
+    clientOf: (sent, at = url, isSignedIn = false) =>
+      new ServiceClient({ url: at, key: sent, isSignedIn, fetch, last }),
+  };
 }
 
 async function readText(file: string): Promise<string | undefined> {

@@ -8,6 +8,8 @@ export interface ServiceClientOptions {
   /** Address of the service, with its API prefix. */
   readonly url: string;
   readonly key: string | undefined;
+  /** Whether the key is the sign-in of a person. @default false */
+  readonly isSignedIn?: boolean;
   readonly fetch: typeof globalThis.fetch;
   /** Where the last service of this folder was: helps if there is none now. */
   readonly last?: string | undefined;
@@ -45,12 +47,14 @@ export class ServiceClient {
   readonly url: string;
   readonly #http: Http;
   readonly #hasKey: boolean;
+  readonly #isSignedIn: boolean;
   readonly #last: string | undefined;
 
-  constructor({ url, key, fetch, last }: ServiceClientOptions) {
+  constructor({ url, key, isSignedIn = false, fetch, last }: ServiceClientOptions) {
     this.url = url.replace(/\/+$/, "");
     this.#http = new Http(url, key, { fetch });
     this.#hasKey = Boolean(key);
+    this.#isSignedIn = isSignedIn;
     this.#last = last && URL.canParse(last) ? new URL(last).href.replace(/\/+$/, "") : undefined;
   }
 
@@ -149,12 +153,18 @@ export class ServiceClient {
         detail: "If the service is there, set that URL with --url or SERVICE_URL.",
       });
     }
+    if (status === 401 && this.#isSignedIn) {
+      return new StrangerError(`Your sign-in to ${this.url} has ended`, {
+        detail: "Sign in again: svc login.",
+      });
+    }
     if (status === 401) {
       return new StrangerError(
         `The service at ${this.url} ${this.#hasKey ? "rejected the API key" : "requires an API key"}`,
         {
           detail:
-            "Set SERVICE_API_KEY to the service's key, or run this in the folder where the service was started.",
+            "Set SERVICE_API_KEY to the service's key, sign in with svc login, or run this in the folder where the service was started.",
+          cause: error,
         },
       );
     }

@@ -3,6 +3,7 @@ import { ServiceError } from "../base/errors.ts";
 import { isLoopback } from "../base/loopback.ts";
 import { readPerson } from "./claims.ts";
 import type { OidcSignIn } from "./oidc.ts";
+import { orRefuse, refused, unreachable } from "./provider-answers.ts";
 import type { Proven } from "./role-table.ts";
 
 /** Seconds that the clocks of the provider and of this machine may differ. */
@@ -31,6 +32,9 @@ export interface Vouched {
 
 type Tokens = TokenEndpointResponse & TokenEndpointResponseHelpers;
 
+/** What signs people in and says later whether it still vouches for them. */
+export type PersonProvider = Pick<IdentityProvider, "label" | "issuer" | "begin" | "finish" | "check">;
+
 /** Talks with an identity provider with OpenID Connect. The library is loaded when the first person signs in. */
 export class IdentityProvider {
   readonly #signIn: OidcSignIn;
@@ -57,6 +61,7 @@ export class IdentityProvider {
       verifier: client.randomPKCECodeVerifier(),
     };
     const url = client.buildAuthorizationUrl(await this.#configuration(), {
+      ...this.#signIn.parameters,
       ...{ redirect_uri: back, scope: this.#signIn.scope, state: leaving.state, nonce: leaving.nonce },
       code_challenge: await client.calculatePKCECodeChallenge(leaving.verifier),
       code_challenge_method: "S256",
@@ -155,51 +160,4 @@ function toTokens({ refresh_token, access_token }: Tokens): ProviderTokens {
     ...(refresh_token !== undefined && { refresh: refresh_token }),
     ...(access_token !== undefined && { access: access_token }),
   };
-}
-
-/** Codes of errors of the library that say that there was no response. */
-const UNANSWERED = new Set(["OAUTH_TIMEOUT", "OAUTH_ABORT"]);
-
-/** Throws `unauthorized` where the provider, or a check of what it sent, refuses; `unavailable` where it cannot be asked. */
-async function orRefuse<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return await ask();
-  } catch (error) {
-    const {
-      code = "",
-      message,
-      error: reason,
-    } = error as {
-      readonly code?: string;
-      readonly message: string;
-      readonly error?: string;
-    };
-    const isAnswered = code.startsWith("OAUTH_") && !UNANSWERED.has(code) && !hasFailed(error);
-    if (isAnswered) throw refused(reason === undefined ? message : `${message} (${reason})`);
-    throw unreachable(error);
-  }
-}
-
-/** Whether the connection or the provider failed: the library wraps what `fetch` throws, and responses that it cannot read. */
-function hasFailed(error: unknown): boolean {
-  for (let one = error; typeof one === "object" && one !== null; one = (one as { cause?: unknown }).cause) {
-    if (one instanceof TypeError && /fetch/.test(one.message)) return true;
-    const { status } = one as { readonly status?: unknown };
-    if (typeof status === "number" && (status >= 500 || status === 429)) return true;
-  }
-  return false;
-}
-
-function refused(reason: string): ServiceError {
-  return new ServiceError("unauthorized", "The identity provider does not vouch for you", {
-    detail: `Sign in again. It was refused: ${reason}.`,
-  });
-}
-
-function unreachable(cause: unknown): ServiceError {
-  return new ServiceError("unavailable", "The identity provider cannot be asked who you are", {
-    cause,
-    detail: "Try again later; the service's log says why.",
-    headers: { "retry-after": "5" },
-  });
 }

@@ -24,6 +24,8 @@ export interface OidcOptions {
 /** Its options, checked. */
 export interface OidcSignIn extends SignIn, Required<OidcOptions> {
   readonly kind: "oidc";
+  /** What the provider is sent besides, when somebody signs in. */
+  readonly parameters?: Readonly<Record<string, string>>;
 }
 
 const text = v.pipe(v.string(), v.minLength(1));

@@ -37,11 +37,21 @@ export interface SignedIn {
 /** Accepts signed-in people where a route's auth is `session`; the admin plugin provides one as `SESSIONS`. */
 export interface SessionVerifier {
   /**
-   * The signed-in user, or `undefined`. Throws `forbidden` if a write comes from another site.
+   * The signed-in user, or `undefined`: by cookie, or by a sign-in that a program sends as a key. Throws `forbidden` if a
+   * write comes from another site.
    */
   verify(event: HttpEvent): SignedIn | undefined | Promise<SignedIn | undefined>;
   /** The response to someone without key or session if it is not the JSON error: the sign-in page. */
   challenge?(event: HttpEvent, error: ServiceError): Response | undefined | Promise<Response | undefined>;
+}
+
+/** What the sign-in of a person with a program begins with: it is sent as a key is. */
+export const SIGN_IN_PREFIX = "svcs_";
+
+/** The sign-in that a request sends as a key, without its prefix. */
+export function sentSignIn(event: HttpEvent): string | undefined {
+  const sent = event.req.headers.get("x-api-key") ?? bearerOf(event);
+  return sent?.startsWith(SIGN_IN_PREFIX) ? sent.slice(SIGN_IN_PREFIX.length) : undefined;
 }
 
 /** The holder of the API key. Reads leave no line in the audit log, so they need no address. */
@@ -91,12 +101,14 @@ export class Gate {
     this.#sessions = sessions;
   }
 
-  /** The caller; throws `unauthorized`, `forbidden` or `rate_limited`. Synchronous for `none` and `key`. */
+  /** The caller; throws `unauthorized`, `forbidden` or `rate_limited`. Synchronous for `none`, keys and tokens of jobs. */
   enter(event: HttpEvent, auth: RouteAuth, accepted?: AcceptedToken): Caller | Promise<Caller> {
     if (auth === "none") return ANYONE;
     const key = event.req.headers.get("x-api-key");
-    if (key !== null) return this.checkKey(key, event);
+    if (key !== null)
+      return key.startsWith(SIGN_IN_PREFIX) ? this.#enterWithProgram(event) : this.checkKey(key, event);
     const bearer = bearerOf(event);
+    if (bearer?.startsWith(SIGN_IN_PREFIX)) return this.#enterWithProgram(event);
     if (bearer?.startsWith(TOKEN_PREFIX)) {
       // Not counted as a wrong key: nobody guesses a signature, and a page may send a token that has expired.
       if (accepted) return { ...this.#tokens.enter(bearer, accepted), address: this.#clients.address(event) };
@@ -161,6 +173,18 @@ export class Gate {
 
   #mayBePerson(event: HttpEvent): boolean {
     return event.req.headers.has("cookie") || this.#proxied?.find(event) !== undefined;
+  }
+
+  /** A person who has signed in with a program. Counted as keys are: nobody may try many. */
+  async #enterWithProgram(event: HttpEvent): Promise<Caller> {
+    const address = this.#clients.address(event);
+    const signedIn = await this.#sessions()?.verify(event);
+    this.#count(event, undefined, signedIn !== undefined);
+    if (signedIn !== undefined) return { kind: "session", ...signedIn, address };
+    throw new ServiceError("unauthorized", "This sign-in has ended", {
+      detail: "Sign in again: svc login.",
+      headers: CHALLENGE_INVALID,
+    });
   }
 
   async #enterAsPerson(event: HttpEvent): Promise<Caller> {

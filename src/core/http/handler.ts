@@ -65,7 +65,8 @@ export function createHandler(
     return answer instanceof Promise ? answer.then(toAnswer) : toAnswer(answer);
   };
 
-  const proceed = (event: H3Event, caller: Caller): Response | Promise<Response> => {
+  const proceed = (event: H3Event, caller: Caller | Promise<Caller>): Response | Promise<Response> => {
+    if (caller instanceof Promise) return caller.then((one) => proceed(event, one));
     // The common case first: who sees everything, and has the right.
     if (caller.sight !== undefined || caller.role === undefined || !roles.has(caller.role))
       assertMayCall(caller, route);
@@ -78,7 +79,7 @@ export function createHandler(
   if (token) {
     return (event) => {
       const jobId = decode(event.context.params)[token.job] ?? "";
-      return proceed(event, gate.enter(event, route.auth, { scope: token.scope, jobId }) as Caller);
+      return proceed(event, gate.enter(event, route.auth, { scope: token.scope, jobId }));
     };
   }
   if (route.accessTokens && resources) {
@@ -96,7 +97,7 @@ export function createHandler(
       return proceed(event, caller);
     };
   }
-  if (route.auth !== "session") return (event) => proceed(event, gate.enter(event, route.auth) as Caller);
+  if (route.auth !== "session") return (event) => proceed(event, gate.enter(event, route.auth));
 
   return async (event) => {
     let caller: Caller;

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import { type DeclaredKey, type DeclaredKeyOptions, resolveDeclaredKeys } from "../access/declared-keys.ts";
+import type { GithubSignIn } from "../access/github.ts";
 import type { OidcSignIn } from "../access/oidc.ts";
 import type { ProxySignIn } from "../access/proxy-auth.ts";
 import { type Receiver, type ReceiverOptions, resolveReceivers } from "../access/receivers.ts";
@@ -251,7 +252,7 @@ export interface ServerOptions {
 /** `AccessOptions`, checked. */
 export interface ResolvedAccess {
   readonly keys: readonly DeclaredKey[];
-  readonly signIn: ProxySignIn | OidcSignIn | undefined;
+  readonly signIn: ProxySignIn | OidcSignIn | GithubSignIn | undefined;
 }
 
 /** `ServerOptions` with all defaults resolved. */

@@ -339,7 +339,7 @@ export function createScope(options: ResolvedOptions): Container {
   const redactor = new Redactor();
   const { apiKey, previousApiKey, rsaPrivateKey, previousRsaPrivateKey, account, databaseUrl } = options;
   const { signIn } = options.access;
-  if (signIn?.kind === "oidc") redactor.add(signIn.clientSecret);
+  if (signIn && signIn.kind !== "proxy") redactor.add(signIn.clientSecret);
   const rsaKeys = [rsaPrivateKey, ...rsaKeysIn(previousRsaPrivateKey)];
   for (const secret of [apiKey, previousApiKey, ...rsaKeys, account?.api_key, databaseUrl]) {
     redactor.add(secret);

@@ -1,4 +1,4 @@
-import { IdentityProvider } from "../../core/access/identity-provider.ts";
+import { providerOf } from "../../core/access/provider-of.ts";
 import { Seal } from "../../core/base/seal.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Participant } from "../../core/entities/change.ts";
@@ -129,7 +129,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
   const assets = await Assets.load();
   const clients = context.get(CLIENTS);
   const { signIn } = context.get(OPTIONS).access;
-  const identity = signIn?.kind === "oidc" ? new IdentityProvider(signIn) : undefined;
+  const identity = providerOf(signIn);
   const seal = new Seal(context.get(KEYS).rsaPrivateKeys, "sign-in");
   const sessions = new Sessions({
     people: context.get(PEOPLE),
@@ -209,6 +209,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     renderer: new Renderer(assets),
     sessions,
     provider: identity && { identity, seal },
+    programSeal: new Seal(context.get(KEYS).rsaPrivateKeys, "sign-in of programs"),
     links: new OneTimeLinks(context.get(STORE), clock),
     views: new SavedViews(context.get(STORE), clock),
     answerLinks: new AnswerLinks({ store: context.get(STORE), cases, clock }),

@@ -1,5 +1,5 @@
 import type { AccessKeys } from "../../core/access/access-keys.ts";
-import type { IdentityProvider } from "../../core/access/identity-provider.ts";
+import type { PersonProvider } from "../../core/access/identity-provider.ts";
 import type { People } from "../../core/access/people.ts";
 import type { RevokedTokens } from "../../core/access/revoked-tokens.ts";
 import type { SigningKeys } from "../../core/access/signing-keys.ts";
@@ -107,7 +107,9 @@ export interface AdminParts extends CommonParts {
   readonly control: () => ControlSystem | undefined;
   readonly sessions: Sessions;
   /** Where people sign in, with what encrypts what a browser keeps meanwhile; `undefined` where they do not. */
-  readonly provider: { readonly identity: IdentityProvider; readonly seal: Seal } | undefined;
+  readonly provider: { readonly identity: PersonProvider; readonly seal: Seal } | undefined;
+  /** Seals the codes that bring a sign-in to a program. */
+  readonly programSeal: Seal;
   readonly links: OneTimeLinks;
   readonly views: SavedViews;
   readonly activity: Activity;

@@ -16,6 +16,8 @@ export interface AdminSession {
   readonly key: string;
   /** The named key that opened it, by its id: the session may do and see what that may, and ends with it. */
   readonly access?: string;
+  /** The program that it was opened for, such as `svc on ada-laptop`: it sends the session as a key is sent. */
+  readonly program?: string;
   /** Whom the identity provider vouches for; the session has what the person may do now. */
   readonly person?: Proven;
   /** What the provider is asked with whether it still does, encrypted. */

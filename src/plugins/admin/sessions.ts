@@ -1,7 +1,7 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { AccessKeys } from "../../core/access/access-keys.ts";
-import type { IdentityProvider, ProviderTokens, Vouched } from "../../core/access/identity-provider.ts";
+import type { PersonProvider, ProviderTokens, Vouched } from "../../core/access/identity-provider.ts";
 import type { People } from "../../core/access/people.ts";
 import { nameOfPerson } from "../../core/access/role-table.ts";
 import { ServiceError } from "../../core/base/errors.ts";
@@ -9,7 +9,7 @@ import { getOrMake } from "../../core/base/get-or-make.ts";
 import type { Logger } from "../../core/base/log.ts";
 import { Seal } from "../../core/base/seal.ts";
 import type { Clients } from "../../core/http/clients.ts";
-import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
+import { type SessionVerifier, type SignedIn, sentSignIn } from "../../core/http/gate.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import { assertSameOrigin, isSafeMethod, type OwnAddress } from "../../core/http/same-origin.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
@@ -33,7 +33,7 @@ export interface SessionsParts {
   readonly access: Pick<AccessKeys, "callerOf">;
   readonly people: Pick<People, "enter">;
   /** Where people sign in; `undefined` where they do not. */
-  readonly provider: IdentityProvider | undefined;
+  readonly provider: PersonProvider | undefined;
   readonly keys: ServiceKeys;
   /** Longest life of a session. */
   readonly hours: number;
@@ -48,6 +48,21 @@ export interface SessionsParts {
 
 /** Who is signed in, with the public id of the session. */
 export type OwnSession = SignedIn & { readonly session: string };
+
+/** Whom a session is for. */
+export interface SessionOwner {
+  readonly name?: string;
+  /** The key that was shown. */
+  readonly key?: string;
+  /** The named key, by its id. */
+  readonly access?: string;
+  /** Whom the identity provider vouches for. */
+  readonly vouched?: Vouched;
+  /** The session of a browser, of nobody whom a provider vouches for: the new one has its owner, and ends when it would. */
+  readonly like?: Readonly<AdminSession>;
+  /** The program that the session is for, instead of a browser. */
+  readonly program?: string;
+}
 
 /** A session that is not stored yet. */
 export interface NewSession {
@@ -105,37 +120,27 @@ export class Sessions implements SessionVerifier {
   }
 
   /**
-   * A session with the key that was shown, or by a link, which the caller stores; the value is for the
-   * cookie.
+   * A session with the key that was shown, or by a link, which the caller stores; the value is for the cookie, or for the
+   * program.
    */
-  make(
-    event: HttpEvent,
-    {
-      name = "",
-      key,
-      access,
-      vouched,
-    }: {
-      readonly name?: string;
-      readonly key?: string;
-      readonly access?: string;
-      readonly vouched?: Vouched;
-    },
-  ): NewSession {
+  make(event: HttpEvent, owner: SessionOwner): NewSession {
+    const { like, vouched, program, key } = owner;
+    const { name = "", access } = like ?? owner;
     const value = randomBytes(32).toString("base64url");
     const maxAge = Math.round(this.#parts.hours * 3600);
     const now = this.#now();
     const row: AdminSession = {
       id: toId(value),
       name: vouched === undefined ? name : nameOfPerson(vouched.person),
-      by: vouched !== undefined ? "person" : key === undefined ? "link" : "key",
+      by: like?.by ?? (vouched !== undefined ? "person" : key === undefined ? "link" : "key"),
       address: this.#parts.clients.address(event),
-      key: markOf(key ?? this.#parts.keys.apiKey, this.#parts.keys.rsaPrivateKeys[0]),
+      key: like?.key ?? markOf(key ?? this.#parts.keys.apiKey, this.#parts.keys.rsaPrivateKeys[0]),
+      ...(program !== undefined && { program }),
       ...(access !== undefined && { access }),
       ...(vouched && { person: vouched.person, tokens: this.#close(vouched.tokens), checked: now }),
       since: now,
       seen: now,
-      until: now + maxAge * 1000,
+      until: Math.min(now + maxAge * 1000, like?.until ?? Number.POSITIVE_INFINITY),
     };
     return { row, value, maxAge, signedIn: this.#toSignedIn(row) };
   }
@@ -143,13 +148,16 @@ export class Sessions implements SessionVerifier {
   async verify(event: HttpEvent): Promise<OwnSession | undefined> {
     const id = idOf(event, this.#parts);
     // Read each time: another instance may have ended it.
-    const found = id === undefined ? undefined : await this.#table.peek(id);
+    const isProgram = sentSignIn(event) !== undefined;
+    const read = id === undefined ? undefined : await this.#table.peek(id);
+    // A cookie's value is no key, and a program's is no cookie.
+    const found = (read?.program !== undefined) === isProgram ? read : undefined;
     const row = found && this.#isValid(found) ? await this.#stillVouched(found) : undefined;
     if (!row) {
       if (id !== undefined) this.#forget(id);
       return undefined;
     }
-    if (!isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts);
+    if (!isProgram && !isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts);
     this.#see(row, event);
     return this.#toSignedIn(row);
   }
@@ -158,6 +166,13 @@ export class Sessions implements SessionVerifier {
   async list(): Promise<AdminSession[]> {
     const open = (await this.#rows()).filter((row) => this.#isValid(row));
     return open.map((row) => ({ ...row, seen: this.#lastSeen(row) })).sort((a, b) => b.since - a.since);
+  }
+
+  /** The session of a browser that sent a request. */
+  async ofBrowser(event: HttpEvent): Promise<Readonly<AdminSession> | undefined> {
+    const id = this.current(event);
+    const row = id === undefined ? undefined : await this.#table.peek(id);
+    return row?.program === undefined ? row : undefined;
   }
 
   /** Id of the session of a request that was verified; nothing for a request with a key. */
@@ -197,7 +212,9 @@ export class Sessions implements SessionVerifier {
   #isValid(row: AdminSession): boolean {
     const { idleMinutes } = this.#parts;
     const now = this.#now();
-    const isIdle = idleMinutes > 0 && this.#lastSeen(row) + idleMinutes * MINUTE <= now;
+    // Nobody else sits down in front of a program.
+    const isIdle =
+      row.program === undefined && idleMinutes > 0 && this.#lastSeen(row) + idleMinutes * MINUTE <= now;
     if (row.person !== undefined) {
       return row.until > now && !isIdle && row.person.issuer === this.#parts.provider?.issuer;
     }
@@ -362,7 +379,7 @@ function toId(value: string): string {
 
 /** Id of the session that a request names, which need not exist. */
 function idOf(event: HttpEvent, own: OwnAddress): string | undefined {
-  const value = readCookie(event, own, SESSION_COOKIE);
+  const value = sentSignIn(event) ?? readCookie(event, own, SESSION_COOKIE);
   return value === undefined ? undefined : toId(value);
 }
 

@@ -33,8 +33,10 @@ interface Subscriber {
   readonly jobId: string | undefined;
   readonly send: Send;
   readonly part: PartSeen | undefined;
-  /** The number of questions that it sees, as last sent. */
+  /** The number of questions that it sees, as last sent, or when it came. */
   inbox?: number;
+  /** Settles once that is known. */
+  counted?: Promise<void>;
 }
 
 export interface LiveHubParts {
@@ -110,6 +112,13 @@ export class LiveHub {
   /** Sends changes of one job, or of everything, or of the part that somebody sees; the result ends it. */
   subscribe(jobId: string | undefined, send: Send, part?: PartSeen): () => void {
     const subscriber: Subscriber = { jobId, send, part };
+    // Else the first change of others would be sent for the number alone, and say that something happens.
+    subscriber.counted = part
+      ?.countQuestions()
+      .then((inbox) => {
+        subscriber.inbox ??= inbox;
+      })
+      .catch(this.#parts.onError);
     this.#subscribers.add(subscriber);
     return () => void this.#subscribers.delete(subscriber);
   }
@@ -183,6 +192,7 @@ export class LiveHub {
 
   /** Sends what concerns the part that a subscriber sees, and nothing where nothing does: no id, and no number, of more. */
   async #tellPart(subscriber: Subscriber, part: PartSeen, pending: Pending): Promise<void> {
+    await subscriber.counted;
     const { jobs, cases, more } = pending.named;
     const [seenJobs, seenCases, inbox] = await Promise.all([
       jobs.length > 0 ? part.jobs(jobs) : [],

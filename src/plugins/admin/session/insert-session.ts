@@ -1,43 +1,26 @@
-import type { Vouched } from "../../../core/access/identity-provider.ts";
 import type { AuditUnit } from "../../../core/audit/audit-log.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { toCookie } from "../cookies.ts";
 import type { AdminParts } from "../parts.ts";
-import { SESSION_COOKIE } from "../sessions.ts";
-
-/** Who signs in, and with what. */
-export interface Begun {
-  readonly name?: string;
-  readonly key?: string;
-  /** The named key, by its id. */
-  readonly access?: string;
-  /** Whom the identity provider vouches for. */
-  readonly vouched?: Vouched;
-}
+import { type NewSession, SESSION_COOKIE, type SessionOwner } from "../sessions.ts";
 
 /**
- * Opens a session together with the line about it; gives its cookie. Nothing is stored where `allowed` says no, and then
- * there is no cookie.
+ * Opens a session together with the line about it. Nothing is stored where `allowed` says no, and then there is no
+ * session.
  */
-export async function insertSession(parts: AdminParts, event: HttpEvent, person: Begun): Promise<string>;
-export async function insertSession(
+export async function openSession(
   parts: AdminParts,
   event: HttpEvent,
-  person: Begun,
-  allowed: (unit: AuditUnit) => Promise<boolean>,
-): Promise<string | undefined>;
-export async function insertSession(
-  parts: AdminParts,
-  event: HttpEvent,
-  person: Begun,
+  owner: SessionOwner,
   allowed: (unit: AuditUnit) => Promise<boolean> = async () => true,
-): Promise<string | undefined> {
-  const { row, value, maxAge, signedIn } = parts.sessions.make(event, person);
+): Promise<NewSession | undefined> {
+  const made = parts.sessions.make(event, owner);
+  const { row, signedIn } = made;
   const line = {
     by: { kind: "session", ...signedIn, address: parts.clients.address(event) },
     action: "session.begin",
     target: { kind: "session", id: signedIn.session },
-    after: { with: row.by },
+    after: { with: row.by, ...(row.program !== undefined && { program: row.program }) },
   } as const;
   const isBegun = await parts.audit.change(
     async (unit) => {
@@ -47,5 +30,10 @@ export async function insertSession(
     },
     (isBegun) => (isBegun ? line : undefined),
   );
-  return isBegun ? toCookie(event, parts, { name: SESSION_COOKIE, value, maxAge }) : undefined;
+  return isBegun ? made : undefined;
+}
+
+/** The cookie of a session of a browser. */
+export function cookieOf(parts: AdminParts, event: HttpEvent, { value, maxAge }: NewSession): string {
+  return toCookie(event, parts, { name: SESSION_COOKIE, value, maxAge });
 }

@@ -1,14 +1,14 @@
 import * as v from "valibot";
-import type { IdentityProvider, Leaving } from "../../../core/access/identity-provider.ts";
+import type { Leaving } from "../../../core/access/identity-provider.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
-import type { Seal } from "../../../core/base/seal.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
-import { htmlAnswer, redirect } from "../answer.ts";
+import { redirect } from "../answer.ts";
 import { readCookie, toCookie } from "../cookies.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText } from "../query.ts";
-import { html } from "../views/html.ts";
-import { insertSession } from "./insert-session.ts";
+import { cookieOf, openSession } from "./insert-session.ts";
+import { leadTo } from "./lead-to.ts";
+import { leadToProgram, type Program } from "./program.ts";
 import { localPath, showSignIn } from "./sign-in-page.ts";
 
 const COOKIE = "svc-sign-in";
@@ -20,6 +20,8 @@ const BACK = "/admin/sign-in/back";
 /** What the browser keeps while the person is at the provider. */
 interface Kept extends Leaving {
   readonly next: string;
+  /** The program that the person has agreed to sign in, instead of the browser. */
+  readonly program?: Program;
   /** Milliseconds since the epoch. */
   readonly until: number;
 }
@@ -27,7 +29,6 @@ interface Kept extends Leaving {
 /** Signing in at an identity provider. */
 export function personRoutes(parts: AdminParts): RouteDefinition[] {
   if (!parts.provider) return [];
-  const { identity: provider, seal } = parts.provider;
   return [
     defineRoute({
       ...page,
@@ -38,10 +39,8 @@ export function personRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 303: { description: "Redirect to the identity provider" } },
       handler: ({ query, event }) =>
         orSignInPage(parts, event, async () => {
-          const { url, leaving } = await provider.begin(backOf(parts, event));
-          const until = parts.clock().getTime() + LONGEST * 1000;
-          const kept: Kept = { ...leaving, next: localPath(query.next ?? null), until };
-          return redirect(url.href, [keep(parts, event, seal.close(JSON.stringify(kept)))]);
+          const { url, cookie } = await leave(parts, event, { next: localPath(query.next ?? null) });
+          return redirect(url.href, [cookie]);
         }),
     }),
     defineRoute({
@@ -54,16 +53,37 @@ export function personRoutes(parts: AdminParts): RouteDefinition[] {
         200: { description: "Leads to the requested page" },
         401: { description: "Not signed in" },
       },
-      handler: ({ event }) => orSignInPage(parts, event, () => comeBack(parts, event, { provider, seal })),
+      handler: ({ event }) => orSignInPage(parts, event, () => comeBack(parts, event)),
     }),
   ];
 }
 
-async function comeBack(
+/** Sends a person who has agreed to sign a program in to the provider, for tokens that are the program's own. */
+export function leaveForProvider(
   parts: AdminParts,
   event: HttpEvent,
-  { provider, seal }: { readonly provider: IdentityProvider; readonly seal: Seal },
+  { program }: { readonly program: Program },
 ): Promise<Response> {
+  return orSignInPage(parts, event, async () => {
+    const { url, cookie } = await leave(parts, event, { next: "/admin/", program });
+    return leadTo(event, { to: url.href, said: "Signing in.", cookies: [cookie] });
+  });
+}
+
+/** Where the browser goes, and the cookie with what it keeps meanwhile. */
+async function leave(
+  parts: AdminParts,
+  event: HttpEvent,
+  wanted: Pick<Kept, "next" | "program">,
+): Promise<{ readonly url: URL; readonly cookie: string }> {
+  const { identity, seal } = parts.provider!;
+  const { url, leaving } = await identity.begin(backOf(parts, event));
+  const kept: Kept = { ...leaving, ...wanted, until: parts.clock().getTime() + LONGEST * 1000 };
+  return { url, cookie: keep(parts, event, seal.close(JSON.stringify(kept))) };
+}
+
+async function comeBack(parts: AdminParts, event: HttpEvent): Promise<Response> {
+  const { identity: provider, seal } = parts.provider!;
   const text = seal.open(readCookie(event, parts, COOKIE) ?? "");
   const kept = text === undefined ? undefined : (JSON.parse(text) as Kept);
   if (!kept || kept.until <= parts.clock().getTime()) {
@@ -72,14 +92,23 @@ async function comeBack(
     });
   }
   const vouched = await provider.finish(new URL(backOf(parts, event) + event.url.search), kept);
-  const cookie = await insertSession(parts, event, { vouched });
-  const next = localPath(kept.next);
+  const { program } = kept;
+  const opened = (await openSession(parts, event, {
+    vouched,
+    ...(program && { program: program.program }),
+  }))!;
+  const gone = keep(parts, event, "");
+  if (program) {
+    const response = await leadToProgram(parts, event, { opened, program });
+    response.headers.append("set-cookie", gone);
+    return response;
+  }
   // A redirect would still count as a request of the provider's site, for which browsers send no cookie of ours.
-  const text200 = html`<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=${next}"><title>Signed in</title><p>Signed in. <a href="${next}">Continue</a></p></html>`;
-  const response = await htmlAnswer(event, text200.toString());
-  response.headers.append("set-cookie", cookie);
-  response.headers.append("set-cookie", keep(parts, event, ""));
-  return response;
+  return leadTo(event, {
+    to: localPath(kept.next),
+    said: "Signed in.",
+    cookies: [cookieOf(parts, event, opened), gone],
+  });
 }
 
 /** The cookie that a browser brings along from the provider, so not `Strict`; it opens nothing. */

@@ -8,12 +8,13 @@ import { readForm } from "../forms/read-form.ts";
 import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText } from "../query.ts";
-import { SESSION_COOKIE } from "../sessions.ts";
+import { SESSION_COOKIE, type SessionOwner } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
 import { readTimes, TIMES_COOKIE, toTimeSetting, writeTimes } from "../times.ts";
-import { type Begun, insertSession } from "./insert-session.ts";
+import { cookieOf, openSession } from "./insert-session.ts";
 import { endSession } from "./list.ts";
 import { personRoutes } from "./person-routes.ts";
+import { programRoutes } from "./program-routes.ts";
 import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
 const page = { tag: "Admin", hidden: true, bodyLimit: 10_000 } as const;
@@ -24,6 +25,7 @@ const YEAR = 365 * 24 * 3600;
 export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...personRoutes(parts),
+    ...programRoutes(parts),
     defineRoute({
       ...page,
       method: "POST",
@@ -181,15 +183,16 @@ async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
 async function beginSession(
   parts: AdminParts,
   event: HttpEvent,
-  { next, token, ...person }: Begun & { readonly next: string; readonly token?: string },
+  { next, token, ...owner }: SessionOwner & { readonly next: string; readonly token?: string },
 ): Promise<Response> {
-  const cookie = await insertSession(
+  const opened = await openSession(
     parts,
     event,
-    person,
+    owner,
     async ({ tx }) => token === undefined || parts.links.take(tx, token),
   );
-  return cookie === undefined ? refuseLink(parts, event, token ?? "") : redirect(next, [cookie]);
+  if (opened === undefined) return refuseLink(parts, event, token ?? "");
+  return redirect(next, [cookieOf(parts, event, opened)]);
 }
 
 function describe(error: ServiceError): string {

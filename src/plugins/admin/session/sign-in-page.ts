@@ -1,8 +1,11 @@
+import { hash } from "node:crypto";
+import { type Caller, nameOf } from "../../../core/audit/caller.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { htmlAnswer } from "../answer.ts";
 import type { AdminParts } from "../parts.ts";
 import { readTheme } from "../shell.ts";
 import { countOf } from "../views/format.ts";
+import type { Program } from "./program.ts";
 
 /** What a page for people who are not signed in needs. */
 export type PageParts = Pick<
@@ -40,6 +43,23 @@ export async function showSignIn(
 export async function showLink(parts: PageParts, event: HttpEvent, token: string): Promise<Response> {
   const state = { shell: bareShell(parts, event), token, next: "", problem: "", person: undefined };
   return htmlAnswer(event, await parts.renderer.render("pages/sign-in", state));
+}
+
+/** The page that asks whether a program may act as the person. */
+export async function showProgram(
+  parts: PageParts,
+  event: HttpEvent,
+  { program, caller }: { readonly program: Program; readonly caller: Caller },
+): Promise<Response> {
+  const who = { name: nameOf(caller), role: caller.role ?? "viewer" };
+  const state = { shell: bareShell(parts, event), asks: program, check: checkOf(program), who };
+  return htmlAnswer(event, await parts.renderer.render("pages/program", state));
+}
+
+/** What the page and the program show, so that people see that they belong together. */
+function checkOf({ challenge }: Program): string {
+  const digits = hash("sha256", challenge, "hex").slice(0, 8).toUpperCase();
+  return `${digits.slice(0, 4)}-${digits.slice(4)}`;
 }
 
 function bareShell(parts: PageParts, event: HttpEvent) {
