@@ -241,7 +241,7 @@ test("copies of what a handler and a step are given have the signals, too", asyn
   const { id } = await startJob(server.service);
   await until(server.service, id, ["completed"]);
 
-  const names = ["attempt", "emit", "file", "idempotencyKey", "report", "signal"];
+  const names = ["attempt", "emit", "file", "idempotencyKey", "report", "signal", "traceHeaders"];
   expect(seen).toEqual([true, 1, names, true, true, { n: 1 }]);
 });
 

@@ -361,7 +361,7 @@ test("a child's end that is being stored when its parent is about to be suspende
 });
 
 test("a parent that waits for its child is suspended, and resumes when the child ends", async () => {
-  const child = agentOf(({ job }) => job.sleep("100ms").then(() => "grown"), { name: "Child" });
+  const child = agentOf(({ job }) => job.sleep("2s").then(() => "grown"), { name: "Child" });
   const parent = agentOf(async ({ job }) => (await job.start("child", {})).result());
   await using server = await testServer({ agents: [parent, child], suspendAfter: 0 });
   await startJob(server.service, { id: JOB });
