@@ -1,7 +1,6 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { defineAgent } from "../src/index.ts";
-import { type TestServer, testServer } from "../src/test-server.ts";
+import type { TestServer } from "../src/test-server.ts";
 import { EventReader } from "../test/http/_event-reader.ts";
 import type { BenchRow } from "./row.ts";
 
@@ -10,26 +9,30 @@ const TOKENS = Number(process.env.SVC_BENCH_TOKENS ?? 200);
 /** Milliseconds between two tokens of a step. */
 const PAUSE = 50;
 
-/** Each of its tokens says when it was emitted. */
-const talker = defineAgent({
-  name: "Talker",
-  version: "1.0.0",
-  maxConcurrentJobs: STREAMS,
-  methods: {
-    job_start: {
-      run: ({ job }) =>
-        job.step("talk", async ({ emit }) => {
-          for (let n = 0; n < TOKENS; n++) {
-            await new Promise((done) => setTimeout(done, PAUSE * (0.5 + Math.random())));
-            emit(`${performance.now()} `);
-          }
-        }),
-    },
-  },
-});
+/** The built package; named so that the types need no build. */
+const BUILT = new URL("../dist/", import.meta.url).href;
 
 /** How fast tokens reach clients, and what many streams cost. */
 export async function run(): Promise<BenchRow[]> {
+  const { defineAgent } = (await import(`${BUILT}index.js`)) as typeof import("../src/index.ts");
+  const { testServer } = (await import(`${BUILT}testing.js`)) as typeof import("../src/testing.ts");
+  // Each of its tokens says when it was emitted.
+  const talker = defineAgent({
+    name: "Talker",
+    version: "1.0.0",
+    maxConcurrentJobs: STREAMS,
+    methods: {
+      job_start: {
+        run: ({ job }) =>
+          job.step("talk", async ({ emit }) => {
+            for (let n = 0; n < TOKENS; n++) {
+              await new Promise((done) => setTimeout(done, PAUSE * (0.5 + Math.random())));
+              emit(`${performance.now()} `);
+            }
+          }),
+      },
+    },
+  });
   await using server = await testServer({
     agents: [talker],
     maxConcurrentJobs: STREAMS,

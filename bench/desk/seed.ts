@@ -130,6 +130,8 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
     testServer({
       ...{ agents: agentsOf(heldStep), dataDir, store: undefined, startTimer: undefined, suspendAfter: 0 },
       ...{ build: heldStep, logLevel: "error", maxQueuedJobs: 10_000, shutdownGrace: 0 },
+      // What was deleted on the first days is there on the last one.
+      deletedRetention: "keep",
       clock: () => new Date(read()),
     });
   const fates = fatesOf(jobs);

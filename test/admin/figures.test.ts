@@ -209,7 +209,8 @@ it.each(Object.entries(RANGES))(
     const [done, failed] = [count(endedIn(length, "completed")), count(endedIn(length, "failed"))];
     const [, href = "", note] =
       /<a href="([^"]+)"><span class="k">Completed[\s\S]*?<small>([^<]*)</.exec(html) ?? [];
-    expect(note).toBe(`${done} completed, ${failed} failed`);
+    const shown = (figure: number) => figure.toLocaleString("en-US");
+    expect(note).toBe(`${shown(done)} completed, ${shown(failed)} failed`);
     await expectTotals([[href, done]]);
   },
 );
