@@ -102,7 +102,7 @@ describe.each(["JSONRPC", "HTTP+JSON"] as const)("a context of a chat agent is a
       send(later, { ...messageOf(id, [{ text }], taskId), contextId: "c 1" });
 
     expect(await again("m1", "hello")).toEqual(first);
-    expect((await again("m2", "refund 7")).id).toBe(asked.id);
+    expect(await again("m2", "refund 7")).toEqual(asked);
     expect(await again("m3", "sure, go ahead", asked.id)).toEqual(done);
     expect([first.contextId, done.contextId]).toEqual(["c 1", "c 1"]);
     expect(shown(done)).toMatchObject({ state: "TASK_STATE_COMPLETED", artifacts: { Result: "refunded" } });
@@ -157,6 +157,41 @@ describe.each(["JSONRPC", "HTTP+JSON"] as const)("a context of a chat agent is a
     expect(events.at(-1)).toBe("statusUpdate");
     expect(seen.at(-1)).toBe(3);
     expect(seen).toContain("artifactUpdate");
+  });
+
+  it("a stream of a message that is sent again begins as the first one, and ends with the question that was answered since", async () => {
+    await using world = await open();
+    const { client, say } = world;
+    const streamOf = async () => {
+      const message = { ...messageOf("m1", [{ text: "refund 7" }]), contextId: "c" };
+      const request = { tenant: "", message, configuration: undefined, metadata: undefined };
+      const states: {
+        kind: string;
+        state?: number | undefined;
+        message?: string | undefined;
+        task: string;
+      }[] = [];
+      for await (const { payload } of client.sendMessageStream(request)) {
+        if (payload?.$case !== "task" && payload?.$case !== "statusUpdate") continue;
+        const { $case: kind, value } = payload;
+        const { state, message } = value.status ?? {};
+        states.push({
+          kind,
+          state,
+          message: message?.messageId,
+          task: "id" in value ? value.id : value.taskId,
+        });
+      }
+      return states;
+    };
+    const first = await streamOf();
+    await say("m2", "yes", "c", first[0]!.task);
+
+    expect(await streamOf()).toEqual(first);
+    expect(first.map(({ kind, state }) => [kind, state])).toEqual([
+      ["task", 2],
+      ["statusUpdate", 6],
+    ]);
   });
 
   it("a failed answer fails the task, and not the context", async () => {

@@ -39,7 +39,7 @@ export default createServer({ agents: [asker], plugins: [a2a(), agUi(), mcp()] }
 describe("a chat request whose service is killed", { timeout: PROCESS_TIME }, () => {
   it.each(Object.entries(CHAT_CLIENTS))(
     "before or after its response has one effect when it is sent again: %s",
-    async (name, clientOf) => {
+    async (_name, clientOf) => {
       const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
       const client = async () => {
         const { url, key } = await access(service.folder);
@@ -74,8 +74,7 @@ describe("a chat request whose service is killed", { timeout: PROCESS_TIME }, ()
       const again: string[] = [];
       for (const [content, key] of sent) again.push(await (await client())("t", content, key));
 
-      // A task is shown as it is: its question was answered since.
-      expect(again).toEqual(name === "A2A" ? [first[0], first[1], first[3], first[3]] : first);
+      expect(again).toEqual(first);
       expect(first).toEqual(["said one", "said slow two", "Pay 900 EUR?", "And a tip?"]);
       expect(await readFile(join(service.folder, "effects"), "utf8")).toBe(
         "asked one\nasked slow two\npaid\n",

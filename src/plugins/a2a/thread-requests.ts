@@ -21,6 +21,8 @@ import {
   type Turn,
   taskOfCase,
   toTurnJob,
+  whenAsked,
+  whenBegun,
 } from "./turn-task.ts";
 import type { Json } from "./updates.ts";
 
@@ -59,7 +61,8 @@ export class ThreadRequests extends AgentRequests {
       patience.removeEventListener("abort", leave);
       if (!found)
         throw new this.sdk.errors.UnsupportedOperationError("The service is closing: send the message again");
-      return this.#toTask(await this.#read(found.item.id), question);
+      const now = await this.#read(found.item.id);
+      return this.#toTask(question ? whenAsked(now, question) : now, question);
     });
   }
 
@@ -77,7 +80,7 @@ export class ThreadRequests extends AgentRequests {
       if (!isOpen && "caseId" in event) {
         isOpen = true;
         const { item } = await this.#opened(event.caseId, request);
-        yield this.#toEvent({ task: await this.#toJson(await this.#read(item.id)) });
+        yield this.#toEvent({ task: await this.#toJson(whenBegun(await this.#read(item.id))) });
       }
       for await (const one of events.of(event)) yield this.#toEvent(one);
     }

@@ -1,6 +1,6 @@
 import type { ShownEvent } from "../../core/conversations/threads.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
-import { questionsOf, type Turn, toTurnJob } from "./turn-task.ts";
+import { questionsOf, type Turn, toTurnJob, whenAsked } from "./turn-task.ts";
 import { type Json, resultOf, type TaskJob, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
 
 /** What happens in a turn as the events of its task: the text as an artifact that grows, questions, the answer. */
@@ -38,8 +38,8 @@ export class TurnEvents {
     }
     if (event.type === "question") {
       this.#isAsked = true;
-      const { item } = await this.#read(event.caseId);
-      yield toStatusUpdate(this.#task, [{ ...item, question: event.question } as AskingCase]);
+      const asked = whenAsked(await this.#read(event.caseId), event.question);
+      yield toStatusUpdate(toTurnJob(asked), [{ ...asked.item, question: event.question } as AskingCase]);
     }
     if (event.type !== "answer" && event.type !== "failed") return;
     const { job, item } = await this.#read(this.#caseId);

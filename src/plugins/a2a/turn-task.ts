@@ -5,6 +5,7 @@ import type { Jobs } from "../../core/entities/jobs.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
+import type { Question } from "../../core/models/question.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
 import { contextOf } from "./states.ts";
 import type { TaskJob } from "./updates.ts";
@@ -60,6 +61,25 @@ export function toTurnJob({ job, item }: Turn): TaskJob {
     open_questions: questionsOf(item).length,
   };
 }
+
+/** A turn as it was when it began: what its message gets first, also when it is sent again. */
+export function whenBegun({ job, item }: Turn): Turn {
+  return {
+    job: { ...job, status: "in_progress", error: null },
+    item: { ...item, status: "in_progress", ...OPEN, question: null },
+  };
+}
+
+/** A turn as it was when it asked: what its message got then, whatever came of the question since. */
+export function whenAsked({ job, item }: Turn, question: Question): Turn {
+  if (item.status === "awaiting" && item.question?.id === question.id) return { job, item };
+  return {
+    job: { ...job, status: "awaiting", error: null },
+    item: { ...item, status: "awaiting", ...OPEN, question, updated_at: question.asked_at },
+  };
+}
+
+const OPEN = { final_delivery: null, last_error: null, finished_at: null } as const;
 
 /** The open question of a turn. */
 export function questionsOf(item: StoredCase): AskingCase[] {
