@@ -315,7 +315,7 @@ describe("svc deploy exec", () => {
     expect([shell.code, command.code]).toEqual([1, 4]);
     expect(elsewhere).toMatchObject({
       code: 1,
-      err: expect.stringContaining("Platform memory lets svc into no container"),
+      err: expect.stringContaining("svc cannot run commands in a container on platform memory"),
     });
   });
 });

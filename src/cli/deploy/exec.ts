@@ -13,7 +13,7 @@ export const execCommand = platformCommand({
   run: async ({ shell, deployment, args }) => {
     const { session, platform, tools } = deployment;
     if (!session.enter)
-      throw new DeployError("failed", `Platform ${platform.name} lets svc into no container`, {
+      throw new DeployError("failed", `svc cannot run commands in a container on platform ${platform.name}`, {
         fix: "Use the platform's own console",
       });
     const isTerminal = shell.context.interactive && process.stdout.isTTY === true;

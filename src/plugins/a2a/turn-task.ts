@@ -66,7 +66,7 @@ export function toTurnJob({ job, item }: Turn): TaskJob {
 export function whenBegun({ job, item }: Turn): Turn {
   return {
     job: { ...job, status: "in_progress", error: null },
-    item: { ...item, status: "in_progress", ...OPEN, question: null },
+    item: { ...item, status: "in_progress", ...OPEN, question: null, updated_at: item.created_at },
   };
 }
 
