@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { agUi } from "../../src/agui.ts";
 import type { Cases } from "../../src/core/entities/cases.ts";
 import type { Jobs } from "../../src/core/entities/jobs.ts";
-import { CASES, JOB_FEED, JOBS } from "../../src/core/service/tokens.ts";
+import { CASES, JOB_FEED, JOBS, STORE } from "../../src/core/service/tokens.ts";
 import { toEvents } from "../../src/plugins/agui/to-events.ts";
 import { startInstances } from "../instances/_instances.ts";
 
@@ -91,9 +91,11 @@ it("a question that somebody else answers before the run has ended is no interru
     return page;
   };
 
-  const parts = { jobs, feed, cases: { list } } as never;
+  const [store, clock] = [server.service.get(STORE), () => new Date()];
+  const own = { find: (id: string) => (cases as Cases).find(id), list };
+  const parts = { jobs, feed, cases: own, store, clock } as never;
   const about = {
-    ...{ id: "job-1", after: 0, threadId: "t", runId: "r", base: server.url },
+    ...{ id: "job-1", after: 0, threadId: "t", runId: "r", key: "r", first: undefined, base: server.url },
     signal: AbortSignal.timeout(20_000),
   };
   const events: Sent[] = [];
@@ -168,6 +170,33 @@ it("a further message to a job that has ended is refused by name, and a run that
   expect(await refused.json()).toMatchObject({ error: expect.stringContaining("has ended") });
   expect(again.at(-1)).toMatchObject({ type: "RUN_FINISHED", result: { text: "On cats", approved: true } });
 });
+
+it("a run that is sent again ends as it did first, whatever has happened to its job since", async () => {
+  await using server = await testServer(options);
+  const asked = { runId: "r1", messages: [message] };
+  const first = await run(server, asked);
+  const { outcome } = first.at(-1) as never as { outcome: { interrupts: { id: string }[] } };
+  const resume = [
+    { interruptId: outcome.interrupts[0]!.id, status: "resolved", payload: { approved: true } },
+  ];
+  const answered = { runId: "r2", messages: [message], resume };
+  const second = await run(server, answered);
+
+  for (const _ of [2, 3]) {
+    expect((await run(server, asked)).filter(isRecorded)).toEqual(first.filter(isRecorded));
+    expect((await run(server, answered)).at(-1)).toEqual(second.at(-1));
+    await server.crash();
+  }
+  expect(first.at(-1)).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "interrupt" } });
+  expect(second.at(-1)).toMatchObject({ type: "RUN_FINISHED", result: { approved: true } });
+  // Another run with the id of the first one is no repetition of it.
+  expect((await run(server, { ...asked, resume })).at(-1)).toMatchObject({ result: { approved: true } });
+});
+
+/** What steps emit is shown while they run, and so are changes of the state. */
+function isRecorded({ type }: { readonly type: string }): boolean {
+  return !/^(TEXT_MESSAGE|STATE)_/.test(type);
+}
 
 it("another instance streams the run, and refuses what does not fit", async () => {
   const [one, other] = await startInstances([options, options]);

@@ -871,7 +871,7 @@ export const ROWS: readonly Row[] = [
       ...{ headers: a2a, ...rpc("SendMessage", message(id, [{ data: { what: id } }])) },
     }),
     counts: { "what it does": began },
-    same: ({ result }) => result.task.id,
+    same: ({ result }) => result.task,
   },
   {
     of: "POST /a2a/{slug}",
@@ -882,7 +882,7 @@ export const ROWS: readonly Row[] = [
       ...{ headers: a2a, ...rpc("SendMessage", message(id, [{ data: yes }], { taskId: id })) },
     }),
     counts: { ...answered, "lines of the audit log": (desk, id) => desk.audit("case.answer", caseOf(id)) },
-    same: ({ result }) => result.task.id,
+    same: ({ result }) => result.task,
   },
   {
     of: "POST /a2a/{slug}",
@@ -921,7 +921,7 @@ export const ROWS: readonly Row[] = [
       ...{ headers: a2a, json: message(id, [{ data: { what: id } }]) },
     }),
     counts: { "what it does": began },
-    same: ({ task }) => task.id,
+    same: whole,
   },
   {
     of: "POST /a2a/{slug}/tasks/{target}",
@@ -975,7 +975,7 @@ export const ROWS: readonly Row[] = [
         { [IDEMPOTENCY_KEY]: `key-${id}` },
       ),
     counts: { "what it does": began },
-    same: ({ result }) => result.taskId,
+    same: ({ result }) => result,
   },
   {
     of: "POST /mcp",

@@ -1,3 +1,4 @@
+import type { Client } from "@modelcontextprotocol/client";
 import { defineAgent } from "agent-control-service";
 import { definePlugin, JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
@@ -69,6 +70,41 @@ it("a call with a key, whose client loses its connection, continues, and the nex
 
   expect(await client.callTool(call)).toMatchObject({ content: [{ text: "worked" }], isError: false });
 });
+
+it.each([false, true])(
+  "a call with a key that is made again has its first result, whatever has happened to its job since (revision of 2026: %s)",
+  async (modern) => {
+    await using given = await open();
+    const { server } = given;
+    const call = (client: Client, key: string, name = "refunds") =>
+      client.callTool({
+        name,
+        arguments:
+          name === "refunds"
+            ? { order: "A1" }
+            : { agent: "refunds", fields: { order: "A2" }, wait: 60, idempotency_key: key },
+        _meta: { [IDEMPOTENCY_KEY]: key },
+      });
+    const client = await connectPlain(server, { modern });
+    const first = [await call(client, "k1"), await call(client, "k2", "job_start")];
+    const { job_id, questions } = first[0]!.structuredContent as {
+      job_id: string;
+      questions: { question: string }[];
+    };
+    const answer = { job_id, question: questions[0]!.question, answer: { approved: true } };
+    await client.callTool({ name: "job_answer", arguments: answer });
+
+    for (const _ of [2, 3]) {
+      await server.crash();
+      const next = await connectPlain(server, { modern });
+      expect([await call(next, "k1"), await call(next, "k2", "job_start")]).toEqual(first);
+    }
+    expect(first.map(({ structuredContent }) => structuredContent)).toMatchObject([
+      { status: "awaiting", questions: [{ text: "Refund A1?" }], cases: [{ status: "awaiting" }] },
+      { status: "awaiting", questions: [{ text: "Refund A2?" }] },
+    ]);
+  },
+);
 
 it("a message of another session cancels nothing", async () => {
   await using given = await open();

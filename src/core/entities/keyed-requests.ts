@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
 import { inOrder } from "../base/in-order.ts";
-import type { AnsweredQuestion, KeyedRequest } from "../models/keyed-request.ts";
+import type { AnsweredQuestion, KeyedRequest, ShownState } from "../models/keyed-request.ts";
 import type { Store, Transaction } from "../store/store.ts";
 import type { Unit } from "./ledger.ts";
 
@@ -59,6 +59,24 @@ export function keepRequest(
     ...(answered && { answered }),
   });
 }
+
+/** Stores inside a unit what the first response to a request shows of its job; gives the row of the first. */
+export async function keepShown(
+  { tx, now }: Pick<Unit, "tx" | "now">,
+  job_id: string,
+  { key, after, shown }: Pick<GivenKey, "key" | "after"> & { readonly shown: ShownState },
+): Promise<ShownRequest> {
+  const id = idOf(job_id, key);
+  const before = await tx.get("KeyedRequest", id);
+  if (before?.shown) return before as ShownRequest;
+  const row = { id, job_id, at: now, content: hashOf(null), after, shown };
+  // A job that was removed meanwhile keeps nothing.
+  if (await tx.get("Job", job_id)) await tx.insert("KeyedRequest", row);
+  return row;
+}
+
+/** A request whose first response is known. */
+export type ShownRequest = KeyedRequest & { readonly shown: ShownState };
 
 /**
  * Whether a request with a key has come before, inside the unit that does what it asks for; keeps the key where it has

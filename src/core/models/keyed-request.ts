@@ -1,3 +1,5 @@
+import type { EntityStatus } from "./entity-status.ts";
+
 /** What a request to a job has done that came with a key: the same request again does nothing. */
 export interface KeyedRequest {
   /** Hash of the job's id and the key. */
@@ -20,6 +22,26 @@ export interface KeyedRequest {
     /** Where somebody else had answered it before: how. */
     readonly before?: string;
   };
+  /** What its first response has shown of the job. */
+  readonly shown?: ShownState;
+}
+
+/** A job as a response has shown it: what of that may change later. */
+export interface ShownState {
+  readonly status: EntityStatus;
+  /** When the job had changed last, ISO 8601. */
+  readonly at: string;
+  readonly cost: number;
+  readonly error?: string;
+  /** Keys of the questions that were open. */
+  readonly asked?: readonly string[];
+  readonly case_count: number;
+  /** How many of its cases had ended, of those that the response lists. */
+  readonly ended: number;
+  /** Costs of the others, by their ids; 0 is omitted. */
+  readonly costs?: Readonly<Record<string, number>>;
+  /** Number of the last entry of the job's log before the response was sent, where that matters. */
+  readonly until?: number;
 }
 
 /** A question of a job, as a request has met it: its answer has closed it, has added to it, or was none. */

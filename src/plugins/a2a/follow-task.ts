@@ -1,16 +1,19 @@
+import { type ShownJob, shownNow } from "../../core/http/first-response.ts";
 import { isAsking, MOVES } from "../../core/http/settled.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
-import { openQuestions } from "../../core/runs/questions/open-questions.ts";
 import type { A2aParts } from "./parts.ts";
 import { toTask } from "./task.ts";
 import { type Json, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
 
 export interface FollowOptions {
-  /** Whether it ends when the task asks something. @default only when the task has ended */
-  readonly untilAsked?: boolean;
+  /**
+   * Ends it when the task asks something, too, and is given the task before what it ends with is shown: that is what this
+   * gives. @default only when the task has ended
+   */
+  readonly untilAsked?: (job: StoredJob) => Promise<ShownJob>;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -18,16 +21,21 @@ export interface FollowOptions {
 export async function* followTask(
   parts: A2aParts,
   given: StoredJob,
-  { untilAsked = false, signal }: FollowOptions = {},
+  { untilAsked, signal }: FollowOptions = {},
 ): AsyncGenerator<Json, void, undefined> {
-  const { feed, jobs, cases } = parts;
+  const { feed, jobs } = parts;
   // Read before the task is: what happens in between is in both, and shown once.
   const after = await feed.last(given.id);
   let job = await jobs.get(given.id);
-  const first = await toTask(parts, job);
+  const isOver = (now: StoredJob) => isTerminal(now.status) || (untilAsked !== undefined && isAsking(now));
+  const shownAt = async (now: StoredJob): Promise<ShownJob> =>
+    isOver(now) && untilAsked ? untilAsked(now) : shownNow(parts, now);
+  let shown = await shownAt(job);
+  job = shown.job;
+  const first = toTask(parts, shown);
   const known = new Set(idsOf(first));
   yield { task: first };
-  if (isTerminal(job.status) || (untilAsked && isAsking(job))) return;
+  if (isOver(job)) return;
   let told = markOf(job);
   const emitted = new EmittedTexts();
   for await (const { event, data } of feed.watch(job.id, { after, ...(signal && { signal }) })) {
@@ -35,10 +43,16 @@ export async function* followTask(
     else if (event === "call" || event === "attempt") yield* emitted.end(job, data as RunEntry);
     const isMove = MOVES.has(event) || (event === "call" && (data as { call?: unknown }).call === "close");
     if (!isMove) continue;
-    const now = await jobs.find(job.id);
-    if (!now) return;
+    const found = await jobs.find(job.id);
+    if (!found) return;
+    // A job that has ended has more in its log.
+    const mayEnd = !isTerminal(found.status) || event === "end";
+    const mark = markOf(found);
+    if (mark === markOf(job) && !(mayEnd && (mark !== told || isOver(found)))) continue;
+    shown = mayEnd ? await shownAt(found) : await shownNow(parts, found);
+    const now = shown.job;
     if (markOf(now) !== markOf(job)) {
-      const { artifacts } = await toTask(parts, now);
+      const { artifacts } = toTask(parts, shown);
       for (const artifact of artifacts as Json[]) {
         const id = String(artifact.artifactId);
         if (known.has(id)) continue;
@@ -47,13 +61,12 @@ export async function* followTask(
       }
     }
     job = now;
-    // A job that has ended has more in its log.
-    if (isTerminal(now.status) && event !== "end") continue;
+    if (!mayEnd) continue;
     if (markOf(now) !== told) {
       told = markOf(now);
-      yield toStatusUpdate(now, await openQuestions(cases, now));
+      yield toStatusUpdate(now, shown.asking);
     }
-    if (isTerminal(now.status) || (untilAsked && isAsking(now))) return;
+    if (isOver(now)) return;
   }
 }
 

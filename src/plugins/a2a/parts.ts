@@ -23,6 +23,7 @@ export interface A2aParts {
   /** The receivers of tasks. */
   readonly push: PushConfigs;
   readonly log: Logger;
+  readonly clock: () => Date;
   /** Slugs of the agents that clients see; `undefined` for all. */
   readonly shown: ReadonlySet<string> | undefined;
   /** Milliseconds that a message waits for its job at most; `undefined` for no limit. */

@@ -7,6 +7,7 @@ import { definePlugin, type Plugin, PluginError } from "../../core/service/plugi
 import {
   AGENTS,
   CASES,
+  CLOCK,
   EVENTS,
   JOB_FEED,
   JOBS,
@@ -99,6 +100,7 @@ export const a2a = definePlugin({
       store: get(STORE),
       push: new PushConfigs(get(STORE)),
       log,
+      clock: get(CLOCK),
       shown: options.agents && new Set(options.agents),
       wait: options.wait,
       closing: closing.signal,

@@ -8,7 +8,13 @@ import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { toGivenFile } from "../../core/conversations/file-parts.ts";
 import { behindCursor, toCursor } from "../../core/http/cursor.ts";
-import { settled } from "../../core/http/settled.ts";
+import {
+  findFirst,
+  firstSettled,
+  keepFirst,
+  type ShownJob,
+  shownNow,
+} from "../../core/http/first-response.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
@@ -82,8 +88,12 @@ export class AgentRequests implements Server.A2ARequestHandler {
   sendMessage(request: Sdk.SendMessageRequest, context: Server.ServerCallContext): Promise<Sdk.Task> {
     return this.guarded(async () => {
       const job = await this.#take(request, callerOf(context));
-      if (request.configuration?.returnImmediately) return this.#toTask(job);
-      return this.#toTask(await settled(this.parts, job, { signal: this.patience(context) }));
+      if (!request.configuration?.returnImmediately) {
+        const asked = { job, key: keyOfMessage(request) };
+        return this.#toTask(await firstSettled(this.parts, asked, { signal: this.patience(context) }));
+      }
+      const asked = { job, key: keyOfMessage(request, "now") };
+      return this.#toTask((await findFirst(this.parts, asked)) ?? (await keepFirst(this.parts, asked)));
     });
   }
 
@@ -92,7 +102,11 @@ export class AgentRequests implements Server.A2ARequestHandler {
     context: Server.ServerCallContext,
   ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
     const job = await this.guarded(() => this.#take(request, callerOf(context)));
-    yield* this.#follow(job, { untilAsked: true, signal: signalOf(context) });
+    const key = keyOfMessage(request);
+    const first = await findFirst(this.parts, { job, key });
+    if (first) return yield this.sdk.types.StreamResponse.fromJSON({ task: toTask(this.parts, first) });
+    const keep = (now: StoredJob) => keepFirst(this.parts, { job: now, key });
+    yield* this.#follow(job, { untilAsked: keep, signal: signalOf(context) });
   }
 
   async *resubscribe(
@@ -106,7 +120,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
   }
 
   async getTask({ id }: Sdk.GetTaskRequest): Promise<Sdk.Task> {
-    return this.#toTask(await this.#find(id));
+    return this.#toTask(await shownNow(this.parts, await this.#find(id)));
   }
 
   cancelTask({ id }: Sdk.CancelTaskRequest, context: Server.ServerCallContext): Promise<Sdk.Task> {
@@ -116,7 +130,8 @@ export class AgentRequests implements Server.A2ARequestHandler {
       // A repeated request finds what it asked for.
       if (isTerminal(job.status) && job.status !== "cancelled")
         throw new TaskNotCancelableError(`Task "${id}" is ${job.status}`);
-      return this.#toTask(await this.parts.runner.stop(id, callerOf(context)));
+      const stopped = await this.parts.runner.stop(id, callerOf(context));
+      return this.#toTask(await shownNow(this.parts, stopped));
     });
   }
 
@@ -154,7 +169,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const of = { agent_name: this.agent.slug, ...(contextId !== "" && { mission_id: contextId }) };
     const page = await this.parts.jobs.list({ ...query, where: { ...query.where, ...of } });
     const items: Json[] = [];
-    for (const job of page.items) items.push(await toTask(this.parts, job));
+    for (const job of page.items) items.push(toTask(this.parts, await shownNow(this.parts, job)));
     return { ...page, items };
   }
 
@@ -332,8 +347,8 @@ export class AgentRequests implements Server.A2ARequestHandler {
     for await (const event of followTask(this.parts, job, options)) yield StreamResponse.fromJSON(event);
   }
 
-  async #toTask(job: StoredJob): Promise<Sdk.Task> {
-    return this.sdk.types.Task.fromJSON(await toTask(this.parts, job));
+  #toTask(shown: ShownJob): Sdk.Task {
+    return this.sdk.types.Task.fromJSON(toTask(this.parts, shown));
   }
 
   /** A job of this agent. */
@@ -369,6 +384,11 @@ export function callerOf(context: Server.ServerCallContext): Caller {
 /** Fires when the client is gone. */
 export function signalOf(context: Server.ServerCallContext): AbortSignal {
   return context.state.get("signal") as AbortSignal;
+}
+
+/** Names a message among the requests to its job; one that is to wait is another request than one that is not. */
+function keyOfMessage({ message }: Sdk.SendMessageRequest, how = ""): string {
+  return `a2a ${how} ${message!.messageId}`;
 }
 
 function statusesOf(state: string): string[] {

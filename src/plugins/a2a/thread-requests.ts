@@ -62,7 +62,8 @@ export class ThreadRequests extends AgentRequests {
       if (!found)
         throw new this.sdk.errors.UnsupportedOperationError("The service is closing: send the message again");
       const now = await this.#read(found.item.id);
-      return this.#toTask(question ? whenAsked(now, question) : now, question);
+      if (question) return this.#toTask(whenAsked(now, question), question);
+      return this.#toTask(request.configuration?.returnImmediately ? whenBegun(now) : now);
     });
   }
 
@@ -80,7 +81,7 @@ export class ThreadRequests extends AgentRequests {
       if (!isOpen && "caseId" in event) {
         isOpen = true;
         const { item } = await this.#opened(event.caseId, request);
-        yield this.#toEvent({ task: await this.#toJson(whenBegun(await this.#read(item.id))) });
+        yield this.#toEvent({ task: this.#toJson(whenBegun(await this.#read(item.id))) });
       }
       for await (const one of events.of(event)) yield this.#toEvent(one);
     }
@@ -94,7 +95,7 @@ export class ThreadRequests extends AgentRequests {
     const { item, job } = await this.#find(request.id);
     if (isTerminal(item.status))
       throw new this.sdk.errors.UnsupportedOperationError(`Task "${request.id}" has ended`);
-    yield this.#toEvent({ task: await this.#toJson({ item, job }) });
+    yield this.#toEvent({ task: this.#toJson({ item, job }) });
     const events = new TurnEvents(this.parts.base, (caseId) => this.#read(caseId));
     let turn: SentTurn | undefined = { jobId: job.id, after: 0, caseId: item.id, isWhole: true };
     while (turn) {
@@ -221,16 +222,16 @@ export class ThreadRequests extends AgentRequests {
     return this.sdk.types.StreamResponse.fromJSON(event);
   }
 
-  async #toJson(turn: Turn, question?: Question): Promise<Json> {
+  #toJson(turn: Turn, question?: Question): Json {
     const asking = questionsOf(turn.item).map((item) =>
       question?.id === item.question.id ? ({ ...item, question } as AskingCase) : item,
     );
-    const task = await toTask(this.parts, toTurnJob(turn), asking);
+    const task = toTask(this.parts, { job: toTurnJob(turn), asking, cases: [] });
     return { ...task, metadata: { ...(task.metadata as Json), thread: turn.job.id } };
   }
 
-  async #toTask(turn: Turn, question?: Question): Promise<Sdk.Task> {
-    return this.sdk.types.Task.fromJSON(await this.#toJson(turn, question));
+  #toTask(turn: Turn, question?: Question): Sdk.Task {
+    return this.sdk.types.Task.fromJSON(this.#toJson(turn, question));
   }
 }
 

@@ -1,17 +1,20 @@
+import { hash } from "node:crypto";
 import * as v from "valibot";
 import type { AgentDefinition } from "../../core/agents/define-agent.ts";
 import { fieldsOf } from "../../core/agents/fields.ts";
 import { readJobFields } from "../../core/agents/read-values.ts";
 import { ServiceError } from "../../core/base/errors.ts";
+import { inOrder } from "../../core/base/in-order.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
 import { baseUrl } from "../../core/http/base-url.ts";
+import { findFirst } from "../../core/http/first-response.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
-import { OPTIONS, ROUTER, SEEN, SERVICE_STATE, STREAMS } from "../../core/service/tokens.ts";
+import { CLOCK, OPTIONS, ROUTER, SEEN, SERVICE_STATE, STORE, STREAMS } from "../../core/service/tokens.ts";
 import { readContent, takeMessage, unsupported } from "./take-message.ts";
 import { toChatEvents } from "./to-chat-events.ts";
 import { toEvents } from "./to-events.ts";
@@ -101,22 +104,31 @@ export const agUi = definePlugin({
               detail: "The agent takes no further message: start a new thread, or make it a chat agent.",
             });
           }
+          const parts = { jobs, cases, feed, store: get(STORE), clock: get(CLOCK) };
+          const key = keyOfRun(body);
+          const first = before && (await findFirst(parts, { job: before, key }));
           const after = before ? await feed.last(id) : 0;
           if (!before) {
             const job_fields = readInput(body, definition);
             await runner.start(slug, { job_context: { job_id: id, started_by: "ag-ui" }, job_fields });
           }
-          for (const { interruptId, status, payload } of before ? body.resume : []) {
+          for (const { interruptId, status, payload } of before && !first ? body.resume : []) {
             if (status !== "resolved") continue;
             const values = v.is(JsonMapSchema, payload) ? payload : {};
             await answerByKey({ cases, runner }, before!, { key: interruptId, values }, caller);
           }
-          return stream((signal) => toEvents({ jobs, cases, feed }, { id, after, ...body, base, signal }));
+          return stream((signal) => toEvents(parts, { id, after, key, first, ...body, base, signal }));
         },
       }),
     );
   },
 }) as (options?: AgUiOptions) => Plugin;
+
+/** A run is the same as one before with its id that says the same. */
+function keyOfRun({ runId, messages, resume, forwardedProps }: Input): string {
+  const said = JSON.stringify(inOrder({ messages, resume, forwardedProps }));
+  return `ag-ui ${runId} ${hash("sha256", said, "base64url")}`;
+}
 
 /** The fields of a job: `forwardedProps.fields`, and the text of the last message of the user. */
 function readInput({ messages, forwardedProps }: Input, definition: AgentDefinition) {

@@ -2,9 +2,8 @@ import { setTimeout as after } from "node:timers/promises";
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
 import { fileUrl } from "../../core/conversations/file-parts.ts";
 import { toolCallOf } from "../../core/conversations/follow-turn.ts";
-import type { Cases } from "../../core/entities/cases.ts";
-import type { Jobs } from "../../core/entities/jobs.ts";
-import type { JobFeed } from "../../core/http/job-feed.ts";
+import { keepFirst, type ShownJob } from "../../core/http/first-response.ts";
+import { isAsking, isBusy } from "../../core/http/settled.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { type FileValue, filesIn } from "../../core/models/file.ts";
 import type { Job, StoredJob } from "../../core/models/job.ts";
@@ -18,11 +17,7 @@ import { toToolCall } from "./to-tool-call.ts";
 /** Milliseconds for which a run waits for further questions: those that were asked together are shown together. */
 const TOGETHER = 100;
 
-interface Parts {
-  readonly jobs: Jobs;
-  readonly cases: Cases;
-  readonly feed: JobFeed;
-}
+type Parts = Parameters<typeof keepFirst>[0];
 
 interface Run {
   /** Id of the job. */
@@ -31,32 +26,31 @@ interface Run {
   readonly after: number;
   readonly threadId: string;
   readonly runId: string;
+  /** Of the run among those of its job. */
+  readonly key: string;
+  /** What it has ended with before, if it is sent again. */
+  readonly first: ShownJob | undefined;
   /** Of the URLs of files. */
   readonly base: string;
   readonly signal: AbortSignal;
 }
 
-/** What happens to a job until it has ended or asks something, as the events of a run. */
+/**
+ * What happens to a job until it has ended or asks something, as the events of a run; one that is sent again ends where it
+ * ended before.
+ */
 export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, void> {
-  const { jobs, cases, feed } = parts;
-  const { id, threadId, runId, base, signal } = run;
+  const { jobs, feed } = parts;
+  const { id, threadId, runId, first, base, signal } = run;
+  const { after } = first ?? run;
+  let until = after;
   const texts = new OpenTexts();
   const state = new RunState();
   yield { type: "RUN_STARTED", threadId, runId };
-  const finished = async (job: StoredJob): Promise<Sent | undefined> => {
-    if (isTerminal(job.status)) return toEnd(job, { threadId, runId });
-    if ((await openQuestions(cases, job)).length === 0) return undefined;
-    await after(TOGETHER, undefined, { signal }).catch(() => {});
-    const later = await jobs.find(id);
-    const interrupts = later ? (await openQuestions(cases, later)).map(toInterrupt) : [];
-    // Somebody else has answered: the job continues.
-    if (interrupts.length === 0) return undefined;
-    return { type: "RUN_FINISHED", threadId, runId, outcome: { type: "interrupt", interrupts } };
-  };
-
-  for await (const { event, data } of feed.watch(id, { after: run.after, signal })) {
+  for await (const { event, id: seq = until, data } of feed.watch(id, { after, signal })) {
+    until = seq;
     if (event === "snapshot") {
-      yield* state.update(data as Job);
+      yield* state.update(first?.job ?? (data as Job));
     } else if (event === "chunk") {
       yield* texts.add(data as EmittedChunks);
     } else if (event === "call" || event === "attempt") {
@@ -65,19 +59,43 @@ export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, vo
       if (entry.type === "call" && entry.call === "step" && entry.kind === "tool")
         yield* toToolCall(toolCallOf(entry));
     }
+    if (first && until < first.until && event !== "end") continue;
     // Entries of before are shown first: the job may have been asked and answered since.
-    if (event !== "snapshot" && event !== "status" && event !== "end" && event !== "begun") continue;
-    const job = await jobs.find(id);
-    const end = job ? await finished(job) : { type: "RUN_ERROR" as const, message: "The job was removed" };
+    if (!first && event !== "snapshot" && event !== "status" && event !== "end" && event !== "begun")
+      continue;
+    const job = first?.job ?? (await jobs.find(id));
+    if (!job) {
+      yield* texts.endAll();
+      yield { type: "RUN_ERROR", message: "The job was removed" };
+      return;
+    }
     // A job that has ended has more in its log.
-    if (!end || (job && isTerminal(job.status) && event !== "end")) continue;
+    if (!first && isTerminal(job.status) && event !== "end") continue;
+    const shown = first ?? (await settle(parts, run, { job, after, until }));
+    if (!shown) continue;
     yield* texts.endAll();
-    if (job) yield* state.update(job);
-    if (job && isTerminal(job.status))
-      for (const file of filesIn(job.result).values()) yield toFileEvent(base, id, file);
-    yield end;
+    yield* state.update(shown.job);
+    if (isTerminal(shown.job.status))
+      for (const file of filesIn(shown.job.result).values()) yield toFileEvent(base, id, file);
+    yield toEnd(shown, { threadId, runId });
     return;
   }
+}
+
+/** The job as a run ends with it, which is stored; `undefined` while the run continues. */
+async function settle(
+  parts: Parts,
+  { id, key, signal }: Run,
+  { job, ...places }: { readonly job: StoredJob; readonly after: number; readonly until: number },
+): Promise<ShownJob | undefined> {
+  if (isTerminal(job.status)) return keepFirst(parts, { job, key }, places);
+  if ((await openQuestions(parts.cases, job)).length === 0) return undefined;
+  await after(TOGETHER, undefined, { signal }).catch(() => {});
+  const later = await parts.jobs.find(id);
+  if (!later || isTerminal(later.status) || !isAsking(later)) return undefined;
+  const shown = await keepFirst(parts, { job: later, key }, places);
+  // Somebody else has answered: the job continues.
+  return isBusy(shown.job) ? undefined : shown;
 }
 
 /** The steps that have emitted something, and the text messages that they write. */
@@ -131,7 +149,12 @@ function placeOf({
   return `${case_id ?? "job"}/${position}`;
 }
 
-function toEnd({ status, error, result }: StoredJob, ids: { threadId: string; runId: string }): Sent {
+function toEnd({ job, asking }: ShownJob, ids: { threadId: string; runId: string }): Sent {
+  const { status, error, result } = job;
+  if (asking.length > 0) {
+    const interrupts = asking.map(toInterrupt);
+    return { type: "RUN_FINISHED", ...ids, outcome: { type: "interrupt", interrupts } };
+  }
   if (status === "failed") return { type: "RUN_ERROR", message: error ?? "The job has failed", code: status };
   if (status === "cancelled") return { type: "RUN_FINISHED", ...ids, outcome: { type: "cancelled" } };
   return { type: "RUN_FINISHED", ...ids, result, outcome: { type: "success" } };

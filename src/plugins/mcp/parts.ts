@@ -8,6 +8,7 @@ import type { JobFeed } from "../../core/http/job-feed.ts";
 import type { Seen } from "../../core/http/seen.ts";
 import type { Retention } from "../../core/retention/retention.ts";
 import type { Runner } from "../../core/runs/runner.ts";
+import type { Store } from "../../core/store/store.ts";
 
 /** What requests of clients need. */
 export interface McpParts {
@@ -20,6 +21,8 @@ export interface McpParts {
   readonly feed: JobFeed;
   readonly retention: Pick<Retention, "policyOf">;
   readonly log: Logger;
+  readonly store: Store;
+  readonly clock: () => Date;
   /** Slugs of the agents that clients see; `undefined` for all. */
   readonly shown: ReadonlySet<string> | undefined;
   /** Milliseconds that clients should wait between two requests about a task. */

@@ -10,6 +10,7 @@ import { definePlugin, type Plugin, PluginError } from "../../core/service/plugi
 import {
   AGENTS,
   CASES,
+  CLOCK,
   JOB_FEED,
   JOBS,
   OPTIONS,
@@ -18,6 +19,7 @@ import {
   RUNNER,
   SEEN,
   SERVICE_STATE,
+  STORE,
   THREADS,
 } from "../../core/service/tokens.ts";
 import { OwnOrigins } from "./own-origins.ts";
@@ -98,6 +100,8 @@ export const mcp = definePlugin({
       feed: get(JOB_FEED),
       retention: get(RETENTION),
       log,
+      store: get(STORE),
+      clock: get(CLOCK),
       shown: options.agents && new Set(options.agents),
       pollInterval: options.pollInterval,
       wait: options.wait,

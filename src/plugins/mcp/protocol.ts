@@ -1,13 +1,14 @@
 import type * as Sdk from "@modelcontextprotocol/server";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError } from "../../core/base/errors.ts";
+import { shownNow } from "../../core/http/first-response.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { TASKS } from "./extension.ts";
 import { LegacyCalls } from "./legacy-calls.ts";
 import { type McpParts, partsFor } from "./parts.ts";
 import { getPrompt, listPrompts, listResources, readResource, sharedTexts } from "./shared-texts.ts";
-import { toDetailedTask, toResult, toTask } from "./tasks.ts";
+import { toBegunTask, toDetailedTask, toResult } from "./tasks.ts";
 import { callThread } from "./thread-calls.ts";
 import { agentOf, callJobTool, findJob, listTools, readKey, startJob, waitFor } from "./tools.ts";
 
@@ -162,12 +163,14 @@ function createMethods(sdk: typeof Sdk, parts: McpParts) {
         if (definition.chats && fields.thread !== undefined)
           return await callThread(parts, slug, fields, { by, signal, key, seconds: parts.wait / 1000 });
         const job = await startJob(parts, tool, { fields, key });
-        if (supportsTasks(context)) return { ...(await toTask(parts, job)), resultType: "task" };
+        if (supportsTasks(context)) return { ...toBegunTask(parts, job), resultType: "task" };
         const seconds = parts.wait / 1000;
-        const now = await waitFor(parts, job, { seconds, signal, seen });
+        const asked = { job, key: key && `mcp ${key}` };
+        const shown = await waitFor(parts, asked, { seconds, signal, seen });
         // A call with a key is made again by a client that lost its connection: its job continues.
         const isCancelled = signal.aborted && (isExplicit || key === undefined) && !parts.closing.aborted;
-        return toResult(parts, isCancelled ? await parts.runner.stop(job.id, by) : now);
+        if (!isCancelled) return toResult(parts, shown);
+        return toResult(parts, await shownNow(parts, await parts.runner.stop(job.id, by)));
       } catch (error) {
         // A model reads it and tries again; an error of the protocol would not reach it.
         if (!isServiceError(error) || error.type === "agent_not_found") throw error;

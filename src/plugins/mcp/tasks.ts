@@ -1,4 +1,5 @@
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
+import { type ShownJob, shownNow } from "../../core/http/first-response.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
@@ -6,11 +7,8 @@ import type { Question } from "../../core/models/question.ts";
 import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
 import type { McpParts } from "./parts.ts";
 
-/** Cases of a job that a result lists. */
-const MOST_CASES = 100;
-
 /** A job as a task of the extension `io.modelcontextprotocol/tasks`. */
-export async function toTask(parts: McpParts, job: StoredJob): Promise<Record<string, unknown>> {
+export function toTask(parts: McpParts, job: StoredJob): Record<string, unknown> {
   return {
     taskId: job.id,
     status: "working",
@@ -22,19 +20,25 @@ export async function toTask(parts: McpParts, job: StoredJob): Promise<Record<st
   };
 }
 
+/** The task of a job as it was when the job was stored: what a call that starts it gets, also when it is sent again. */
+export function toBegunTask(parts: McpParts, job: StoredJob): Record<string, unknown> {
+  const statusMessage = "The job is in progress";
+  return { ...toTask(parts, job), statusMessage, lastUpdatedAt: job.created_at, ttlMs: null };
+}
+
 /** A task with what its status is about: the open questions, or the result. */
 export async function toDetailedTask(
   parts: McpParts,
   job: StoredJob,
   { showsForms }: { readonly showsForms: boolean },
 ): Promise<Record<string, unknown>> {
-  const task = await toTask(parts, job);
+  const task = toTask(parts, job);
   if (job.status === "cancelled") return { ...task, status: "cancelled" };
   if (isTerminal(job.status)) {
     return {
       ...task,
       status: "completed",
-      result: { resultType: "complete", ...(await toResult(parts, job)) },
+      result: { resultType: "complete", ...toResult(parts, await shownNow(parts, job)) },
     };
   }
   const asking = await openQuestions(parts.cases, job);
@@ -47,13 +51,7 @@ export async function toDetailedTask(
 }
 
 /** A job as the result of a tool, with its open questions where it has not ended. */
-export async function toResult(parts: McpParts, job: StoredJob): Promise<Record<string, unknown>> {
-  const asking = isTerminal(job.status) ? [] : await openQuestions(parts.cases, job);
-  const { items } = await parts.cases.list({
-    where: { job_id: job.id },
-    sort: "created_at",
-    limit: MOST_CASES,
-  });
+export function toResult(parts: McpParts, { job, asking, cases }: ShownJob): Record<string, unknown> {
   const structuredContent = {
     job_id: job.id,
     agent: job.agent_name,
@@ -63,7 +61,7 @@ export async function toResult(parts: McpParts, job: StoredJob): Promise<Record<
     ...(asking.length > 0 && { questions: asking.map(toShownQuestion) }),
     cost: job.total_cost,
     case_count: job.case_count,
-    cases: items.map(toShownCase),
+    cases: cases.map(toShownCase),
   };
   return {
     content: [{ type: "text", text: textOfJob(job, structuredContent) }],

@@ -5,7 +5,7 @@ import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { check } from "../../core/http/check.ts";
-import { settled } from "../../core/http/settled.ts";
+import { type AskedJob, firstSettled, type ShownJob, shownNow } from "../../core/http/first-response.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
@@ -177,14 +177,13 @@ export async function callJobTool(
     case "job_start": {
       const { agent, fields, idempotency_key, wait } = check(StartSchema, given, "body");
       const job = await startJob(parts, agent, { fields, key: idempotency_key });
-      return toResult(parts, await waitFor(parts, job, { ...waiting, seconds: wait ?? 0 }));
+      const key = idempotency_key && `mcp job_start ${idempotency_key}`;
+      return toResult(parts, await waitFor(parts, { job, key }, { ...waiting, seconds: wait ?? 0 }));
     }
     case "job_status": {
       const { job_id, wait = 0 } = check(StatusSchema, given, "body");
-      return toResult(
-        parts,
-        await waitFor(parts, await findJob(parts, job_id), { ...waiting, seconds: wait }),
-      );
+      const asked = { job: await findJob(parts, job_id), key: undefined };
+      return toResult(parts, await waitFor(parts, asked, { ...waiting, seconds: wait }));
     }
     case "job_answer": {
       const { job_id, question, answer, message } = check(AnswerSchema, given, "body");
@@ -195,14 +194,13 @@ export async function callJobTool(
         return answerThread(parts, job, { key: question, values: answer, message }, calling);
       }
       const answered = await answerByKey(parts, job, { key: question, values: answer, message }, by);
-      const result = await toResult(parts, await parts.jobs.get(job_id));
+      const result = toResult(parts, await shownNow(parts, await parts.jobs.get(job_id)));
       return answered ? result : { ...result, ...refused(question) };
     }
-    case "job_cancel":
-      return toResult(
-        parts,
-        await parts.runner.stop((await findJob(parts, check(CancelSchema, given, "body").job_id)).id, by),
-      );
+    case "job_cancel": {
+      const { id } = await findJob(parts, check(CancelSchema, given, "body").job_id);
+      return toResult(parts, await shownNow(parts, await parts.runner.stop(id, by)));
+    }
     default:
       return undefined;
   }
@@ -270,14 +268,13 @@ export interface WaitOptions {
   readonly seen?: ((job: StoredJob) => void) | undefined;
 }
 
-/** The job once it has ended or asks something, or its state after so many seconds. */
+/** What the first response to a call shows: its job once it has ended or asks something, or its state after so many seconds. */
 export function waitFor(
   { closing, ...parts }: McpParts,
-  job: StoredJob,
+  asked: AskedJob,
   { seconds, signal, seen }: WaitOptions,
-): Promise<StoredJob> {
-  if (seconds === 0) return Promise.resolve(job);
+): Promise<ShownJob> {
   const ends = [closing, AbortSignal.timeout(seconds * 1000), signal];
-  const over = AbortSignal.any(ends.filter((one) => one !== undefined));
-  return settled(parts, job, { signal: over, ...(seen && { seen }) });
+  const over = seconds === 0 ? AbortSignal.abort() : AbortSignal.any(ends.filter((one) => one !== undefined));
+  return firstSettled(parts, asked, { signal: over, ...(seen && { seen }) });
 }

@@ -1,0 +1,174 @@
+import type { Cases } from "../entities/cases.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import { keepShown, requestWithKey, type ShownRequest } from "../entities/keyed-requests.ts";
+import type { StoredCase } from "../models/case.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { ShownState } from "../models/keyed-request.ts";
+import type { Question } from "../models/question.ts";
+import { type AskingCase, keyOf, openQuestions, partsOfKey } from "../runs/questions/open-questions.ts";
+import type { Store } from "../store/store.ts";
+import type { JobFeed } from "./job-feed.ts";
+import { isAsking, isBusy, type SettleOptions, settled } from "./settled.ts";
+
+/*
+ * What the first response to a request has shown of a job is stored before that is sent: the request gets the same when it is
+ * sent again, whatever has happened since. Of the job, only what may change later is stored.
+ */
+
+/** Cases of a job that a response lists, oldest first. */
+const MOST_CASES = 100;
+
+interface Parts {
+  readonly store: Store;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly feed: JobFeed;
+  readonly clock: () => Date;
+}
+
+/** A job as a response shows it. */
+export interface ShownJob {
+  readonly job: StoredJob;
+  /** Its questions that are open. */
+  readonly asking: readonly AskingCase[];
+  /** Its cases, the first hundred. */
+  readonly cases: readonly StoredCase[];
+  /** Numbers of the last entries of its log before the request came, and before its response was sent. */
+  readonly after: number;
+  readonly until: number;
+}
+
+/** A request to a job: `key` names it among them, with its protocol; without one, each request is another one. */
+export interface AskedJob {
+  readonly job: StoredJob;
+  readonly key: string | undefined;
+}
+
+/** A job as it is now. */
+export async function shownNow(
+  { cases }: Pick<Parts, "cases">,
+  job: StoredJob,
+  { after = 0, until = after }: { readonly after?: number; readonly until?: number } = {},
+): Promise<ShownJob> {
+  const asking = isTerminal(job.status) ? [] : await openQuestions(cases, job);
+  return { job, asking, cases: await listCases(cases, job), after, until };
+}
+
+/** The job as the first response to a request has shown it; `undefined` before there is one. */
+export async function findFirst(parts: Parts, { job, key }: AskedJob): Promise<ShownJob | undefined> {
+  const kept = key === undefined ? undefined : await requestWithKey(parts.store, job.id, key);
+  return kept?.shown && restore(parts, job, kept as ShownRequest);
+}
+
+/**
+ * Stores how a response shows a job, unless another one to the same request was first; gives the first. Where its questions
+ * were answered meanwhile, nothing is stored, and the job asks nothing.
+ */
+export async function keepFirst(
+  parts: Parts,
+  { job, key }: AskedJob,
+  places?: { readonly after: number; readonly until: number },
+): Promise<ShownJob> {
+  const now = await shownNow(parts, job, places);
+  if (key === undefined) return now;
+  const isAnswered = !isTerminal(job.status) && isAsking(job) && now.asking.length === 0;
+  if (isAnswered) return { ...now, job: { ...job, open_questions: 0 } };
+  const kept = await parts.store.transaction((tx) => {
+    const unit = { tx, now: parts.clock().toISOString() };
+    return keepShown(unit, job.id, { key, after: now.after, shown: toState(now) });
+  });
+  return (await restore(parts, job, kept)) ?? now;
+}
+
+/**
+ * The job as the first response to a request shows it: once it has ended or asks something. A response that shows it as it
+ * is when the signal fires is not stored: the same request waits again.
+ */
+export async function firstSettled(parts: Parts, asked: AskedJob, options: SettleOptions): Promise<ShownJob> {
+  const first = await findFirst(parts, asked);
+  if (first) return first;
+  for (let job = asked.job; ; job = await parts.jobs.get(job.id)) {
+    job = await settled(parts, job, options);
+    if (isBusy(job)) return shownNow(parts, job);
+    const shown = await keepFirst(parts, { ...asked, job });
+    if (!isBusy(shown.job)) return shown;
+  }
+}
+
+function toState({ job, asking, cases, until }: ShownJob): ShownState {
+  const open = cases.filter(({ status }) => !isTerminal(status));
+  const costs = open.flatMap(({ id, total_cost }) => (total_cost === 0 ? [] : [[id, total_cost] as const]));
+  return {
+    ...{ status: job.status, at: job.updated_at, cost: job.total_cost },
+    ...(job.error !== null && { error: job.error }),
+    ...(asking.length > 0 && { asked: asking.map(keyOf) }),
+    ...{ case_count: job.case_count, ended: cases.length - open.length },
+    ...(costs.length > 0 && { costs: Object.fromEntries(costs) }),
+    ...(until > 0 && { until }),
+  };
+}
+
+async function restore(
+  { cases }: Parts,
+  now: StoredJob,
+  { shown, after }: ShownRequest,
+): Promise<ShownJob | undefined> {
+  const { status, at, cost, error = null, asked = [], case_count, until = after } = shown;
+  const asking = await Promise.all(asked.map((key) => findAsked(cases, key)));
+  // A job that was started over may have lost the case.
+  if (!asking.every((item) => item !== undefined)) return undefined;
+  const result = isTerminal(status) ? now.result : null;
+  const job: StoredJob = {
+    ...now,
+    ...{ status, updated_at: at, total_cost: cost, error, result },
+    ...{ case_count, open_questions: asking.length },
+  };
+  return { job, asking, cases: casesThen(await listCases(cases, job), shown, asking), after, until };
+}
+
+/** Cases as they were: those that have ended since were open. */
+function casesThen(
+  now: readonly StoredCase[],
+  { ended, costs = {} }: ShownState,
+  asking: readonly AskingCase[],
+): StoredCase[] {
+  const byEnd = now
+    .filter(({ status }) => isTerminal(status))
+    .toSorted((a, b) => Date.parse(a.finished_at ?? "") - Date.parse(b.finished_at ?? ""));
+  const over = new Set(byEnd.slice(0, ended));
+  return now.map((item) => {
+    if (over.has(item)) return item;
+    const asked = asking.find(({ id }) => id === item.id);
+    const open = {
+      status: "in_progress",
+      final_delivery: null,
+      last_error: null,
+      finished_at: null,
+    } as const;
+    return {
+      ...(asked ?? item),
+      ...open,
+      ...(asked && { status: asked.status }),
+      total_cost: costs[item.id] ?? 0,
+    };
+  });
+}
+
+async function listCases(cases: Cases, { id, case_count }: StoredJob): Promise<StoredCase[]> {
+  if (case_count === 0) return [];
+  const limit = Math.min(case_count, MOST_CASES);
+  return (await cases.list({ where: { job_id: id }, sort: "created_at", limit })).items;
+}
+
+/** A question with the case that has asked it, also once it was answered: the history of the case has it. */
+async function findAsked(cases: Cases, key: string): Promise<AskingCase | undefined> {
+  const found = await cases.find(partsOfKey(key).caseId);
+  if (!found) return undefined;
+  const item = await cases.summary(found.id);
+  const history = found.updates.map(({ payload }) => payload?.question as Question | undefined);
+  const question = [item.question, ...history.toReversed()].find(
+    (one) => one && keyOf({ id: item.id, question: one }) === key,
+  );
+  return question ? { ...item, status: "awaiting", question } : undefined;
+}
