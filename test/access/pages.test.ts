@@ -136,7 +136,7 @@ function routeOf(method: string, path: string): AddedRoute {
 }
 
 const PAGES = [
-  ...["/admin/jobs?limit=100", "/admin/cases?limit=100", "/admin/inbox", "/admin/find?q=job"],
+  ...["/admin/jobs?limit=100", "/admin/cases?limit=100", "/admin/inbox", "/admin/files", "/admin/find?q=job"],
   ...["/admin/find?q=of", "/admin/find", "/admin/agents", "/admin/agents/asker", "/admin/agents/greeter"],
   ...["/admin/jobs?status=failed", "/admin/api/jobs/export", "/admin/api/jobs/export?format=json"],
   ...["/admin/api/jobs?limit=1000", "/admin/api/cases?limit=1000", "/admin/api/inbox", "/admin/api/agents"],

@@ -112,7 +112,14 @@ const PAGES: Readonly<Record<string, string>> = {
     "asks-file": "cases/filed-case",
   },
   file: `jobs/filed/files/${hash("sha256", CONTENT, "hex")}/view`,
-  ...{ help: "help", find: "find", "nothing-found": "find?q=nothing+at+all", missing: "jobs/none" },
+  ...{
+    gallery: "files",
+    "no-files": "files?search=nothing&since=2026-01-01",
+    help: "help",
+    find: "find",
+    "nothing-found": "find?q=nothing+at+all",
+    missing: "jobs/none",
+  },
 };
 
 const VIEWS: readonly View[] = [360, 390, 680, 768, 1360, 2560].map((width, at) => ({

@@ -2,9 +2,10 @@
 // @long
 // @losses
 import { describe, expect, it } from "vitest";
-import { linkFile, unlinkFiles } from "../../src/core/entities/job-files.ts";
+import { linkFile, ownerOf, unlinkFiles } from "../../src/core/entities/job-files.ts";
 import type { FileValue } from "../../src/core/models/file.ts";
 import type { UnstorageStorage } from "../../src/core/storage/open-storage.ts";
+import { makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { CrashError, NO_FAULTS, SimDisk } from "../store/sim-disk.ts";
 import { openOn } from "../store/sim-life.ts";
 import { SimRandom } from "../store/sim-random.ts";
@@ -111,7 +112,7 @@ async function simulate(seed: number, mutant: Mutant = "none"): Promise<Totals> 
 
   const client = async (parts: FileParts, job: number): Promise<void> => {
     const own = certain[job]!;
-    const use = { jobId: `job-${job}`, workspace: "local", origin: "step" as const, limits: LIMITS };
+    const use = { job: ownerOf(makeJob(`job-${job}`)), origin: "step" as const, limits: LIMITS };
     for (let turn = 0; turn < 4; turn++) {
       const kind = random.below(10);
       if (kind < 6) {
@@ -150,7 +151,7 @@ async function simulate(seed: number, mutant: Mutant = "none"): Promise<Totals> 
               await unit.tx.remove("FileContent", id);
               await unit.tx.insert("FileRemoval", { id: content.place, due_at: unit.now });
             }
-          await unlinkFiles(unit, use.jobId);
+          await unlinkFiles(unit, use.job.id);
         });
         totals.removed += before.length;
       } else {

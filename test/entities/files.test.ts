@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { FILE_GRACE, linkFile, unlinkFiles } from "../../src/core/entities/job-files.ts";
+import { FILE_GRACE, linkFile, ownerOf, unlinkFiles } from "../../src/core/entities/job-files.ts";
 import type { FileValue } from "../../src/core/models/file.ts";
 import { UPLOAD_KEEP } from "../../src/core/retention/file-sweep.ts";
 import { claimFiles, linkClaimed } from "../../src/core/runs/queue/claim-files.ts";
@@ -11,6 +11,7 @@ import { gcsDriver } from "../../src/core/storage/gcs.ts";
 import type { StorageLike } from "../../src/core/storage/open-storage.ts";
 import { s3Driver } from "../../src/core/storage/s3.ts";
 import { bucketStore } from "../../src/core/store/bucket/bucket-store.ts";
+import { makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { FileChunks } from "../../src/core/store/files/file-chunks.ts";
 import { openJsonStore } from "../../src/core/store/json/json-store.ts";
 import { createMemoryStore } from "../../src/core/store/memory-store.ts";
@@ -86,7 +87,7 @@ function filesContract(name: string, openStore: StoreFactory): void {
     return new FileParts(store, store.contents, limits);
   };
   const use = (jobId: string, limits = LIMITS) => ({
-    ...{ jobId, workspace: "local", origin: "field" as const, limits },
+    ...{ job: ownerOf(makeJob(jobId)), origin: "field" as const, limits },
   });
   const link = (parts: FileParts, file: FileValue, jobId = "job-1", limits = LIMITS) =>
     parts.ledger.write((unit) => linkFile(unit, file, use(jobId, limits)));
@@ -243,7 +244,7 @@ function filesContract(name: string, openStore: StoreFactory): void {
 
       const fields = [{ name: "contract", field_type: "FileField" }] as never;
       const sent = { contract: { upload: first.id } };
-      const job = { id: "job-1", workspace: "local", origin: "field" } as const;
+      const job = { job: ownerOf(makeJob("job-1")), origin: "field" } as const;
       const claimed = await claimFiles(parts.files, fields, sent, { owner: "clerk" });
       await parts.ledger.write((unit) => linkClaimed(unit, parts.files, claimed, job));
       await parts.files.begin({ ...own, length: 60 });

@@ -1,6 +1,9 @@
 // @long
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
+import { type FileFilter, listFiles } from "../../src/core/entities/all-files.ts";
+import { Files } from "../../src/core/entities/files.ts";
+import { Jobs } from "../../src/core/entities/jobs.ts";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
 import type { Position, Store, Table } from "../../src/core/store/store.ts";
 import { CORE_TABLES, NO_WAKE_TIME } from "../../src/core/store/tables.ts";
@@ -81,6 +84,42 @@ requirement("postgres").describe(`a service on Postgres with ${JOBS} jobs`, () =
     },
   );
 
+  it.each<FileFilter>([
+    {},
+    { agent_name: "agent-1" },
+    { kind: "pdf" },
+    { origin: "artifact" },
+    { job_id: idOf(5) },
+    { agent_name: "agent-1", kind: "picture", origin: "step" },
+    { since: started, until: started + (DAYS * 86_400_000) / 2 },
+  ])(
+    "reads few pages of the database for the first files and those behind half of them, with %j",
+    async (filter) => {
+      const { files, jobs } = filesOn(store);
+      for (const sight of [undefined, { agents: ["agent-1"] }, { workspace: "local", startedBy: "key-1" }]) {
+        for (const after of [
+          undefined,
+          { value: Math.round(started + (JOBS / 2) * STEP), id: fileIdOf(JOBS / 2) },
+        ]) {
+          await reset();
+          const { items } = await listFiles({ files, jobs: sight ? jobs.seenBy(sight) : jobs }, sight, {
+            ...{ ...filter, limit: 50, after },
+          });
+          const about = JSON.stringify([sight, after]);
+          if (!("job_id" in filter) && sight?.startedBy === undefined) expect(items, about).toHaveLength(50);
+          const read = await statements();
+          expect(read.length).toBeGreaterThan(0);
+          // Another filter may read all files of a caller who has few; and the jobs of a page are read by their ids.
+          const most = sight?.startedBy ? (2 * JOBS) / OPEN : MOST;
+          for (const { buffers, query } of read)
+            expect(buffers, `${about} ${query}`).toBeLessThanOrEqual(
+              query.includes('"JobFile"') ? most : 300,
+            );
+        }
+      }
+    },
+  );
+
   it("touches few pages a statement while it has nothing to do", async () => {
     await start();
     await delay(3000);
@@ -123,6 +162,7 @@ requirement("postgres").describe(`a service on Postgres with ${JOBS} jobs`, () =
   }
 });
 
+const fileIdOf = (n: number) => `${String(n).padStart(64, "0")}.${idOf(n)}`;
 const idOf = (n: number) => `made-${String(n).padStart(8, "0")}`;
 const nameOf = (n: number) => `Job ${String((n * NAMES) % JOBS).padStart(8, "0")}`;
 
@@ -167,6 +207,45 @@ async function fill(cluster: Cluster, started: number): Promise<Store> {
     insert into s._count (name, slot, key, n)
       select 'Job', 0, array[agent_name, null, status, null], count(*) from s."Job" group by agent_name, status;
     ${indexes.map(({ made }) => `${made};`).join("\n")}`);
+  await fillFiles(cluster, store, created);
   await cluster.query("vacuum analyze");
   return store;
+}
+
+/** One file for each job. */
+async function fillFiles(cluster: Cluster, store: Store, created: string): Promise<void> {
+  const named = { name: "a.pdf", type: "application/pdf", origin: "step", case_id: null } as const;
+  const created_at = "2026-01-31T09:30:00.000Z";
+  await store.table("JobFile").insert({
+    ...{ id: "file", job_id: "job", workspace: "local", agent_name: "agent-0", access: null },
+    ...{ sha256: "0f", size: 1, names: [{ ...named, created_at }], created_at },
+  });
+  const id = "'made-' || lpad(n::text, 8, '0')";
+  const values: Record<string, string> = {
+    id: `lpad(n::text, 64, '0') || '.' || ${id}`,
+    job_id: id,
+    sha256: "lpad(n::text, 64, '0')",
+    agent_name: "'agent-' || n % 2",
+    access: `case when n % ${OPEN} = 0 then 'key-1' end`,
+    kind: "case when n % 3 = 0 then 'pdf' else 'picture' end",
+    origin: "case when n % 5 = 0 then 'artifact' else 'step' end",
+    "created_at#": created,
+    _body: `replace(f._body, '"job_id":"job"', '"job_id":"made-' || lpad(n::text, 8, '0') || '"')`,
+  };
+  const columns = await cluster.query<{ name: string }>(
+    `select attname as name from pg_attribute
+     where attrelid = 's."JobFile"'::regclass and attnum > 0 and not attisdropped order by attnum`,
+  );
+  await cluster.query(`
+    set session_replication_role = replica;
+    insert into s."JobFile" select ${columns.map(({ name }) => values[name] ?? `f."${name}"`).join(", ")}
+      from s."JobFile" f, generate_series(1, ${JOBS}) n;
+    delete from s."JobFile" where id = 'file';`);
+}
+
+/** What lists files, on a store. */
+function filesOn(store: Store) {
+  const limits = { file: 1, job: 1, workspace: 1 };
+  const files = new Files({ store, ledger: undefined as never, storage: store.contents!, limits });
+  return { files, jobs: new Jobs(store) };
 }

@@ -64,8 +64,7 @@ export async function nextFile(parts: FileParts, worker: number, value: number):
   const text = contentFor(worker, value);
   const upload = await parts.files.add({ name: "a.txt", type: "text/plain" }, bytesOf(text));
   const use = {
-    jobId: `files${worker}-${value}`,
-    workspace: "local",
+    job: { id: `files${worker}-${value}`, workspace: "local", agent: "agent", access: null },
     origin: "step",
     limits: LIMITS,
   } as const;

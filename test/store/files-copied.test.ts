@@ -55,7 +55,11 @@ async function filled(): Promise<string> {
       const file = toFile(await parts.files.add({ name: "a.txt", type: "text/plain" }, bytesOf(text)));
       const jobId = text === "removed" ? "gone" : "job-1";
       await parts.ledger.write((unit) =>
-        linkFile(unit, file, { jobId, workspace: "local", origin: "field", limits: LIMITS }),
+        linkFile(unit, file, {
+          job: { id: jobId, workspace: "local", agent: "agent", access: null },
+          origin: "field",
+          limits: LIMITS,
+        }),
       );
     }
     const uploads = await parts.store.table("FileUpload").ids();

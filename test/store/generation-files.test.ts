@@ -63,7 +63,11 @@ beforeEach(async () => {
 async function add(jobId: string, text: string): Promise<void> {
   const upload = await parts.files.add({ name: "a.txt", type: "text/plain" }, bytesOf(text));
   await parts.ledger.write((unit) =>
-    linkFile(unit, toFile(upload), { jobId, workspace: "local", origin: "field", limits: LIMITS }),
+    linkFile(unit, toFile(upload), {
+      job: { id: jobId, workspace: "local", agent: "agent", access: null },
+      origin: "field",
+      limits: LIMITS,
+    }),
   );
   await parts.files.discard(upload.id);
 }

@@ -95,7 +95,30 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
       ...{ access: "access-1", used: true },
     },
   ],
-  JobFile: [{ id: "0f.job-1", job_id: "job-1", sha256: "0f", created_at: "2026-01-31T09:30:00.500Z" }],
+  JobFile: [
+    {
+      ...{ id: "0f.job-1", job_id: "job-1", workspace: "local", sha256: "0f" },
+      ...{
+        created_at: "2026-01-31T09:30:00.500Z",
+        names: [{ name: "a.pdf", type: "application/pdf", origin: "field" }],
+      },
+    },
+    {
+      ...{
+        id: "1f.job-1",
+        job_id: "job-1",
+        workspace: "acme",
+        agent_name: "clerk",
+        access: "key-1",
+        sha256: "1f",
+      },
+      created_at: "2026-01-31T09:30:00.500Z",
+      names: [
+        { name: "b.md", type: "text/plain", origin: "step" },
+        { name: "b.md", type: "text/markdown", origin: "step", artifact: "report", title: "Findings" },
+      ],
+    },
+  ],
   Revocation: [{ id: "0f", mark: 1_800_000_000_000, until: 1_800_000_000_000 }],
   FileRemoval: [{ id: "aa", due_at: "2026-01-31T10:30:00.500Z" }],
   A2aPush: [{ id: "push-1", job_id: "job-1" }],

@@ -15,7 +15,7 @@ import type { UnstorageStorage } from "../storage/open-storage.ts";
 import { contentType } from "../store/files/content-type.ts";
 import { FileChunks, inChunks, newPlace } from "../store/files/file-chunks.ts";
 import { storageError } from "../store/storage-error.ts";
-import type { Store } from "../store/store.ts";
+import type { ListQuery, Page, Store } from "../store/store.ts";
 import { announceRemoval } from "./job-files.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -217,6 +217,11 @@ export class Files {
     return items
       .flatMap(({ sha256, size, names }) => names.map((name) => ({ ...name, size, sha256 })))
       .sort((a, b) => a.created_at.localeCompare(b.created_at));
+  }
+
+  /** A page of the contents that jobs have. */
+  page(query: ListQuery): Promise<Page<JobFile>> {
+    return this.#parts.store.table("JobFile").list(query);
   }
 
   /** The bytes of a content, or a range of them, a chunk at a time. */

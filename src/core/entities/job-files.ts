@@ -8,15 +8,28 @@ import {
   type JobFile,
   jobFileId,
 } from "../models/file.ts";
+import type { StoredJob } from "../models/job.ts";
 import type { Unit } from "./ledger.ts";
 
 /** Milliseconds from the end of the last job that names a content to its removal: backups and downloads finish meanwhile. */
 export const FILE_GRACE = 3_600_000;
 
+/** A job, as its files say whose they are. */
+export interface FileOwner {
+  readonly id: string;
+  readonly workspace: string;
+  readonly agent: string;
+  /** The access that started it, where that sees only a part. */
+  readonly access: string | null;
+}
+
+export function ownerOf({ id, job_context, agent_name, access }: StoredJob): FileOwner {
+  return { id, workspace: job_context.workspace_id, agent: agent_name, access: access ?? null };
+}
+
 /** What a job has a file for. */
 export interface FileUse {
-  readonly jobId: string;
-  readonly workspace: string;
+  readonly job: FileOwner;
   readonly origin: FileOrigin;
   readonly caseId?: string | null | undefined;
   /** What it is to people. */
@@ -28,7 +41,8 @@ export interface FileUse {
 export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promise<void> {
   const { tx, now } = unit;
   const { name, type, sha256 } = file;
-  const { jobId, workspace, origin, caseId = null, artifact, limits } = use;
+  const { job, origin, caseId = null, artifact, limits } = use;
+  const { id: jobId, workspace, agent, access } = job;
   const content = await tx.get("FileContent", sha256);
   if (!content) throw isGone(file);
   const given: FileName = { name, type, origin, case_id: caseId, created_at: now, ...artifact };
@@ -48,7 +62,7 @@ export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promi
   }
   const { size } = content;
   await tx.insert("JobFile", {
-    ...{ id, job_id: jobId, workspace, sha256, size },
+    ...{ id, job_id: jobId, workspace, agent_name: agent, access, sha256, size },
     ...{ names: [given], created_at: now },
   });
   await addTotal(unit, `job.${jobId}`, size, { most: limits.job, option: "jobFilesLimit" });

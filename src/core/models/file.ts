@@ -104,6 +104,9 @@ export interface JobFile {
   readonly id: string;
   readonly job_id: string;
   readonly workspace: string;
+  /** Of its job: its agent, and the access that started it, where that sees only a part. Rows of earlier versions have neither. */
+  readonly agent_name?: string;
+  readonly access?: string | null;
   readonly sha256: string;
   readonly size: number;
   readonly names: readonly FileName[];
@@ -130,6 +133,11 @@ export interface FileLimits {
   readonly job: number;
   /** Of the files of all jobs of one workspace. */
   readonly workspace: number;
+}
+
+/** What a content of a job is called in lists: as the artifact that was named last, else as it was named first. */
+export function nameOfFile({ names }: Pick<JobFile, "names">): FileName {
+  return names.findLast(({ artifact }) => artifact !== undefined) ?? names[0]!;
 }
 
 /** The id of the row for a content of a job. */

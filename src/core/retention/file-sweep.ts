@@ -1,9 +1,10 @@
 import type { Logger } from "../base/log.ts";
 import type { StartTimer } from "../base/timer.ts";
 import type { Files } from "../entities/files.ts";
+import { ownerOf } from "../entities/job-files.ts";
 import type { UnstorageStorage } from "../storage/open-storage.ts";
 import { FileChunks } from "../store/files/file-chunks.ts";
-import type { Store } from "../store/store.ts";
+import { type Position, type Store, StoreMissingError } from "../store/store.ts";
 
 /** Milliseconds after which an upload that nobody has added to is removed, unless a job names its content. */
 export const UPLOAD_KEEP = 24 * 3_600_000;
@@ -79,6 +80,7 @@ export class FileSweep {
       (place) => files.removePlace(place),
     );
     const orphans = isSearch ? await this.#removeOrphans() : 0;
+    if (isSearch) await this.#nameOwners();
     if (isSearch) this.#searched = now;
     return { uploads, contents, orphans };
   }
@@ -92,6 +94,29 @@ export class FileSweep {
         count++;
       }
       if (ids.length < PAGE) return count;
+    }
+  }
+
+  /** Says of files that earlier versions have stored whose they are: before, only who sees everything is shown them. */
+  async #nameOwners(): Promise<void> {
+    const { store } = this.#parts;
+    const unnamed = { where: { agent_name: null }, sort: "created_at", limit: PAGE, uncounted: true };
+    for (let after: Position | undefined; !this.#isClosed; ) {
+      const { items, next } = await store.table("JobFile").list({ ...unnamed, after });
+      for (const { id, job_id } of items) {
+        const job = await store.table("Job").peek(job_id);
+        if (!job) continue;
+        const { agent: agent_name, access } = ownerOf(job);
+        await store
+          .table("JobFile")
+          .change(id, (row) => ({ ...row, agent_name, access }))
+          .catch((error: unknown) => {
+            // Its job was deleted meanwhile.
+            if (!(error instanceof StoreMissingError)) throw error;
+          });
+      }
+      if (next === undefined) return;
+      after = next;
     }
   }
 

@@ -2,7 +2,15 @@ import type { Person, StoredAccess } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
-import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
+import {
+  type FileContent,
+  type FileRemoval,
+  type FileTotal,
+  type FileUpload,
+  type JobFile,
+  nameOfFile,
+} from "../models/file.ts";
+import { groupOf } from "../models/file-kind.ts";
 import { inputText } from "../models/input-text.ts";
 import type { StoredJob } from "../models/job.ts";
 import { HELD_JOBS, UNFINISHED, waitsFor } from "../models/job-state.ts";
@@ -241,9 +249,20 @@ const FILE_UPLOAD_TABLE = rowTable<FileUpload>("FileUpload", {
 });
 
 const JOB_FILE_TABLE = rowTable<JobFile>("JobFile", {
-  index: ({ job_id, sha256, created_at }) => ({ job_id, sha256, created_at: time(created_at) }),
-  facets: ["job_id", "sha256"],
+  version: 2,
+  index: (file) => {
+    const { job_id, sha256, workspace, agent_name = null, access = null, created_at } = file;
+    const named = nameOfFile(file);
+    return {
+      ...{ job_id, sha256, workspace, agent_name, access, created_at: time(created_at) },
+      kind: groupOf(named),
+      origin: named.artifact === undefined ? named.origin : "artifact",
+    };
+  },
+  facets: ["job_id", "sha256", "workspace", "agent_name", "access", "kind", "origin"],
   sorted: ["created_at"],
+  text: ({ names }) =>
+    names.map(({ name, artifact = "", title = "" }) => `${name}\n${artifact}\n${title}`).join("\n"),
 });
 
 const FILE_TOTAL_TABLE = rowTable<FileTotal>("FileTotal");

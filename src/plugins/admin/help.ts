@@ -19,6 +19,7 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["g", "a"], "Agents"],
   [["g", "l"], "Console"],
   [["g", "f"], "Failures by reason"],
+  [["g", "t"], "Files"],
   [["g", "s"], "Server"],
   [["Esc"], "Close a dialog, leave the search field"],
   [["?"], "This help"],

@@ -21,6 +21,7 @@ import { deliveryRoutes } from "./deliveries/routes.ts";
 import { eventRoutes } from "./events/routes.ts";
 import { failureRoutes } from "./failures/page.ts";
 import { fileRoutes } from "./files/file-routes.ts";
+import { galleryRoutes } from "./files/gallery.ts";
 import { findRoutes } from "./find/page.ts";
 import { helpRoutes } from "./help.ts";
 import { inboxRoutes } from "./inbox/routes.ts";
@@ -50,6 +51,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...failureRoutes(parts),
     ...casesListRoutes(parts),
     ...jobRoutes(parts),
+    ...galleryRoutes(parts),
     ...fileRoutes(parts),
     ...compareRoutes(parts),
     ...caseRoutes(parts),

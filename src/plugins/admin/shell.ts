@@ -66,6 +66,7 @@ export const PAGES: readonly PageLink[] = [
   { href: "/admin/jobs", label: "Jobs", icon: "jobs", needs: "view", narrows: true },
   { href: "/admin/cases", label: "Cases", icon: "cases", needs: "view", narrows: true },
   { href: "/admin/inbox", label: "Inbox", icon: "inbox", needs: "view", narrows: true, asks: true },
+  { href: "/admin/files", label: "Files", icon: "files", needs: "view", narrows: true },
   { href: "/admin/failures", label: "Failures", icon: "close", needs: "view" },
   { href: "/admin/agents", label: "Agents", icon: "agents", needs: "view", narrows: true },
   { href: "/admin/models", label: "Models", icon: "models", needs: "view" },

@@ -12,6 +12,7 @@ import { healthRoutes } from "./health.ts";
 import { jobFileRoutes } from "./job-files.ts";
 import { jobStreamRoute } from "./job-stream.ts";
 import { jobRoutes } from "./jobs.ts";
+import { listFilesRoute } from "./list-files.ts";
 import { messageRoute } from "./messages.ts";
 import { openJobsRoute } from "./open-jobs.ts";
 import { openAiFileRoutes } from "./openai-files.ts";
@@ -45,6 +46,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...uiChatRoutes(parts),
     ...caseRoutes(parts),
     ...fileRoutes(parts),
+    listFilesRoute(parts),
     ...jobFileRoutes(parts),
     ...scheduleRoutes(parts),
     ...receivedEventRoutes(parts),

@@ -4,7 +4,7 @@ import { type Actor, nameOf } from "../../audit/caller.ts";
 import { inOrder } from "../../base/in-order.ts";
 import { insertCopy } from "../../entities/cases.ts";
 import { jobOfKey } from "../../entities/idempotency-keys.ts";
-import { copyFiles } from "../../entities/job-files.ts";
+import { copyFiles, ownerOf } from "../../entities/job-files.ts";
 import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
@@ -97,10 +97,9 @@ export async function forkJob(
     );
     if (!made.created) return made;
     const { id } = made.job;
-    const { workspace_id } = made.job.job_context;
-    if (parts.files)
-      await copyFiles(unit, jobId, { jobId: id, workspace: workspace_id, limits: parts.files.limits });
-    await linkClaimed(unit, parts.files, claimed, { id, workspace: workspace_id, origin: "field" });
+    const job = ownerOf(made.job);
+    if (parts.files) await copyFiles(unit, jobId, { job, limits: parts.files.limits });
+    await linkClaimed(unit, parts.files, claimed, { job, origin: "field" });
     const ids = new Map<string, string>();
     for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
     const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;

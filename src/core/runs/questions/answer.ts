@@ -3,6 +3,7 @@ import { type Actor, nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { answerCase } from "../../entities/cases.ts";
+import { ownerOf } from "../../entities/job-files.ts";
 import { keepRequest, keptRequest } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { approveCase } from "../../entities/question-people.ts";
@@ -85,8 +86,7 @@ async function storeAnswer(
         ...(all !== undefined && { by: all }),
       };
       if (job && claimed.files.length > 0) {
-        const { workspace_id: workspace } = job.job_context;
-        const use = { id: jobId, workspace, origin: "answer", caseId: seen.id } as const;
+        const use = { job: ownerOf(job), origin: "answer", caseId: seen.id } as const;
         await linkClaimed(unit, parts.files, claimed, use);
       }
       const next = await answerCase(unit, seen.id, answer);

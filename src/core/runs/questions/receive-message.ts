@@ -1,6 +1,7 @@
 import { messageEvent } from "../../agents/message-event.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Files } from "../../entities/files.ts";
+import { ownerOf } from "../../entities/job-files.ts";
 import { jobNotFound } from "../../entities/jobs.ts";
 import { keepRequest, keptRequest } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -32,8 +33,7 @@ export async function receiveMessage(
   const data = { content, ...link?.claimed.fields };
   const received = await receiveEvent(unit, { name, event_id: id, data });
   if (link) {
-    const { workspace_id: workspace } = job.job_context;
-    await linkClaimed(unit, link.files, link.claimed, { id: jobId, workspace, origin: "field" });
+    await linkClaimed(unit, link.files, link.claimed, { job: ownerOf(job), origin: "field" });
   }
   if (once) await keepRequest(unit, jobId, isKnown ? { ...once, after: 0 } : once);
   return received;

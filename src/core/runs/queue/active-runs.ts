@@ -238,6 +238,7 @@ export class ActiveRuns {
       epoch: job.run_count,
       instructions: job.job_context.job_instructions,
       account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },
+      access: job.access,
       isBudgeted: this.#parts.workspaces?.of(job.job_context.workspace_id).budget !== undefined,
       worked: suspended?.worked,
       wokenAt,

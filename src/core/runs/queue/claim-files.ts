@@ -3,16 +3,10 @@ import type { CheckedFields, Fields } from "../../agents/fields.ts";
 import { toParts } from "../../agents/file-content.ts";
 import { isServiceError, ServiceError } from "../../base/errors.ts";
 import { type Files, fileOf, uploadNotFound } from "../../entities/files.ts";
-import { linkFile } from "../../entities/job-files.ts";
+import { type FileUse, linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { AgentMethodField } from "../../models/agent-method-field.ts";
-import {
-  type FileOrigin,
-  type FileUpload,
-  type FileValue,
-  isFileValue,
-  jobFileId,
-} from "../../models/file.ts";
+import { type FileUpload, type FileValue, isFileValue, jobFileId } from "../../models/file.ts";
 
 /** Files that a request names: its fields with their values, and what the job is to name. */
 export interface Claimed {
@@ -129,17 +123,9 @@ export async function linkClaimed(
   unit: Unit,
   files: Files | undefined,
   { files: claimed, uploads = [] }: Omit<Claimed, "fields">,
-  job: {
-    readonly id: string;
-    readonly workspace: string;
-    readonly origin: FileOrigin;
-    readonly caseId?: string;
-  },
+  use: Pick<FileUse, "job" | "origin" | "caseId">,
 ): Promise<void> {
-  for (const file of claimed) {
-    const { id: jobId, ...use } = job;
-    await linkFile(unit, file, { jobId, ...use, limits: files!.limits });
-  }
+  for (const file of claimed) await linkFile(unit, file, { ...use, limits: files!.limits });
   for (const { id, isBrought } of uploads) {
     if (isBrought) await unit.tx.remove("FileUpload", id);
     else if (await unit.tx.get("FileUpload", id))

@@ -4,6 +4,7 @@ import { refuseUndeclared } from "../../agents/parameters.ts";
 import type { HostedAgent } from "../../agents/registry.ts";
 import type { Actor } from "../../audit/caller.ts";
 import { jobOfKey } from "../../entities/idempotency-keys.ts";
+import { ownerOf } from "../../entities/job-files.ts";
 import { createJob, type NewJob, sameRequest } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { AgentMethodField } from "../../models/agent-method-field.ts";
@@ -104,10 +105,8 @@ export class Starts {
     };
     const link =
       claimed &&
-      ((unit: Unit, { id, job_context }: StoredJob) =>
-        linkClaimed(unit, this.#parts.files, claimed, {
-          ...{ id, workspace: job_context.workspace_id, origin: "field" },
-        }));
+      ((unit: Unit, job: StoredJob) =>
+        linkClaimed(unit, this.#parts.files, claimed, { job: ownerOf(job), origin: "field" }));
     let slot: Slot | undefined;
     try {
       refuseUndeclared(agent, sent);

@@ -4,6 +4,7 @@ import { toJsonValue } from "../../agents/json-value.ts";
 import { assertKnown } from "../../agents/known-options.ts";
 import type { ChildHandle, StartableAgent, StartOptions } from "../../agents/run-context.ts";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
+import { ownerOf } from "../../entities/job-files.ts";
 import { createJob, type NewJob } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { isTerminal } from "../../models/entity-status.ts";
@@ -113,7 +114,7 @@ async function begin(
     const { job_context } = prepared.input;
     const input = { ...prepared.input, id, job_context: { ...job_context, job_id: id } };
     const { job } = await createJob(unit, input);
-    await passFiles(unit, run, { value: job.job_fields, from: run.jobId, to: job.id, origin: "field" });
+    await passFiles(unit, run, { value: job.job_fields, from: run.jobId, to: ownerOf(job), origin: "field" });
     // The call's line comes last: its number is the one that is passed on.
     await unit.record(run.jobId, { type: "call", call: "start", ...call.fields, result: id });
     unit.afterwards((seq) => {
@@ -236,7 +237,7 @@ class RunChild implements ChildHandle<never> {
       const started_at = call.begun?.at;
       const end = toEnd(this.id, this.#agent, child);
       if (end.result !== undefined)
-        await passFiles(unit, run, { value: end.result, from: this.id, to: run.jobId, origin: "step" });
+        await passFiles(unit, run, { value: end.result, from: this.id, to: run.owner, origin: "step" });
       await unit.record(run.jobId, {
         ...{ type: "call", call: "child", ...call.fields, ...(started_at && { started_at }), ...end },
       });

@@ -8,7 +8,7 @@ import {
 } from "../../agents/file-content.ts";
 import type { AskOptions, CallOptions, StepFunction } from "../../agents/run-context.ts";
 import { type Files, fileOf } from "../../entities/files.ts";
-import { linkFile } from "../../entities/job-files.ts";
+import { type FileOwner, linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import {
   type FileOrigin,
@@ -42,9 +42,8 @@ export async function linkMade(
   { files, caseId }: { readonly files: readonly FileUpload[]; readonly caseId: string | undefined },
 ): Promise<void> {
   const { limits } = filesOf(run);
-  const workspace = run.parts.account.workspace_id;
   for (const upload of files) {
-    await linkFile(unit, fileOf(upload), { jobId: run.jobId, workspace, origin: "step", caseId, limits });
+    await linkFile(unit, fileOf(upload), { job: run.owner, origin: "step", caseId, limits });
     // The job keeps it from now on.
     await unit.tx.remove("FileUpload", upload.id);
   }
@@ -103,9 +102,9 @@ export async function linkArtifact(
     caseId,
   }: { readonly artifact: Artifact; readonly caseId: string | undefined },
 ): Promise<void> {
-  const { redact, account } = run.parts;
+  const { redact } = run.parts;
   await linkFile(unit, file, {
-    ...{ jobId: run.jobId, workspace: account.workspace_id, origin: "step", caseId },
+    ...{ job: run.owner, origin: "step", caseId },
     artifact: { artifact: redact(name), ...(title !== undefined && { title: redact(title) }) },
     limits: filesOf(run).limits,
   });
@@ -115,13 +114,13 @@ export async function linkArtifact(
 export async function passFiles(
   unit: Unit,
   { parts }: Run,
-  { value, from, to, origin }: { value: unknown; from: string; to: string; origin: FileOrigin },
+  { value, from, to, origin }: { value: unknown; from: string; to: FileOwner; origin: FileOrigin },
 ): Promise<void> {
-  const { files, account } = parts;
+  const { files } = parts;
   if (!files) return;
   for (const file of filesIn(value).values()) {
     if (!(await unit.tx.get("JobFile", jobFileId(from, file.sha256)))) continue;
-    const use = { jobId: to, workspace: account.workspace_id, origin, limits: files.limits };
+    const use = { job: to, origin, limits: files.limits };
     await linkFile(unit, file, use);
   }
 }

@@ -22,6 +22,8 @@ export interface RunParts {
   readonly epoch: number;
   readonly instructions: JobInstructions | null;
   readonly account: AccountRef;
+  /** The access that started the job, where that sees only a part. */
+  readonly access?: string | null | undefined;
   /** Whether what it costs counts for its workspace. */
   readonly isBudgeted?: boolean | undefined;
   readonly slot: Slot;

@@ -1,3 +1,4 @@
+import type { FileOwner } from "../../entities/job-files.ts";
 import type { Spender } from "../../entities/spending.ts";
 import { Activity } from "./activity.ts";
 import type { Call } from "./call.ts";
@@ -53,6 +54,12 @@ export class Run {
   get spender(): Spender {
     const { agent, account, isBudgeted } = this.parts;
     return { jobId: this.jobId, agent, workspace: isBudgeted ? account.workspace_id : undefined };
+  }
+
+  /** Whose its files are. */
+  get owner(): FileOwner {
+    const { agent, account, access = null } = this.parts;
+    return { id: this.jobId, workspace: account.workspace_id, agent, access };
   }
 
   /** Most handlers ask none. */

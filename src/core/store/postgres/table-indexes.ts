@@ -49,7 +49,8 @@ export function indexesOf(layout: TableLayout, trigrams: string | undefined): Ta
  * would assume that one of 200 rows has a value: of a list that most meet, it would read and sort all.
  */
 export function statisticsOf(layout: TableLayout): TableIndex[] {
-  if (!layout.spec.entity) return [];
+  // Tables that people list and search.
+  if (!layout.spec.entity && !layout.spec.text) return [];
   return layout.fields
     .filter((field) => layout.isFacet(field) || layout.isSparse(field))
     .map((field) => {

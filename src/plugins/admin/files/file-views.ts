@@ -1,11 +1,11 @@
 import type { Files } from "../../../core/entities/files.ts";
 import type { FileOrigin, FileValue, ListedFile } from "../../../core/models/file.ts";
+import { kindOf } from "../../../core/models/file-kind.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { formatBytes, formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
-import { kindOf } from "./file-kind.ts";
 import { renderPreview } from "./preview.ts";
 
 /** Files of which a page shows the content, and those that it lists. */
@@ -103,7 +103,8 @@ export function viewPath(jobId: string, { sha256, name }: FileValue): string {
   return withQuery(pathTo("jobs", jobId, "files", sha256, "view"), { name });
 }
 
-function contentPath(jobId: string, { sha256, name }: FileValue, isInline = false): string {
+/** The path of a file's content: to be downloaded, or to be shown in a page. */
+export function contentPath(jobId: string, { sha256, name }: FileValue, isInline = false): string {
   return withQuery(pathTo("jobs", jobId, "files", sha256), { name, ...(isInline && { inline: "true" }) });
 }
 

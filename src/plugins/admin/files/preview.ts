@@ -1,11 +1,11 @@
 import { parseJson } from "../../../core/base/parse-json.ts";
 import type { FileValue } from "../../../core/models/file.ts";
+import { isFetched, kindOf } from "../../../core/models/file-kind.ts";
 import { formatBytes, formatCount } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { trusted } from "../views/pieces.ts";
 import { readCsv } from "./csv-rows.ts";
-import { isFetched, kindOf } from "./file-kind.ts";
 import { renderMarkdown } from "./markdown.ts";
 
 /** Bytes of a text that are read to show it, and rows and columns of a table. */

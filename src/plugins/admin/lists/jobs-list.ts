@@ -8,6 +8,7 @@ import { withoutEmpty } from "../query.ts";
 import { toViewLinks } from "../saved-views/routes.ts";
 import { offeredTo } from "../viewer.ts";
 import { toLabel } from "../views/format.ts";
+import { agentOptions } from "./agent-options.ts";
 import { countStates } from "./count-states.ts";
 import { readBeside } from "./failed-cases.ts";
 import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
@@ -104,13 +105,6 @@ const REASONS = [
   { value: "", label: "Any reason" },
   ...StopReasonSchema.options.map((value) => ({ value, label: toLabel(value) })),
 ];
-
-function agentOptions(parts: SeenParts, current: string | undefined) {
-  const slugs = parts.agents.list().map((agent) => ({ value: agent.slug, label: agent.definition.name }));
-  const known = current === undefined || slugs.some(({ value }) => value === current);
-  const other = known ? [] : [{ value: current, label: current }];
-  return [{ value: "", label: "All agents" }, ...slugs, ...other];
-}
 
 /** Buttons that start a job: one for a single agent, else a menu to choose one. */
 export function startable(

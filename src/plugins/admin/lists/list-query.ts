@@ -29,7 +29,7 @@ const page = {
 };
 const common = { status: optionalText(EntityStatusSchema), search: optionalText(text) };
 /** A time, or a day for its start. */
-const moment = v.union(
+export const moment = v.union(
   [v.pipe(v.string(), v.isoDate()), TimestampSchema],
   "must be a day such as 2026-01-31, or a time such as 2026-01-31T09:30:00Z",
 );

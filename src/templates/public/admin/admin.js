@@ -440,7 +440,7 @@
   });
 
   // Keyboard
-  const GO = { d: "/admin/", j: "/admin/jobs", c: "/admin/cases", i: "/admin/inbox", a: "/admin/agents", l: "/admin/console", s: "/admin/server", f: "/admin/failures" };
+  const GO = { d: "/admin/", j: "/admin/jobs", c: "/admin/cases", i: "/admin/inbox", a: "/admin/agents", l: "/admin/console", s: "/admin/server", f: "/admin/failures", t: "/admin/files" };
   let went = 0;
   const finder = $(".foot .find");
   finder?.addEventListener("click", () => {
@@ -499,7 +499,7 @@
   function step(by) {
     // A page may have a step of its own.
     if (!document.dispatchEvent(new CustomEvent("svc:step", { detail: by, cancelable: true }))) return;
-    const links = $$("main td a.title, main .list a.name, main .fall a, main .ask h2 + .meta a");
+    const links = $$("main td a.title, main .list a.name, main .gallery a.name, main .fall a, main .ask h2 + .meta a");
     if (links.length === 0) return;
     const row = document.activeElement.closest("tr, li, .w-name, .ask");
     const at = links.findIndex((link) => link === document.activeElement || row?.contains(link));

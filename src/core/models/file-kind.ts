@@ -1,4 +1,4 @@
-import type { FileValue } from "../../../core/models/file.ts";
+import type { FileValue } from "./file.ts";
 
 /** How a file is shown. */
 export type FileKind =
@@ -28,6 +28,29 @@ const BY_NAME: readonly (readonly [RegExp, FileKind])[] = [
 export function kindOf({ type, name }: Pick<FileValue, "type" | "name">): FileKind {
   const kind = BY_TYPE.find(([pattern]) => pattern.test(type))?.[1] ?? "none";
   return kind === "text" ? (BY_NAME.find(([pattern]) => pattern.test(name))?.[1] ?? kind) : kind;
+}
+
+/** What lists of files can be filtered by: each kind is in one of these groups. */
+export const FILE_GROUPS = ["picture", "pdf", "recording", "data", "text", "page", "other"] as const;
+export type FileGroup = (typeof FILE_GROUPS)[number];
+
+const GROUP_OF: Readonly<Record<FileKind, FileGroup>> = {
+  image: "picture",
+  pdf: "pdf",
+  audio: "recording",
+  video: "recording",
+  page: "page",
+  markdown: "text",
+  text: "text",
+  diff: "text",
+  csv: "data",
+  json: "data",
+  none: "other",
+};
+
+/** The group of a file. Stored indexes have it: another result for a file needs another version of the table. */
+export function groupOf(file: Pick<FileValue, "type" | "name">): FileGroup {
+  return GROUP_OF[kindOf(file)];
 }
 
 /** Whether a browser fetches the content of a file to show it; others are shown by their text, in the page. */
