@@ -1,5 +1,6 @@
 import { DATABASE_URL, type DeployConfig, OLD_CONFIG, OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
+import { DeployError } from "./errors.ts";
 import { inform, warn } from "./events.ts";
 import { DEPLOY_FILE } from "./file/deploy-file.ts";
 import { type JobPlace, storeOf, wantedStore } from "./job-store.ts";
@@ -10,6 +11,8 @@ import { resolveStorage, storageOf } from "./storage.ts";
 export interface EffectiveConfig extends Omit<DeployConfig, "store">, JobPlace {
   /** Secrets of the running service, kept because no file says otherwise. */
   readonly keptSecrets: readonly string[];
+  /** Makes the URL of a database that the platform runs beside the service. */
+  readonly makeDatabaseUrl?: () => string;
 }
 
 /**
@@ -25,9 +28,15 @@ export async function effectiveConfig(
   const vault = stored.map(({ name }) => name);
   const typed = options.storage && (await resolveStorage(options.storage, deployment));
   const hasUrl = Boolean(tools.env[DATABASE_URL]) || config.secrets.some(({ name }) => name === DATABASE_URL);
-  const storage = typed ?? (config.store !== undefined || hasUrl ? undefined : storageOf(live));
+  const make = await ownDatabase(deployment, { hasUrl, hasBucket: typed !== undefined });
+  const own = make ? { makeDatabaseUrl: make } : {};
+  if (make) vault.push(DATABASE_URL);
+  const storage = typed ?? (config.store !== undefined || hasUrl || make ? undefined : storageOf(live));
   if (config.known || live === undefined)
-    return { ...config, store: wantedStore(config, tools.env, vault, storage), storage, keptSecrets: [] };
+    return {
+      ...{ ...config, ...own, storage, keptSecrets: [] },
+      store: wantedStore(config, tools.env, vault, storage),
+    };
   const { removed = [], secrets } = config;
   const noDatabase = config.store === "file" || storage !== undefined;
   const gone = [...removed, ...(noDatabase ? [DATABASE_URL] : [])];
@@ -45,12 +54,33 @@ export async function effectiveConfig(
     (name === "SERVICE_DURABILITY" && store !== "bucket");
   const environment = Object.entries(live.env ?? {}).filter(([name]) => !isOther(name));
   return {
-    ...config,
+    ...{ ...config, ...own },
     environment: { ...Object.fromEntries(environment), ...config.environment },
     store,
     storage,
     keptSecrets,
   };
+}
+
+/** How the URL of a database beside the service is made, if there is one; rejects where it is not clear where the jobs are. */
+async function ownDatabase(
+  { session, config }: Pick<Deployment, "session" | "config">,
+  { hasUrl, hasBucket }: { readonly hasUrl: boolean; readonly hasBucket: boolean },
+): Promise<(() => string) | undefined> {
+  const own = await session.ownDatabase?.();
+  const store = config.store && `"store: ${config.store}"`;
+  const other = hasUrl ? DATABASE_URL : hasBucket ? '"storage"' : store;
+  if (own === "ends" && other === undefined)
+    throw new DeployError("bad_config", "The database beside the service ends, and it has the jobs", {
+      fix: `Say where they will be: "store: file" in ${DEPLOY_FILE}, --storage, or ${DATABASE_URL}. svc deploy backup copies them`,
+    });
+  if (own === undefined || own === "ends") return undefined;
+  if (other === undefined) return own;
+  throw new DeployError(
+    "bad_config",
+    `A service has one store: a database runs beside it, and there is ${other}, too`,
+    { fix: `Remove ${other}, or the database: --postgres none` },
+  );
 }
 
 /** Reports what is kept although no file lists it, and what is removed because the file does not list it. */

@@ -148,6 +148,7 @@ async function configure(
     rotated: readOnly ? {} : await rotatedKeys(deployment, { stored, live, lastHashes }),
     generateApiKey: options.generateApiKey,
     generateRsa: options.generateRsa,
+    makeDatabaseUrl: config.makeDatabaseUrl,
     readOnly,
   });
   const project = await readProject(target.cwd, options);

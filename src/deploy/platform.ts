@@ -212,6 +212,12 @@ export interface PlatformSession {
    * "locked" naming the holder.
    */
   lock?(holder: LockHolder, request: LockRequest): Promise<() => Promise<void>>;
+  /**
+   * Present only where a database can run beside the service: how the URL of the one that is wanted is made, with a new
+   * password; "ends" where the running release has one and the next has none. The URL is made once, and stored as the
+   * secret `SERVICE_DATABASE_URL`.
+   */
+  ownDatabase?(): Promise<(() => string) | "ends" | undefined>;
   /** Who holds that lock; nobody where it is over its time. For people: it may have changed by now. */
   lockedBy?(): Promise<LockHolder | undefined>;
   /**

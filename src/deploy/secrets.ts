@@ -49,6 +49,8 @@ export interface SecretOptions {
   readonly rotated: Readonly<Record<string, string>>;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
+  /** Makes the URL of a database that the platform runs beside the service. */
+  readonly makeDatabaseUrl?: (() => string) | undefined;
   /** Whether nothing will be deployed: a value that is unknown here is not missing. */
   readonly readOnly: boolean;
 }
@@ -169,7 +171,7 @@ export function newRsaKey(): string {
 }
 
 function generateMissing(options: SecretOptions, texts: Map<string, string>): string[] {
-  const { stored, referred, generateApiKey, generateRsa } = options;
+  const { stored, referred, generateApiKey, generateRsa, makeDatabaseUrl } = options;
   const missing = (name: string) =>
     !texts.has(name) && ![...stored, ...referred].some((secret) => secret.name === name);
   const generated: string[] = [];
@@ -180,5 +182,7 @@ function generateMissing(options: SecretOptions, texts: Map<string, string>): st
   };
   make("SERVICE_API_KEY", generateApiKey, newApiKey);
   make("SERVICE_RSA_PRIVATE_KEY", generateRsa, newRsaKey);
+  // Nobody needs to know it.
+  if (makeDatabaseUrl && missing(DATABASE_URL)) texts.set(DATABASE_URL, makeDatabaseUrl());
   return generated;
 }

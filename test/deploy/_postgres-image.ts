@@ -24,6 +24,8 @@ as() { setpriv --reuid=1000 --regid=1000 --clear-groups "$@"; }
 mkdir -p "$PGDATA"
 chown -R 1000:1000 "$PGDATA"
 chmod 700 "$PGDATA"
+mkdir -p /var/run/postgresql
+chown 1000:1000 /var/run/postgresql
 if [ ! -f "$PGDATA/PG_VERSION" ]; then
   install -o 1000 -m 600 "$POSTGRES_PASSWORD_FILE" /tmp/password
   as initdb -D "$PGDATA" -U "$POSTGRES_USER" --pwfile=/tmp/password --no-sync -E UTF8 --locale=C.UTF-8 \\
@@ -32,7 +34,7 @@ if [ ! -f "$PGDATA/PG_VERSION" ]; then
   echo "host all all all scram-sha-256" >> "$PGDATA/pg_hba.conf"
   echo "create database $POSTGRES_DB" | as postgres --single -D "$PGDATA" postgres
 fi
-exec setpriv --reuid=1000 --regid=1000 --clear-groups postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/tmp
+exec setpriv --reuid=1000 --regid=1000 --clear-groups postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/var/run/postgresql
 `;
 
 /** An image with this machine's Postgres, as no registry is asked for the official one; removed after the test. */

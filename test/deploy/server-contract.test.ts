@@ -101,7 +101,7 @@ async function setup() {
       cwd,
     },
     settings: [{ memory: "256m" }, { cpus: "0.5" }, { memory: "none" }],
-    ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind", "domain"],
+    ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind", "domain", "postgres"],
     tools: createDeployTools({ cwd }),
     images: [sent(images[0]), sent(images[1])] as const,
     close() {

@@ -60,7 +60,7 @@ export const restoreCommand = platformCommand({
         shell.print(shell.paint("bold", `${target.serviceName} runs with the backup, and is healthy`));
         for (const line of facts(shell.paint, [
           ["Restored", `${lines} lines`],
-          ["Before", `what was there is in ${former} of its volume: remove it when you no longer need it`],
+          ["Before", `what was there is in ${former}: remove it when you no longer need it`],
         ]))
           shell.print(line);
       }

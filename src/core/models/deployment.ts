@@ -10,6 +10,7 @@ export const ResourceTypeSchema = v.picklist([
   "environment_variable",
   "role",
   "volume",
+  "database",
   "bucket",
   "proxy",
 ]);

@@ -8,6 +8,20 @@ if (process.env.SICK === "exit") {
   process.exit(1);
 }
 readSecretFiles(process.env);
+if (process.argv[2] === "store") {
+  const { main } = await import("../../../src/cli/main.ts");
+  const write = (text: string) => void process.stdout.write(text);
+  const note = (line: string) => write(`${line}\n`);
+  const context = {
+    argv: process.argv.slice(2),
+    self: [],
+    cwd: process.cwd(),
+    env: process.env,
+    interactive: false,
+  };
+  const code = await main(context.argv, { ...context, print: note, write, note, platforms: {} } as never);
+  process.exit(code);
+}
 const asker = defineAgent({
   name: "Asker",
   version: "1.0.0",

@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync } from "node:fs";
+import { copyFileSync, cpSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Deployment } from "../../../src/deploy/deployment.ts";
@@ -23,6 +23,7 @@ RUN mkdir /data && chown node:node /data
 COPY manifest.json /app/package.json
 COPY manifest.json /app/package/package.json
 COPY service ./
+RUN mv packages node_modules && mkdir node_modules/.bin && printf '#!/bin/sh\\nexec node child.js "$@"\\n' > node_modules/.bin/svc && chmod +x node_modules/.bin/svc
 ENV SERVICE_DATA_DIR=/data
 USER node
 CMD ["node", "child.js"]
@@ -62,12 +63,14 @@ export interface Checkout {
 export async function site(sshConfig: string, port: number) {
   const name = `t${Math.random().toString(36).slice(2, 8)}`;
   const serviceName = `${name}-dev`;
-  const service = await bundleChild(new URL("service.ts", import.meta.url));
+  const service = await bundleChild(new URL("service.ts", import.meta.url), ["pg"]);
   onTestFinished(() => removeAllOf(serviceName));
 
   function checkout(): Checkout {
     const cwd = temporaryProject();
     cpSync(dirname(service), join(cwd, "service"), { recursive: true });
+    // What is installed here never goes into an image.
+    renameSync(join(cwd, "service/node_modules"), join(cwd, "service/packages"));
     copyFileSync(new URL("../../../package.json", import.meta.url), join(cwd, "manifest.json"));
     writeAll(cwd, { ".deployment/Dockerfile": DOCKERFILE });
     const open = (command: string, said: Said = {}) =>

@@ -42,6 +42,8 @@ export function namesOf(serviceName: string) {
     data: `${serviceName}.data`,
     network: `${serviceName}.net`,
     lock: `${serviceName}.lock`,
+    /** The database beside the service, its volume, and its name in the network. */
+    database: `${serviceName}.postgres`,
     container: (revision: string) => `${serviceName}.${revision}`,
     /** Name of a container until it has been healthy. */
     candidate: (revision: string) => `${serviceName}.${revision}${CANDIDATE}`,

@@ -1,9 +1,13 @@
+import { DATABASE_URL } from "../../../deploy/config.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import { storeOf } from "../../../deploy/job-store.ts";
 import { change, type Releasing } from "./change.ts";
 import { checkInside } from "./check-inside.ts";
 import { type Container, isRunning, listContainers, servingOf } from "./containers.ts";
 import { type Context, namesOf, onServer, START_AND_STOP } from "./context.ts";
+import { createNextDatabase, exchangeDatabases, NEXT_DATABASE } from "./database.ts";
+import { imageIn } from "./image.ts";
+import type { ServerRecord } from "./record.ts";
 import { SECRETS_DIR } from "./secrets.ts";
 
 /** Runs in the container, which has the key and Node: writes what the service sends to its output. */
@@ -64,15 +68,25 @@ const RECEIVE = `cd /data && rm -rf .restore && mkdir .restore && tar -xf - -C .
   mv .restore/* . && rmdir .restore && sync && rm INCOMPLETE && sync`;
 
 /**
- * Replaces the jobs and cases of the service by these files, a tar archive with their checksums in SUMS, and resolves with the
- * folder of its volume that has the former ones. The service is stopped meanwhile.
+ * Runs in a container of the service, with its database: fills another one of that server from a backup, which arrives as
+ * for files. `svc` checks what it has written.
+ */
+const RECEIVE_INTO_DATABASE = `url=$(sed "s#/[^/]*\\$#/$2#" "$1") && [ -n "$url" ] || exit 1
+  from=/data/.restore; rm -rf "$from" && mkdir "$from" && tar -xf - -C "$from" &&
+  (cd "$from" && sha256sum --check --quiet SUMS && rm SUMS) &&
+  SERVICE_DATABASE_URL=$url node_modules/.bin/svc store restore "$from"
+  status=$?; rm -rf "$from"; exit $status`;
+
+/**
+ * Replaces the jobs and cases of the service by these files, a tar archive with their checksums in SUMS, and resolves with where
+ * the former ones are: a folder of its volume, or a database. The service is stopped meanwhile.
  */
 export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array>): Promise<string> {
   const { target, tools } = at;
   const found = await serving(at);
-  const { env, secrets, image } = found.record;
+  const { env, secrets, postgres } = found.record;
   const store = storeOf({ env, secretNames: Object.keys(secrets) });
-  if (store !== "file")
+  if (store !== "file" && postgres === undefined)
     throw new DeployError("usage", `The jobs of "${target.serviceName}" are not in its volume`, {
       outcome: "Nothing was changed",
       fix:
@@ -84,17 +98,18 @@ export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array
     .now()
     .toISOString()
     .replace(/[-:]|\..*/g, "")}`;
+  // The former jobs stay in their place until the others are there.
+  if (postgres !== undefined)
+    await change(at, "restore.fill", {}, () => fillDatabase(at, found.record, files));
   if (isRunning(found))
     await change(at, "restore.stop", { container: found.name }, () =>
       onServer(at, "The service was not stopped", `${START_AND_STOP}stop "$1"`, [found.id]),
     );
-  const script = `exec docker run --rm --interactive --network none --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges --volume "$1:/data" --entrypoint sh "$2" -c "$3" svc "$4"`;
-  const words = [namesOf(target.serviceName).data, image.replace(/^.*@/, ""), RECEIVE, former];
   let failure: unknown;
   try {
-    await change(at, "restore.fill", { former }, () =>
-      onServer(at, "The backup was not restored", script, words, { input: files }),
-    );
+    if (postgres === undefined)
+      await change(at, "restore.fill", { former }, () => fillVolume(at, found.record, { files, former }));
+    else await change(at, "restore.exchange", { former }, () => exchangeDatabases(at, former));
   } catch (error) {
     failure = error;
   }
@@ -104,7 +119,41 @@ export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array
   );
   if (failure !== undefined) throw failure;
   await checkInside(at, found);
-  return `/data/${former}`;
+  return postgres === undefined ? `/data/${former} of its volume` : `the database ${former} beside it`;
+}
+
+const NOT_RESTORED = "The backup was not restored";
+const ONE_OFF =
+  "docker run --rm --interactive --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges";
+
+function fillVolume(
+  at: Releasing,
+  { image }: ServerRecord,
+  { files, former }: { readonly files: AsyncIterable<Uint8Array>; readonly former: string },
+): Promise<string> {
+  const script = `exec ${ONE_OFF} --network none --volume "$1:/data" --entrypoint sh "$2" -c "$3" svc "$4"`;
+  const words = [namesOf(at.target.serviceName).data, imageIn(at, image), RECEIVE, former];
+  return onServer(at, NOT_RESTORED, script, words, { input: files });
+}
+
+/** Fills a database beside that of the service. */
+async function fillDatabase(
+  at: Releasing,
+  { image, env, secrets }: ServerRecord,
+  files: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  const { data, network } = namesOf(at.target.serviceName);
+  const folders = Object.values(secrets).map((ref) => `${ref}:${SECRETS_DIR}/${ref}:ro`);
+  const variables = { ...env, SERVICE_SECRETS_DIR: SECRETS_DIR };
+  const words = [
+    ...["--network", network, "--volume", `${data}:/data`],
+    ...folders.flatMap((volume) => ["--volume", volume]),
+    ...Object.entries(variables).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
+    ...["--entrypoint", "sh", imageIn(at, image), "-c", RECEIVE_INTO_DATABASE, "svc"],
+    ...[`${SECRETS_DIR}/${secrets[DATABASE_URL]}/${DATABASE_URL}`, NEXT_DATABASE],
+  ];
+  await createNextDatabase(at);
+  await onServer(at, NOT_RESTORED, `exec ${ONE_OFF} "$@"`, words, { input: files });
 }
 
 async function serving(context: Context): Promise<Container> {

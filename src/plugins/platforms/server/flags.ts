@@ -38,6 +38,10 @@ export const ServerFlagsSchema = v.object({
     v.regex(/^(\d+(\.\d+)?|none)$/, `must be a number, or "${NONE}"`),
     `Most CPUs of the container, such as 1.5 ("${NONE}" removes the limit)`,
   ),
+  postgres: option.ruled(
+    v.regex(/^(none|[a-z0-9][^\s]*)$/, `must be an image such as postgres:17, or "${NONE}"`),
+    `Run a Postgres of this image beside the service, for its jobs, such as postgres:17 ("${NONE}" removes it)`,
+  ),
   sshConfig: option.text("ssh configuration file to use instead of yours"),
   acceptNewHost: option.choice("Trust the key of a server that this machine has never connected to"),
   removeData: option.choice("remove the volume with all jobs and cases, and the images, too", {

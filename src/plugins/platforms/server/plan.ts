@@ -4,6 +4,7 @@ import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import type { Releasing } from "./change.ts";
 import { namesOf, onServer } from "./context.ts";
+import { hasDatabase } from "./database.ts";
 import { portFindings } from "./preflight.ts";
 import { isServed } from "./proxy.ts";
 import { parseRecord, settingChanges, wantedSettings } from "./record.ts";
@@ -43,8 +44,18 @@ export async function planRelease(
       "volume",
       data,
       names.split("\n").includes(data),
-      "Jobs and cases, kept over updates and restarts",
+      `${settings.postgres === undefined ? "Jobs and cases" : "Files"}, kept over updates and restarts`,
     ),
+    ...(settings.postgres === undefined
+      ? []
+      : [
+          resourceAction(
+            "database",
+            settings.postgres,
+            await hasDatabase(context, settings),
+            "Jobs and cases, in a Postgres beside the service with a volume of its own",
+          ),
+        ]),
     ...(settings.domain === undefined
       ? []
       : [

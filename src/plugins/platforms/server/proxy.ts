@@ -24,9 +24,8 @@ interface ProxyState {
   readonly site: string;
 }
 
-/** Makes sure that the network which a service shares with the proxy exists. */
-export async function ensureNetwork(at: Releasing, { domain }: ServerRecord): Promise<void> {
-  if (domain === undefined) return;
+/** Makes sure that the network exists which a service shares with the proxy and its database. */
+export async function ensureNetwork(at: Releasing): Promise<void> {
   const { serviceName } = at.target;
   const { network } = namesOf(serviceName);
   if ((await readState(at)).network) return;

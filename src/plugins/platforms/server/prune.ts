@@ -1,6 +1,7 @@
 import { change, type Releasing } from "./change.ts";
 import { type Container, hasServed, isRunning, listContainers } from "./containers.ts";
 import { type Context, namesOf, onServer, SERVICE } from "./context.ts";
+import { DATABASE, leaveDatabase } from "./database.ts";
 import { isSent } from "./image.ts";
 import { leaveProxy } from "./proxy.ts";
 import { listSecretVolumes } from "./secrets.ts";
@@ -71,33 +72,32 @@ async function unusedSecrets(context: Context, kept: readonly Container[]): Prom
   return all.filter((ref) => !used.has(ref));
 }
 
-/** Stops and removes all containers of the service; its volume only where that is asked for. */
+/** Stops and removes all containers of the service; its volumes only where that is asked for. */
 export async function removeService(at: Releasing, removeData: boolean): Promise<void> {
   const { serviceName } = at.target;
   const label = `${SERVICE}=${serviceName}`;
-  const { data } = namesOf(serviceName);
+  const { data, database } = namesOf(serviceName);
   const before = removeData ? await listContainers(at) : [];
-  const find = 'docker ps --all --quiet --no-trunc --filter "label=$1"';
+  // The database ends after those that use it.
+  const find = `docker ps --all --no-trunc --filter "label=$1" --format '{{.ID}} {{.Label "${DATABASE}"}}'`;
   const ids = (await onServer(at, "The containers of the service could not be read", find, [label]))
     .split("\n")
-    .filter(Boolean);
+    .map((line) => line.split(" "))
+    .flatMap(([id = "", made]) => (id === "" || made ? [] : [id]));
   if (ids.length > 0) {
     const script = 'docker stop "$@" >/dev/null && docker rm --force "$@" >/dev/null';
     await change(at, "service.remove", { ids }, () =>
       onServer(at, "The service was not removed", script, ids),
     );
   }
+  await leaveDatabase(at);
   await leaveProxy(at);
   if (!removeData) return;
-  const found = await onServer(
-    at,
-    "The volume could not be read",
-    'docker volume ls --quiet --filter "name=$1"',
-    [data],
-  );
-  if (found.split("\n").includes(data))
-    await change(at, "data.remove", { volume: data }, () =>
-      onServer(at, "The volume was not removed", 'docker volume rm --force "$1" >/dev/null', [data]),
+  const found = await onServer(at, "The volumes could not be read", "docker volume ls --quiet");
+  const volumes = found.split("\n").filter((name) => name === data || name === database);
+  if (volumes.length > 0)
+    await change(at, "data.remove", { volumes }, () =>
+      onServer(at, "The volume was not removed", 'docker volume rm --force "$@" >/dev/null', volumes),
     );
   await dropOld(at, [], before);
 }

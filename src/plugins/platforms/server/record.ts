@@ -12,6 +12,8 @@ export interface Settings {
   readonly domain?: string;
   readonly memory?: string;
   readonly cpus?: string;
+  /** Image of the database that runs beside the service, for its jobs. */
+  readonly postgres?: string;
   /** Labels of the container, by name. */
   readonly labels?: Readonly<Record<string, string>>;
 }
@@ -44,7 +46,7 @@ export function wantedSettings(
   live: Settings | undefined,
 ): Settings {
   const settings: Record<string, string> = {};
-  for (const key of ["bind", "domain", "memory", "cpus"] as const) {
+  for (const key of ["bind", "domain", "memory", "cpus", "postgres"] as const) {
     const value = flags[key] ?? live?.[key];
     if (value !== undefined && value !== NONE) settings[key] = value;
   }
@@ -66,7 +68,7 @@ export function settingChanges(wanted: Settings, live: Settings | undefined): Fi
   if (live === undefined) return [];
   const gone = Object.fromEntries(Object.keys(live.labels ?? {}).map((name) => [name, null]));
   const labels = labelChanges({ labels: { ...gone, ...wanted.labels } }, live.labels ?? {});
-  const others = (["port", "bind", "domain", "memory", "cpus"] as const).flatMap((key) => {
+  const others = (["port", "bind", "domain", "memory", "cpus", "postgres"] as const).flatMap((key) => {
     const [from, to] = [live[key], wanted[key]].map((value) => (value === undefined ? null : String(value)));
     return changesOf([[key, from, to]]);
   });

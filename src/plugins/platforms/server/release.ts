@@ -4,6 +4,7 @@ import { change, type Releasing } from "./change.ts";
 import { checkInside, isHealthy } from "./check-inside.ts";
 import { type Container, hasServed, isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
 import { type Context, namesOf, onServer, RECORD, SERVICE, START_AND_STOP } from "./context.ts";
+import { leaveDatabase, serveDatabase } from "./database.ts";
 import { imageIn } from "./image.ts";
 import { ensureNetwork, serveDomain } from "./proxy.ts";
 import { dropOld } from "./prune.ts";
@@ -22,7 +23,8 @@ export async function runRecord(at: Releasing, record: ServerRecord, address: st
   const name = names.candidate(revision);
   let all = await listContainers(at);
   const proxied = [record, ...all.map((one) => one.record)].some(({ domain }) => domain !== undefined);
-  if (proxied) await ensureNetwork(at, record);
+  if (isInNetwork(record)) await ensureNetwork(at);
+  await serveDatabase(at, record);
   if (!all.some((one) => one.text === text)) {
     await change(at, "container.create", { name }, () => createContainer(at, name, text));
     all = await listContainers(at);
@@ -40,6 +42,7 @@ export async function runRecord(at: Releasing, record: ServerRecord, address: st
       ]),
     );
   if (proxied) await serveDomain(at, record);
+  if (record.postgres === undefined) await leaveDatabase(at);
   await dropOld(at, await listContainers(at));
   const serving = servingOf(await listContainers(at));
   if (serving === undefined) throw new Error(`Container ${name} was removed while it was being released`);
@@ -92,9 +95,9 @@ async function createContainer(at: Releasing, name: string, text: string): Promi
     ...(memory === undefined ? [] : ["--memory", memory]),
     ...(cpus === undefined ? [] : ["--cpus", cpus]),
     ...["--volume", `${data}:/data`],
-    ...(domain === undefined
-      ? ["--publish", `${address}${port}:${port}`]
-      : ["--network", network, "--network-alias", serviceName]),
+    ...(domain === undefined ? ["--publish", `${address}${port}:${port}`] : []),
+    ...(isInNetwork(record) ? ["--network", network] : []),
+    ...(domain === undefined ? [] : ["--network-alias", serviceName]),
     ...Object.values(secrets).flatMap((ref) => ["--volume", `${ref}:${SECRETS_DIR}/${ref}:ro`]),
     ...Object.entries(variables).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
     imageIn(at, image),
@@ -125,6 +128,11 @@ async function replace(at: Releasing, mine: Container, others: readonly Containe
     await change(at, "container.stop", { names: others.map(({ name }) => name) }, () =>
       onServer(at, "The previous container was not stopped", `${START_AND_STOP}stop "$@"`, ids),
     );
+}
+
+/** Whether a container shares a network with the proxy or with its database. */
+function isInNetwork({ domain, postgres }: ServerRecord): boolean {
+  return domain !== undefined || postgres !== undefined;
 }
 
 /** Whether two containers may run at the same time: they share no port, and do not use the files of their volume. */

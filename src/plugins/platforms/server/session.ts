@@ -5,8 +5,9 @@ import type { DeployTools } from "../../../deploy/tools.ts";
 import type { ProxyOptions, Releasing } from "./change.ts";
 import { HEALTH_PATH, isHealthy } from "./check-inside.ts";
 import { isRunning, listContainers, listServices, servingOf, toRelease } from "./containers.ts";
-import { namesOf, onServer } from "./context.ts";
+import { namesOf, onServer, RECORD, SERVICE } from "./context.ts";
 import { restoreData, sendBackup, sendOpenJobs } from "./data.ts";
+import { databaseUrl } from "./database.ts";
 import type { ServerFlags } from "./flags.ts";
 import { pullImage, sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
@@ -68,6 +69,12 @@ export async function openSession(
       predicted = urlOf(wantedSettings(target, live?.port ?? target.port, live), await address());
       return predicted;
     },
+    async ownDatabase() {
+      const live = (await serving())?.record;
+      const { postgres } = wantedSettings(target, target.port, live);
+      if (postgres === undefined) return live?.postgres === undefined ? undefined : "ends";
+      return () => databaseUrl(serviceName);
+    },
     architecture: () =>
       onServer(context, `${ssh.host} is not ready`, "docker version --format '{{.Server.Arch}}'"),
     imageRef: (tag) => `${repository}:${tag}`,
@@ -112,7 +119,7 @@ export async function openSession(
       return code === 0 && stdout !== "" ? stdout : undefined;
     },
     secretCommand(name) {
-      return `ssh ${flags.host} 'docker exec $(docker ps --quiet --filter label=agent-control-service.service=${serviceName}) sh -c "cat ${SECRETS_DIR}/*/${name}"'`;
+      return `ssh ${flags.host} 'docker exec $(docker ps --quiet --filter label=${SERVICE}=${serviceName} --filter label=${RECORD}) sh -c "cat ${SECRETS_DIR}/*/${name}"'`;
     },
     async enter(command, terminal) {
       const found = await serving();

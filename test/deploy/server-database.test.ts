@@ -1,0 +1,158 @@
+// @long
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
+import { newRsaKey } from "../../src/deploy/secrets.ts";
+import server from "../../src/plugins/platforms/server/platform.ts";
+import { requirement } from "../_require.ts";
+import { type Sshd, startSshd } from "../_sshd.ts";
+import { jobContext } from "../runs/_jobs.ts";
+import { svc } from "./_cli.ts";
+import { writeAll } from "./_fixture.ts";
+import { docker, freePort } from "./_local-project.ts";
+import { postgresImage } from "./_postgres-image.ts";
+import { allOf } from "./_server.ts";
+import { failure, site } from "./server/site.ts";
+
+const { describe, it, met } = requirement("docker", "sshd", "postgres");
+
+let sshd: Sshd;
+beforeAll(async () => {
+  if (met) sshd = await startSshd();
+});
+afterAll(() => sshd?.close());
+
+/** Given from outside: a removal takes the keys that were generated. */
+const KEYS = { SERVICE_RSA_PRIVATE_KEY: newRsaKey() };
+
+/** A service with a database beside it, and its project. */
+async function withDatabase() {
+  const at = await site(sshd.config, await freePort());
+  const image = postgresImage();
+  const mine = at.checkout();
+  const manifest = {
+    name: at.name,
+    type: "module",
+    dependencies: { pg: "^8", "agent-control-service": "*" },
+  };
+  writeAll(mine.cwd, { "package.json": JSON.stringify(manifest) });
+  const start = (id: string) => at.ask("/agents/asker/jobs", { job_context: jobContext(id), job_fields: {} });
+  const statuses = async () => {
+    const jobs = await at.ask<{ job_id: string; status: string }[]>("/jobs");
+    return Object.fromEntries(jobs.map(({ job_id, status }) => [job_id, status]));
+  };
+  const expectStatuses = (expected: Readonly<Record<string, string>>) =>
+    expect.poll(() => statuses().catch(() => undefined), { timeout: 60_000 }).toEqual(expected);
+  const database = `${at.serviceName}.postgres`;
+  const query = (text: string) =>
+    docker("exec", database, "psql", "-U", "service", "-d", "service", "-Atc", text);
+  return { at, mine, image, database, query, start, expectStatuses };
+}
+
+describe("a database beside a service on a server", () => {
+  it("has its jobs over updates, a new image of the database, and a removal; the last command removes all", async () => {
+    const { at, mine, image, database, query, start, expectStatuses } = await withDatabase();
+    mine.step("one");
+    const first = await mine.up({ flags: { postgres: image }, env: KEYS });
+    await start("one");
+    await expectStatuses({ one: "awaiting" });
+    const idle = await mine.up();
+    mine.step("two");
+    await mine.up();
+    await expectStatuses({ one: "awaiting" });
+
+    const other = `${image}-again`;
+    docker("tag", image, other);
+    onTestFinished(() => void docker("image", "rm", "--force", other));
+    const inside = (command: string) => docker("exec", database, "sh", "-c", command);
+    const version = inside("cat /pgdata/data/PG_VERSION");
+    inside("echo 9 > /pgdata/data/PG_VERSION");
+    const refused = failure(await mine.up({ flags: { postgres: other } }).catch((error: unknown) => error));
+    await expectStatuses({ one: "awaiting" });
+    inside(`echo ${version} > /pgdata/data/PG_VERSION`);
+    const moved = await mine.up({ flags: { postgres: other } });
+    await expectStatuses({ one: "awaiting" });
+    const inspected = docker("inspect", database, ...at.running());
+    const password = docker("exec", database, "cat", "/pgdata/password");
+    const published = docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", database);
+    const tables = query(
+      "select count(*) from pg_tables where tablename like '%Job%' or tablename like '%job%'",
+    );
+
+    await mine.down({ options: { acceptDataLoss: true } });
+    const left = allOf(at.serviceName);
+    // Its secrets are gone: the role of the same files gets another password.
+    await mine.up({ flags: { postgres: image }, env: KEYS });
+    await expectStatuses({ one: "awaiting" });
+    await at.ask("/jobs/one/cases/one/update", { answer: { word: "done" } });
+    await expectStatuses({ one: "completed" });
+    await mine.down({ flags: { removeData: true }, options: { acceptDataLoss: true } });
+
+    expect(first.plan.actions).toContainEqual(
+      expect.objectContaining({ resource_type: "database", resource_name: image, action_type: "create" }),
+    );
+    expect(idle.changed).toBe(false);
+    expect(refused.message).toContain(`files of Postgres 9, and ${other} is Postgres ${version}`);
+    expect(moved.changed).toBe(true);
+    expect(password.length).toBeGreaterThan(40);
+    expect(inspected).not.toContain(password);
+    expect(JSON.stringify([first.plan, first.result, moved.plan])).not.toContain(password);
+    expect(published).not.toContain("HostPort");
+    expect(Number(tables)).toBeGreaterThan(0);
+    expect(left).toContain(`volume ${database}`);
+    expect(left.filter((one) => one.startsWith("container"))).toEqual([]);
+    expect(allOf(at.serviceName)).toEqual([]);
+  }, 600_000);
+
+  it("is copied and restored as files are, and a release without it needs another place for its jobs", async () => {
+    const { at, mine, image, database, query, start, expectStatuses } = await withDatabase();
+    mine.step("one");
+    await mine.up({ flags: { postgres: image }, env: KEYS });
+    const folder = mkdtempSync(join(tmpdir(), "svc-server-database-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const run = (line: string) =>
+      svc(
+        { cwd: folder } as never,
+        `${line} --platform server --host server --ssh-config ${sshd.config} --name ${at.name} --port ${new URL(at.url).port}`,
+        { platforms: { server: async () => ({ default: server as never }) } },
+      );
+    await start("before");
+    await expectStatuses({ before: "awaiting" });
+    const copied = await run("backup --to copy");
+    await start("after");
+    await expectStatuses({ before: "awaiting", after: "awaiting" });
+
+    const restored = await run("restore --from copy --yes");
+    expect(restored).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/is healthy.*the database replaced-/s),
+    });
+    await expectStatuses({ before: "awaiting" });
+    const databases = query("select datname from pg_database order by 1").split("\n");
+    const broken = await run("restore --from nothing --yes");
+    const homeless = failure(await mine.up({ flags: { postgres: "none" } }).catch((error: unknown) => error));
+    const twoStores = failure(
+      await mine
+        .up({ env: { SERVICE_DATABASE_URL: "postgres://someone:else@database.example/agents" } })
+        .catch((error: unknown) => error),
+    );
+    writeAll(mine.cwd, { "deploy.yaml": "store: file\n" });
+    const plain = await mine.up({ flags: { postgres: "none" } });
+
+    expect(copied).toMatchObject({ code: 0 });
+    expect(databases).toEqual(
+      expect.arrayContaining(["service", expect.stringMatching(/^replaced-\d{8}T\d{6}$/)]),
+    );
+    expect(databases).not.toContain("restored");
+    expect(broken.code).not.toBe(0);
+    expect(homeless).toMatchObject({ code: "bad_config", fix: expect.stringContaining("store: file") });
+    expect(twoStores).toMatchObject({
+      code: "bad_config",
+      fix: expect.stringContaining("SERVICE_DATABASE_URL"),
+    });
+    expect(plain.release.secretNames).not.toContain("SERVICE_DATABASE_URL");
+    expect(allOf(at.serviceName)).not.toContain(`container ${database}`);
+    expect(allOf(at.serviceName)).toContain(`volume ${database}`);
+  }, 600_000);
+});
