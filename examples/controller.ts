@@ -1,6 +1,7 @@
 import { createServer } from "agent-control-service";
 import type { Plugin } from "agent-control-service/plugin";
 import { assistant } from "./assistant/controller.ts";
+import { contractReview } from "./contract-review/agent.ts";
 import { hello } from "./hello/controller.ts";
 import { invoiceAudit } from "./invoice-audit/agent.ts";
 import { logWatch } from "./log-watch/agent.ts";
@@ -22,6 +23,6 @@ const hint: Plugin = {
 
 /** What `npm start` runs. */
 export default createServer({
-  agents: [replyDesk, assistant, invoiceAudit, logWatch, hello],
+  agents: [replyDesk, assistant, contractReview, invoiceAudit, logWatch, hello],
   plugins: [hint],
 });

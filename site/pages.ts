@@ -56,6 +56,7 @@ export const GROUPS: readonly Group[] = [
   group("Examples", [
     example("reply-desk", "Reply desk"),
     example("assistant", "Assistant"),
+    example("contract-review", "Contract review"),
     example("invoice-audit", "Invoice audit"),
     example("log-watch", "Log watch"),
     example("llm-triage", "LLM triage"),

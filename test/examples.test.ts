@@ -1,6 +1,8 @@
 // @alone
-import { existsSync } from "node:fs";
-import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { createHash, generateKeyPairSync, verify } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { appendFile, cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -10,6 +12,8 @@ import { JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { assistant } from "../examples/assistant/controller.ts";
+import { contractReview } from "../examples/contract-review/agent.ts";
+import { signReport } from "../examples/contract-review/report.ts";
 import all from "../examples/controller.ts";
 import { hello } from "../examples/hello/controller.ts";
 import { invoiceAudit } from "../examples/invoice-audit/agent.ts";
@@ -57,6 +61,7 @@ describe("the examples", () => {
     expect(all.options.agents.map((agent) => agent.name)).toEqual([
       "Reply Desk",
       "Assistant",
+      "Contract Review",
       "Invoice Audit",
       "Log Watch",
       "Hello",
@@ -217,6 +222,100 @@ describe("the assistant", () => {
     });
 
     expect(await response.json()).toMatchObject({ payload: { words: 3 } });
+  });
+});
+
+describe("the contract review", () => {
+  const contractOf = (text: string) => ({
+    name: "a.pdf",
+    data: Buffer.from(text, "latin1").toString("base64"),
+  });
+  async function download(server: TestServer, { sha256 }: { sha256: string }): Promise<Buffer> {
+    return Buffer.from(await (await server.request(`/jobs/job-1/files/${sha256}`)).arrayBuffer());
+  }
+  async function review(server: TestServer) {
+    await start(server, "contract-review", {});
+    for (const { id } of await openQuestions(server, 4))
+      await answer(server, id, { verdict: id === "clause-6" ? "reject" : "accept", note: `note of ${id}` });
+    const { result } = (await end(server)) as unknown as {
+      result: Record<"report" | "signature" | "key", { sha256: string }>;
+    };
+    const [report, signature, key] = await Promise.all(
+      [result.report, result.signature, result.key].map((one) => download(server, one)),
+    );
+    return { report: report!, signature: signature!, key: key!.toString() };
+  }
+
+  it("asks about the unusual clauses of a PDF, each beside its page", async () => {
+    await using server = await serve(contractReview);
+
+    await start(server, "contract-review", {});
+    const asked = await openQuestions(server, 4);
+
+    const pages = asked.map(({ name, question }) => [name, question?.files?.map(({ page }) => page)]);
+    expect(pages.sort()).toEqual([
+      ["2. Fees", [1]],
+      ["3. Term", [2]],
+      ["6. Liability", [3]],
+      ["8. Governing law", [3]],
+    ]);
+    const inbox = await server.request("/admin/inbox?question=clause-6", {
+      headers: { accept: "text/html" },
+    });
+    expect(await inbox.text()).toMatch(/<iframe src="[^"]+inline=true#navpanes=0&page=3"/);
+  });
+
+  it("gives out a report of every decision, whose signature holds until a byte changes", async () => {
+    await using server = await serve(contractReview);
+
+    const { report, signature, key } = await review(server);
+
+    expect(report.toString()).toContain("## 6. Liability: reject");
+    expect(report.toString()).toContain("Note: note of clause-6");
+    const hash = createHash("sha256").update(readFileSync("examples/contract-review/contract.pdf"));
+    expect(report.toString()).toContain(hash.digest("hex"));
+    expect(verify(null, report, key, signature)).toBe(true);
+    report[report.length - 2]! ^= 1;
+    expect(verify(null, report, key, signature)).toBe(false);
+  });
+
+  it("signs with the key that it is given, and refuses one of another kind", async () => {
+    const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+    process.env.SIGNING_KEY = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+    try {
+      await using server = await serve(contractReview);
+      const { report, signature, key } = await review(server);
+      expect(key).toBe(publicKey.export({ type: "spki", format: "pem" }).toString());
+      expect(verify(null, report, publicKey, signature)).toBe(true);
+    } finally {
+      delete process.env.SIGNING_KEY;
+    }
+    const other = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+    expect(() => signReport("", other.export({ type: "pkcs8", format: "pem" }).toString())).toThrow(
+      "Ed25519",
+    );
+  });
+
+  it("fails for a PDF without text, and refuses what is no PDF", async () => {
+    await using server = await serve(contractReview);
+    const empty = readFileSync("examples/contract-review/contract.pdf", "latin1").replace(/ Tj/g, "   ");
+
+    await start(server, "contract-review", { contract: contractOf(empty) });
+
+    expect(await end(server)).toMatchObject({
+      status: "failed",
+      error: expect.stringContaining("is it a scan?"),
+    });
+    const given = { job_fields: { contract: contractOf("no PDF") } };
+    expect((await server.request("/agents/contract-review/jobs", { json: given })).status).toBe(422);
+  });
+
+  it("has the sample that its script writes", async () => {
+    const source = "examples/contract-review";
+    for (const name of ["make-contract.ts", "contract.txt"]) await cp(join(source, name), join(folder, name));
+    execFileSync(process.execPath, ["node_modules/jiti/lib/jiti-cli.mjs", join(folder, "make-contract.ts")]);
+
+    expect(readFileSync(join(folder, "contract.pdf"))).toEqual(readFileSync(join(source, "contract.pdf")));
   });
 });
 

@@ -58,6 +58,32 @@ it("an artifact is listed with its case and title, once, in the API, in the clie
   }
 });
 
+const reader = defineAgent({
+  name: "Reader",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      run: async ({ job }) => {
+        const given = await job.file("a.txt", "ä few bytes");
+        return job.step("read", async () => {
+          const opened = job.open(given);
+          const bytes = await opened.bytes();
+          const own = bytes.buffer.byteLength === bytes.length && !Buffer.isBuffer(bytes);
+          // As libraries do that work in another thread.
+          structuredClone(bytes, { transfer: [bytes.buffer as ArrayBuffer] });
+          return { own, text: await opened.text(), size: (await opened.blob()).size };
+        });
+      },
+    },
+  },
+});
+
+it("the bytes of a file are memory of their own, which others may transfer", async () => {
+  await using server = await testServer({ agents: [reader] });
+  const job = await client<typeof reader>(server.url, server.key).start("reader", {});
+  expect(await job.result()).toEqual({ own: true, text: "ä few bytes", size: 12 });
+});
+
 it("an artifact is noted once, whenever the process ends", async () => {
   expect((await crashTest(writer)).interruptions).toBeGreaterThan(10);
 });

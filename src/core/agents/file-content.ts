@@ -42,17 +42,24 @@ export function toParts(data: FileData): AsyncIterable<Uint8Array> {
 
 /** A file with what reads it; `read` gives its bytes, and refuses a file that is not the job's. */
 export function openFile(file: FileValue, read: () => AsyncIterable<Uint8Array>): OpenFile {
-  const bytes = async (): Promise<Buffer> => {
+  // Libraries refuse a `Buffer`, or transfer the memory, which a small one shares with others.
+  const bytes = async (): Promise<Uint8Array<ArrayBuffer>> => {
     const parts: Uint8Array[] = [];
     for await (const part of read()) parts.push(part);
-    return Buffer.concat(parts);
+    const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+    let at = 0;
+    for (const part of parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    return whole;
   };
   const { name, type, size, sha256 } = file;
   return {
     ...{ name, type, size, sha256 },
     stream: () => Readable.toWeb(Readable.from(read(), { objectMode: true })) as ReadableStream<Uint8Array>,
     bytes,
-    text: async () => (await bytes()).toString("utf8"),
-    blob: async () => new Blob([new Uint8Array(await bytes())], { type }),
+    text: async () => Buffer.from((await bytes()).buffer).toString("utf8"),
+    blob: async () => new Blob([await bytes()], { type }),
   };
 }

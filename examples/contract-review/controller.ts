@@ -1,0 +1,4 @@
+import { createServer } from "agent-control-service";
+import { contractReview } from "./agent.ts";
+
+export default createServer({ agents: [contractReview] });
