@@ -74,6 +74,7 @@ describe("plugins", () => {
         ...[
           "asSeen",
           "constructor",
+          "costBy",
           "costsNow",
           "countBy",
           "damaged",

@@ -10,9 +10,11 @@ import type { StoredCase } from "../../src/core/models/case.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import { greeter } from "../_setup.ts";
 
+const COST = 0.25;
 const asker = defineAgent({
   name: "Asker",
   version: "1.0.0",
+  budget: { month: 1000 },
   parameters: [{ name: "TOKEN", is_secret: true }],
   methods: {
     job_start: {
@@ -20,7 +22,7 @@ const asker = defineAgent({
       async run({ job, fields: { to }, log }) {
         log.info(`log of ${job.id}`);
         const item = await job.openCase({ id: `case-${job.id}`, name: `title of ${job.id}` });
-        await item.step("look", () => ({ evidence: `evidence of ${job.id}` }));
+        await item.step("look", () => ({ evidence: `evidence of ${job.id}` }), { cost: COST });
         const question = `question of ${job.id}`;
         await item.ask({ question, fields: v.object({ fine: v.boolean() }), ...(to && { assignTo: to }) });
         await item.close();
@@ -110,7 +112,13 @@ function seesCase(holder: Holder, item: StoredCase): boolean {
 
 const numbersIn = (text: string) =>
   new Set([...text.matchAll(/job-(\d+)(?!\d)/g)].map(([, n]) => `job-${n}`));
-const badgeIn = (page: string) => Number(/<span class="count alert">(\d+)</.exec(page)?.[1] ?? 0);
+/** The number beside a page of the navigation. */
+const badgeIn = (page: string, label: string) =>
+  Number(
+    new RegExp(`<nav class="nav"[\\s\\S]*?>${label}</span><span class="count alert">(\\d+)<`).exec(
+      page,
+    )?.[1] ?? 0,
+  );
 /** Addresses that a page leads to, and those that its forms are sent to. */
 function exitsOf(page: string) {
   const all = (pattern: RegExp) =>
@@ -141,10 +149,44 @@ const PAGES = [
   ...["/admin/jobs?status=failed", "/admin/api/jobs/export", "/admin/api/jobs/export?format=json"],
   ...["/admin/api/jobs?limit=1000", "/admin/api/cases?limit=1000", "/admin/api/inbox", "/admin/api/agents"],
   ...["/admin/api/find?q=job", "/admin/api/jobs/tabs", "/admin/api/cases/tabs", "/admin/no-such-page"],
-  ...["/admin/", "/admin/failures", "/admin/models", "/admin/schedules", "/admin/events", "/admin/audit"],
+  ...["/admin/", "/admin/api/dashboard?range=7d", "/admin/api/stats", "/admin/api/recent-activity"],
+  ...[
+    "/admin/failures",
+    "/admin/api/failures?days=1",
+    "/admin/models",
+    "/admin/schedules",
+    "/admin/events",
+    "/admin/audit",
+  ],
   ...["/admin/server", "/admin/deleted", "/admin/sessions", "/admin/console", "/admin/deliveries"],
   ...["/admin/agents/asker/start", "/admin/agents/talker/chat", "/admin/access"],
 ];
+
+interface ExportedJob extends Pick<StoredJob, "id" | "agent_name" | "status" | "created_at" | "finished_at"> {
+  readonly failure: string | null;
+  readonly total_cost: number;
+}
+interface Reason {
+  readonly failure: string;
+  readonly count: number;
+  readonly first_at: string;
+  readonly last_at: string;
+  readonly trend: readonly number[];
+}
+type Counts = Record<string, number>;
+const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0);
+const countBy = <T>(
+  items: readonly T[],
+  key: (item: T) => string | null,
+  of: (item: T) => number = () => 1,
+) => {
+  const counts: Counts = {};
+  for (const item of items) {
+    const one = key(item);
+    if (one !== null && of(item) > 0) counts[one] = (counts[one] ?? 0) + of(item);
+  }
+  return counts;
+};
 
 describe.each(HOLDERS)("the pages of $name ($role)", (holder) => {
   const { name } = holder;
@@ -158,6 +200,7 @@ describe.each(HOLDERS)("the pages of $name ($role)", (holder) => {
   it("name and count nothing of what it does not see, error pages neither", async () => {
     const wrong: string[] = [];
     const waiting = seenCases().filter(({ status }) => status === "awaiting").length;
+    const failed = jobs.filter((job) => job.status === "failed" && seesJob(holder, job)).length;
     for (const path of [...PAGES, ...(isWhole ? [] : ["/admin/jobs/job-0/compare"])]) {
       for (const accept of ["text/html", "application/json"]) {
         const response = await get(name, path, accept);
@@ -165,8 +208,11 @@ describe.each(HOLDERS)("the pages of $name ($role)", (holder) => {
         const foreign = [...numbersIn(text)].filter((id) => !known().has(id) && !path.includes(id));
         if (foreign.length > 0) wrong.push(`${path} names ${foreign.join()}`);
         const isPage = text.includes('<nav class="nav"');
-        if (isPage && badgeIn(text) !== waiting)
-          wrong.push(`${path} counts ${badgeIn(text)}, not ${waiting}`);
+        const badges = { Inbox: waiting, Failures: failed };
+        for (const [label, want] of Object.entries(isPage ? badges : {})) {
+          const said = badgeIn(text, label);
+          if (said !== want) wrong.push(`${path} counts ${said} beside ${label}, not ${want}`);
+        }
         if (response.status >= 500) wrong.push(`${path}: ${response.status}`);
       }
     }
@@ -201,6 +247,109 @@ describe.each(HOLDERS)("the pages of $name ($role)", (holder) => {
       const { status } = await get(name, `/admin/cases/${item.id}`);
       if (status !== (seesCase(holder, item) ? 200 : 404)) wrong.push(`${item.id}: ${status}`);
     }
+
+    expect(wrong).toEqual([]);
+  });
+
+  it("have the figures of what it sees, as its exports have them", async () => {
+    const json = async <T>(path: string) => (await (await get(name, path, "application/json")).json()) as T;
+    const own = await json<ExportedJob[]>("/admin/api/jobs/export?format=json");
+    const ownCases = await json<StoredCase[]>("/admin/api/cases/export?format=json");
+    expect(own.map(({ id }) => id).sort()).toEqual(seenJobs().sort());
+    const response = await get(name, "/admin/api/dashboard?range=24h", "application/json");
+    const shown = (await response.json()) as {
+      jobs: { total: number; by_status: Counts };
+      cases: { total: number; by_status: Counts };
+      recent_activity: readonly { type: string; id: string }[];
+      cost_today: number;
+      cost_month: number;
+      cost_forecast: number | null;
+      hours: readonly { counts: Counts }[];
+      budgets: readonly object[];
+      attention: readonly { kind: string; agent: string | null; count: number }[];
+      well: {
+        completed: number;
+        failed: number;
+        p50: number | null;
+        columns: readonly { counts: Counts }[];
+        failures: readonly Reason[];
+        costs: readonly { agent: string; cost: number; jobs: number }[];
+      };
+    };
+
+    expect([shown.jobs.total, shown.cases.total]).toEqual([own.length, ownCases.length]);
+    const positive = (counts: Counts) =>
+      Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+    expect(positive(shown.jobs.by_status)).toEqual(countBy(own, ({ status }) => status));
+    expect(positive(shown.cases.by_status)).toEqual(countBy(ownCases, ({ status }) => status));
+    const ended = (status: string) => own.filter((job) => job.status === status);
+    const took = ended("completed")
+      .map((job) => Date.parse(job.finished_at!) - Date.parse(job.created_at))
+      .sort((a, b) => a - b);
+    expect(shown.well).toMatchObject({
+      ...{ completed: took.length, failed: ended("failed").length },
+      p50: took[Math.ceil(took.length / 2) - 1] ?? null,
+    });
+    const statuses = countBy(own, ({ status }) =>
+      ["completed", "failed", "cancelled"].includes(status) ? status : "running",
+    );
+    for (const of of ["completed", "failed", "cancelled", "running"])
+      expect(sum(shown.well.columns.map(({ counts }) => counts[of]!))).toBe(statuses[of] ?? 0);
+    for (const of of ["completed", "failed", "running"])
+      expect(sum(shown.hours.map(({ counts }) => counts[of]!))).toBe(statuses[of] ?? 0);
+    const costs = countBy(
+      own,
+      ({ agent_name }) => agent_name,
+      ({ total_cost }) => total_cost,
+    );
+    expect(Object.fromEntries(shown.well.costs.map(({ agent, cost }) => [agent, cost]))).toEqual(costs);
+    for (const { agent, jobs: count } of shown.well.costs)
+      expect(count).toBe(own.filter(({ agent_name }) => agent_name === agent).length);
+    const cost = sum(own.map(({ total_cost }) => total_cost));
+    expect([shown.cost_today, shown.cost_month]).toEqual([cost, cost]);
+    // Of all jobs of an agent: for who sees them all.
+    const seesAll = !holder.workspace && holder.role !== "starter" && holder.role !== "answerer";
+    expect(shown.budgets).toHaveLength(seesAll ? 1 : 0);
+    const changed = [...own, ...ownCases].map(({ id }) => id);
+    expect(shown.recent_activity.map(({ id }) => id).filter((id) => !changed.includes(id))).toEqual([]);
+    expect(shown.recent_activity).toHaveLength(Math.min(10, changed.length));
+    const { items: attention } = await json<{ items: typeof shown.attention }>("/attention");
+    expect(shown.attention).toEqual(attention);
+
+    const failures = await json<{ total: number; reasons: number; items: readonly Reason[] }>(
+      "/admin/api/failures",
+    );
+    const reasons = countBy(ended("failed"), ({ failure }) => failure);
+    for (const items of [failures.items, shown.well.failures])
+      expect(Object.fromEntries(items.map(({ failure, count }) => [failure, count]))).toEqual(reasons);
+    expect([failures.total, failures.reasons]).toEqual([ended("failed").length, Object.keys(reasons).length]);
+    for (const { failure, first_at, last_at, trend, count } of failures.items) {
+      const ends = ended("failed")
+        .flatMap((job) => (job.failure === failure ? [job.finished_at!] : []))
+        .sort();
+      expect([first_at, last_at, sum(trend)]).toEqual([ends[0], ends.at(-1), count]);
+    }
+  });
+
+  it("compare two jobs that it sees, and no others", async () => {
+    const wrong: string[] = [];
+    const foreign = jobs.filter((job) => !seesJob(holder, job)).map(({ id }) => id);
+    const [one, two] = seenJobs();
+    for (const [left, right, want] of [
+      [one, two, 200],
+      [one, foreign[0], 404],
+      [foreign[0], one, 404],
+      [foreign[0], foreign[1], 404],
+    ] as const) {
+      if (left === undefined || right === undefined) continue;
+      for (const accept of ["text/html", "application/json"]) {
+        const response = await get(name, `/admin/jobs/${left}/compare?with=${right}`, accept);
+        if (response.status !== want) wrong.push(`${left} with ${right}: ${response.status}`);
+        if (want === 404 && (await response.text()).includes(`evidence of ${right}`)) wrong.push(right);
+      }
+    }
+    const offered = one === undefined ? "" : await (await get(name, `/admin/jobs/${one}/compare`)).text();
+    wrong.push(...[...numbersIn(offered)].filter((id) => !seenJobs().includes(id)));
 
     expect(wrong).toEqual([]);
   });
@@ -372,7 +521,7 @@ it("who sees a part begins on the first page that is for them", async () => {
   };
 
   expect(await to("finance")).toEqual([303, "/admin/inbox"]);
-  expect(await to("one")).toEqual([303, "/admin/jobs"]);
+  expect(await to("one")).toEqual([200, null]);
   expect(await to("watcher")).toEqual([200, null]);
 });
 

@@ -19,6 +19,12 @@ export function seesJob(sight: Sight | undefined, job: StoredJob): boolean {
   );
 }
 
+/** Whether a caller with this sight sees all jobs of an agent: then what is about all of them is for it, too. */
+export function seesAgent({ agents, workspace, startedBy, askedOf, job }: Sight, slug: string): boolean {
+  const others = [workspace, startedBy, askedOf, job];
+  return others.every((one) => one === undefined) && (agents?.includes(slug) ?? true);
+}
+
 /** A query of jobs, with the condition of a sight. */
 export function jobsInSight<Q extends ListQuery>(
   sight: Sight | undefined,

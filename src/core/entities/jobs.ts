@@ -200,6 +200,23 @@ export class Jobs {
     );
   }
 
+  /** What jobs have cost together, per value of a facet, for those that cost something: read from the index alone. */
+  async costBy(
+    field: string,
+    query?: Pick<ListQuery, "where" | "search" | "joins">,
+  ): Promise<Record<string, number>> {
+    const seen = this.#withLive(this.#sight === undefined ? query : await this.#aboutSeen(query));
+    const live = {
+      ...(seen as ListQuery | undefined)?.live,
+      values: { total_cost: this.#liveCosts.all?.() ?? new Map() },
+    };
+    const sums = await this.#store.table("Job").sumBy(field, "total_cost", { ...seen, live });
+    // Without the noise of adding decimal fractions.
+    return Object.fromEntries(
+      Object.entries(sums).map(([value, sum]) => [value, Number(sum.toPrecision(14))]),
+    );
+  }
+
   /** The ids of what `list` would return, all by default: read from the index alone. */
   ids(query?: ListQuery): Promise<string[]> {
     if (this.#sight === undefined) return this.#store.table("Job").ids(this.#withLive(query));

@@ -42,6 +42,29 @@ export async function countByValue(
   return andThen(planOf(index, query), (plan) => countsBy(index, field, plan));
 }
 
+/** The sums of a number of the entities that match, by their value of a facet. */
+export async function sumByValue(
+  index: TableIndex,
+  { field, number }: { readonly field: string; readonly number: string },
+  query: ListQuery,
+): Promise<Record<string, number>> {
+  known(index, number);
+  return andThen(planOf(index, query), ({ tests, candidates }) => {
+    const facet = index.facet(field)!;
+    const numberAt = laidOver(index, number, query.live) ?? ((slot: number) => index.valueOf(number, slot));
+    const matches = all(tests);
+    const byCode = new Map<number, number>();
+    for (const slot of candidates?.slots() ?? index.slots()) {
+      const value = numberAt(slot);
+      if (typeof value !== "number" || !matches(slot)) continue;
+      const code = facet.codeAt(slot);
+      byCode.set(code, (byCode.get(code) ?? 0) + value);
+    }
+    const sums = [...byCode].filter(([, sum]) => sum !== 0);
+    return Object.fromEntries(sums.map(([code, sum]) => [String(facet.valueOf(code)), sum]));
+  });
+}
+
 function countsBy(index: TableIndex, field: string, { tests, candidates }: Plan): Record<string, number> {
   const facet = index.facet(field)!;
   const counts: [IndexValue, number][] = [];

@@ -124,6 +124,15 @@ export interface Table<T extends Entity> {
     field: string,
     query?: Pick<ListQuery, "where" | "search" | "live" | "joins">,
   ): Promise<Record<string, number>>;
+  /**
+   * The sums of a number in the index of the matching entities, per value of a facet. A value whose sum is 0 is absent.
+   * @default all
+   */
+  sumBy(
+    field: string,
+    number: string,
+    query?: Pick<ListQuery, "where" | "search" | "live" | "joins">,
+  ): Promise<Record<string, number>>;
   /** Rejects with `StoreConflictError` if the id already exists. */
   insert(entity: T): Promise<void>;
   /**

@@ -4,13 +4,12 @@ import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { toServiceError } from "../../core/http/failure.ts";
 import { isFileAnswer } from "../../core/http/file-response.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
-import { redirect, SECURITY_HEADERS } from "./answer.ts";
+import { SECURITY_HEADERS } from "./answer.ts";
 import { NOTHING_ALLOWED } from "./assets.ts";
 import { negotiate, type Wanted } from "./negotiate.ts";
 import type { AdminParts } from "./parts.ts";
 import { renderFragment, renderPage } from "./respond.ts";
 import { showSignIn } from "./session/sign-in-page.ts";
-import { isFor, PAGES } from "./shell.ts";
 import { setViewer } from "./viewer.ts";
 
 /** Adds the security headers to every response below `/admin`, and shows errors to people as pages. */
@@ -77,9 +76,6 @@ async function showError(parts: AdminParts, event: HttpEvent, error: ServiceErro
       problem: "",
     });
   }
-  // The dashboard shows everything: who sees a part begins elsewhere.
-  const first = PAGES.find((page) => isFor(viewer, page));
-  if (error.status === 403 && event.url.pathname === "/admin/" && first) return redirect(first.href);
   setViewer(event, viewer);
   return renderPage(parts, event, { template: "error", state }, answer);
 }

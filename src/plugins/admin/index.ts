@@ -1,7 +1,9 @@
 import { providerOf } from "../../core/access/provider-of.ts";
 import { Seal } from "../../core/base/seal.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
+import type { Cases } from "../../core/entities/cases.ts";
 import type { Participant } from "../../core/entities/change.ts";
+import type { Jobs } from "../../core/entities/jobs.ts";
 import { H3_APP } from "../../core/service/app.ts";
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
@@ -40,7 +42,6 @@ import {
   THREADS,
 } from "../../core/service/tokens.ts";
 import type { Store } from "../../core/store/store.ts";
-import { Activity } from "./activity.ts";
 import { ANSWER_LINK_TABLE } from "./answer-links/answer-link-table.ts";
 import { AnswerLinks } from "./answer-links/answer-links.ts";
 import { Assets } from "./assets.ts";
@@ -106,13 +107,17 @@ function findControl(context: PluginContext): ControlSystem | undefined {
   }
 }
 
-/** Differs once a job or case has changed, or what is recorded or logged of one of these jobs. */
-async function newestChange(store: Store, jobLog: JobLog, jobIds: readonly string[]): Promise<string> {
+/** See `AdminParts`. */
+async function newestChange(
+  { jobs, cases }: { readonly jobs: Jobs; readonly cases: Cases },
+  { store, jobLog }: { readonly store: Store; readonly jobLog: JobLog },
+  jobIds: readonly string[],
+): Promise<string> {
   const query = { sort: "-updated_at", limit: 1 };
-  const [[job], [item]] = await Promise.all([store.table("Job").ids(query), store.table("Case").ids(query)]);
+  const [[job], [item]] = await Promise.all([jobs.ids(query), cases.ids(query)]);
   const [changedJob, changedCase] = await Promise.all([
-    job === undefined ? undefined : store.table("Job").peek(job),
-    item === undefined ? undefined : store.table("Case").peek(item),
+    job === undefined ? undefined : jobs.find(job),
+    item === undefined ? undefined : cases.find(item),
   ]);
   const lines = await Promise.all(jobIds.map((id) => store.log("Run").last(id)));
   const logged = await Promise.all(jobIds.map((id) => jobLog.mark(id)));
@@ -155,14 +160,15 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
   const forget: Participant = (change, tx) =>
     change.kind === "job:erased" ? forgetLog(tx, change.job.id) : undefined;
   context.participate(forget, ["job:erased"]);
+  const newest: AdminParts["newest"] = (ids, seen = { jobs, cases }) =>
+    newestChange(seen, { store: context.get(STORE), jobLog }, ids);
   const hub: LiveHub = new LiveHub({
     hooks,
-    newest: (ids) => newestChange(context.get(STORE), jobLog, ids),
+    newest,
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
     countFailures: () => countRecentFailures({ jobs, clock, attention: context.get(ATTENTION) }),
     onError: (error) => log.error("open pages could not be notified of a change", { error }),
   });
-  const activity = new Activity(jobs, hooks, clock, context.get(STORE));
   const console = new ConsoleBuffer(hooks, options.consoleLines);
   const wellness = new Wellness({ jobs, store: context.get(STORE) }, hub, clock);
   const bulk = new BulkOperations({
@@ -170,8 +176,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     store: context.get(STORE),
     redactor: context.get(REDACTOR),
   });
-  for (const part of [hub, activity, console, bulk, sessions, jobLog, wellness])
-    context.onClose(() => part.close());
+  for (const part of [hub, console, bulk, sessions, jobLog, wellness]) context.onClose(() => part.close());
   const access = context.get(ACCESS);
   return {
     options,
@@ -215,7 +220,7 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
     answerLinks: new AnswerLinks({ store: context.get(STORE), cases, clock }),
     extensions: new Extensions(),
     hub,
-    activity,
+    newest,
     wellness,
     console,
     jobLog,

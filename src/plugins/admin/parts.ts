@@ -29,7 +29,6 @@ import type { ResolvedOptions } from "../../core/service/options.ts";
 import type { PluginReport } from "../../core/service/set-up-plugins.ts";
 import type { BackupState } from "../../core/store/backup/backups.ts";
 import type { Store } from "../../core/store/store.ts";
-import type { Activity } from "./activity.ts";
 import type { AnswerLinks } from "./answer-links/answer-links.ts";
 import type { Assets } from "./assets.ts";
 import type { BulkOperations } from "./bulk/operations.ts";
@@ -38,6 +37,7 @@ import type { Extensions } from "./extension.ts";
 import type { JobLog } from "./job-log/job-log.ts";
 import type { LiveHub } from "./live/hub.ts";
 import type { ResolvedAdminOptions } from "./options.ts";
+import type { Figures } from "./pages/figures.ts";
 import type { Wellness } from "./pages/well.ts";
 import type { Renderer } from "./renderer.ts";
 import type { SavedViews } from "./saved-views/saved-views.ts";
@@ -79,6 +79,7 @@ export interface SeenParts extends CommonParts {
   readonly agents: AgentRegistry;
   readonly runner: () => Runner;
   readonly threads: Threads;
+  readonly figures: Figures;
 }
 
 /** What the pages and routes use that are for people who see everything. */
@@ -112,7 +113,11 @@ export interface AdminParts extends CommonParts {
   readonly programSeal: Seal;
   readonly links: OneTimeLinks;
   readonly views: SavedViews;
-  readonly activity: Activity;
+  /** Differs once a job or case has changed, of all or of those that a caller sees, or what is recorded or logged of these jobs. */
+  readonly newest: (
+    jobIds: readonly string[],
+    seen?: { readonly jobs: Jobs; readonly cases: Cases },
+  ) => Promise<string>;
   readonly wellness: Wellness;
   readonly console: ConsoleBuffer;
   readonly bulk: BulkOperations;

@@ -15,7 +15,7 @@ type ResourceView<P extends Schema, Q extends Schema> = AboutResource<P, Q> &
     | { /** Finds it; throws if there is none. */ resource(input: Input<P, Q>): MaybePromise<Resource> }
     | {
         /** Finds it in what the caller sees, so that callers who see a part may call it. */
-        seen(input: Input<P, Q>, parts: SeenParts): MaybePromise<Resource>;
+        seen(input: Input<P, Q>, parts: SeenParts): MaybePromise<Resource | Response>;
       }
   );
 
@@ -47,7 +47,10 @@ export function resourceRoutes<P extends Schema = undefined, Q extends Schema = 
     if ("seen" in view) {
       return seenRoute<P, Q>(parts, {
         ...about,
-        handler: async (input, seen) => respond(parts, input.event, kind, await view.seen(input, seen)),
+        handler: async (input, seen) => {
+          const found = await view.seen(input, seen);
+          return found instanceof Response ? found : respond(parts, input.event, kind, found);
+        },
       });
     }
     return adminRoute<P, Q>({

@@ -62,12 +62,12 @@ interface PageLink extends RouteNeeds {
 
 /** Pages of the navigation, with what their routes need. */
 export const PAGES: readonly PageLink[] = [
-  { href: "/admin/", label: "Dashboard", icon: "dashboard", needs: "view" },
+  { href: "/admin/", label: "Dashboard", icon: "dashboard", needs: "view", narrows: true },
   { href: "/admin/jobs", label: "Jobs", icon: "jobs", needs: "view", narrows: true },
   { href: "/admin/cases", label: "Cases", icon: "cases", needs: "view", narrows: true },
   { href: "/admin/inbox", label: "Inbox", icon: "inbox", needs: "view", narrows: true, asks: true },
   { href: "/admin/files", label: "Files", icon: "files", needs: "view", narrows: true },
-  { href: "/admin/failures", label: "Failures", icon: "close", needs: "view" },
+  { href: "/admin/failures", label: "Failures", icon: "close", needs: "view", narrows: true },
   { href: "/admin/agents", label: "Agents", icon: "agents", needs: "view", narrows: true },
   { href: "/admin/models", label: "Models", icon: "models", needs: "view" },
   { href: "/admin/schedules", label: "Schedules", icon: "schedules", needs: "view" },

@@ -2,6 +2,7 @@ import { ANYONE, type Caller } from "../../core/audit/caller.ts";
 import { mayCall } from "../../core/http/rights.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { Right } from "../../core/models/access.ts";
+import { figuresOf } from "./pages/figures.ts";
 import type { AdminParts, SeenParts } from "./parts.ts";
 
 const VIEWERS = new WeakMap<HttpEvent, Caller>();
@@ -26,6 +27,7 @@ export function seenBy(parts: AdminParts, caller: Caller): SeenParts {
     ...{ assets, renderer, extensions, isShared, hub, attention, files, answerLinks },
     jobLog: caller.sight ? logSeenBy(jobs, jobLog) : jobLog,
     ...{ caller, jobs, cases, agents, threads, runner: () => runner },
+    figures: figuresOf(parts, { caller, jobs, cases }),
   };
 }
 

@@ -1,5 +1,6 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import type { Cases } from "../../entities/cases.ts";
+import { seesAgent } from "../../entities/in-sight.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { Sight } from "../../models/access.ts";
 import { ATTENTION_KINDS, type AttentionItem } from "../../models/attention.ts";
@@ -71,16 +72,9 @@ export class Attention {
     sight: Sight,
     { jobs, cases }: { readonly jobs: Jobs; readonly cases: Cases },
   ): Promise<AttentionItem[]> {
-    const { agents, workspace, startedBy, askedOf } = sight;
     // A budget and a pause are about all jobs of an agent.
-    const seesAgents = workspace === undefined && startedBy === undefined && askedOf === undefined;
     return this.#keep(JSON.stringify(sight), (now) =>
-      this.#find(
-        jobs,
-        cases,
-        now,
-        seesAgents ? [this.#ofAgents((slug) => agents?.includes(slug) ?? true)] : [],
-      ),
+      this.#find(jobs, cases, now, [this.#ofAgents((slug) => seesAgent(sight, slug))]),
     );
   }
 

@@ -40,6 +40,7 @@ function runTwice<K extends TableName>(table: Table<Tables[K]>): Table<Tables[K]
     list: (query) => table.list(query),
     ids: (query) => table.ids(query),
     countBy: (field, query) => table.countBy(field, query),
+    sumBy: (field, number, query) => table.sumBy(field, number, query),
     insert: (entity) => table.insert(entity),
     remove: (id) => table.remove(id),
     async change(id, fn) {

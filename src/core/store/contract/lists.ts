@@ -106,6 +106,35 @@ export function listTests(test: StoreTest): void {
     await assert.rejects(jobs.countBy("status", { where: { nope: 1 } }), /nope/);
   });
 
+  test("a number is summed per value among the matching entities", async (store) => {
+    await fill(store);
+    const jobs = store.table("Job");
+    const costs = { j1: 0.5, j2: 2, j3: 0, j4: 1.25 };
+    for (const [id, total_cost] of Object.entries(costs))
+      await jobs.change(id, (job) => ({ ...job, total_cost }));
+    for (const query of [
+      {},
+      { where: { agent_name: "log-watch" } },
+      { where: { agent_name: { contains: "in" }, status: ["failed", "completed"] } },
+      { where: { total_cost: { gte: 1 } } },
+      { search: "e" },
+      { where: { id: ["j3"] } },
+    ]) {
+      const { items } = await jobs.list(query);
+      const expected: Record<string, number> = {};
+      for (const { status, total_cost } of items)
+        if (total_cost > 0) expected[status] = (expected[status] ?? 0) + total_cost;
+      assert.deepEqual(await jobs.sumBy("status", "total_cost", query), expected);
+    }
+    const live = { values: { total_cost: new Map([["j3", 4]]) } };
+    assert.deepEqual(
+      Object.values(await jobs.sumBy("agent_name", "total_cost", { live })).reduce((a, b) => a + b),
+      7.75,
+    );
+    await assert.rejects(jobs.sumBy("status", "nope"), /nope/);
+    await assert.rejects(jobs.sumBy("total_cost", "total_cost"), /no facet/);
+  });
+
   test("pages that start where the last one ended have every entity once, in each order", async (store) => {
     const jobs = store.table("Job");
     const random = seeded(7);

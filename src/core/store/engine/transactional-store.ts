@@ -3,7 +3,7 @@ import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
 import { PassingMap } from "../../base/passing-map.ts";
 import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import { LocalHints } from "../local-hints.ts";
-import { countByValue, findSlots } from "../query.ts";
+import { countByValue, findSlots, sumByValue } from "../query.ts";
 import { closedError, storageError } from "../storage-error.ts";
 import {
   type Entity,
@@ -93,7 +93,10 @@ export class TransactionalStore implements Store {
       peek: (id) => this.#peek<T>(table, id),
       list: (query) => this.#list<T>(table, query ?? {}),
       ids: (query) => this.#ids(table, query ?? {}),
-      countBy: (field, query) => this.#countBy(table, field, query ?? {}),
+      countBy: (field, query) =>
+        this.#byFacet(table, field, () => countByValue(table.index, field, query ?? {})),
+      sumBy: (field, number, query) =>
+        this.#byFacet(table, field, () => sumByValue(table.index, { field, number }, query ?? {})),
       insert: (entity) => this.#single((stage) => stage.insert(table, entity)),
       change: (id, fn) => this.#single((stage) => stage.change<T>(table, id, fn)),
       remove: (id) => this.#single((stage) => stage.remove(table, id)),
@@ -217,12 +220,12 @@ export class TransactionalStore implements Store {
     );
   }
 
-  async #countBy(table: StoreTable, field: string, query: ListQuery): Promise<Record<string, number>> {
+  async #byFacet<T>(table: StoreTable, field: string, read: () => Promise<T>): Promise<T> {
     this.#open(undefined);
     if (table.index.facet(field) === undefined) {
       throw new TypeError(`Table ${table.name} has no facet "${field}"`);
     }
-    return countByValue(table.index, field, query);
+    return read();
   }
 
   async #read<E>(

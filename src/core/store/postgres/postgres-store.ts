@@ -66,6 +66,7 @@ import {
   orderOf,
   Parameters,
   searchOf,
+  sortedBy,
   sortOf,
 } from "./query-sql.ts";
 import { constant, fromColumn, identifier } from "./sql-text.ts";
@@ -319,7 +320,8 @@ class PostgresStore implements Store, Source {
       peek: async (id) => (await read(id))?.view<T>(),
       list: (query) => this.#list<T>(layout, query ?? {}),
       ids: (query) => this.#ids(layout, query ?? {}),
-      countBy: (field, query) => this.#countBy(layout, field, query ?? {}),
+      countBy: (field, query) => this.#byFacet(layout, field, query ?? {}),
+      sumBy: (field, number, query) => this.#byFacet(layout, field, query ?? {}, number),
       insert: (entity) => single((attempt) => attempt.insert(name, entity)),
       change: (id, fn) => single((attempt) => attempt.change(name, id, fn as never)),
       remove: (id) => single((attempt) => attempt.remove(name, id)),
@@ -722,18 +724,27 @@ class PostgresStore implements Store, Source {
     return rows.map(({ id }) => fromColumn(id as string));
   }
 
-  async #countBy(layout: TableLayout, field: string, asked: ListQuery): Promise<Record<string, number>> {
+  /** How many entities have each value of a facet, or the sums of a number of theirs. */
+  async #byFacet(
+    layout: TableLayout,
+    field: string,
+    asked: ListQuery,
+    summed?: string,
+  ): Promise<Record<string, number>> {
     this.#open();
     if (!layout.isFacet(field)) throw new TypeError(`Table ${layout.name} has no facet "${field}"`);
-    await this.#checkFields(layout, asked);
+    await this.#checkFields(layout, { ...asked, sort: summed });
     const query = await this.#searchFirst(layout, asked);
     const parameters = new Parameters();
     const parts = { parameters, lower: this.#lower };
-    const kept = layout.counted.includes(field) ? countConditionOf(layout, query, parts) : undefined;
+    const mayBeKept = summed === undefined && layout.counted.includes(field);
+    const kept = mayBeKept ? countConditionOf(layout, query, parts) : undefined;
     const { text, number } = kept === undefined ? layout.sqlOf(field) : layout.countSqlOf(field);
+    const sumOrCount = () =>
+      summed === undefined ? "count(*)" : `sum(${sortedBy(layout, summed, { ...query, parameters }).number})`;
     const [count, table, where] =
       kept === undefined
-        ? ["count(*)", layout.table, conditionOf(layout, query, parts)]
+        ? [sumOrCount(), layout.table, conditionOf(layout, query, parts)]
         : ["sum(n)", layout.counts, kept];
     const rows = await this.#poll(
       query.joins,

@@ -252,10 +252,13 @@ export const StatsSchema = v.object({
 export const DashboardSchema = v.object({
   ...StatsSchema.entries,
   recent_activity: v.array(RecentSchema),
-  /** What all agents have spent since midnight, and since the first of the month, UTC. */
+  /**
+   * What all agents have spent since midnight, and since the first of the month, UTC; of who sees a part, what jobs have
+   * cost that were created since then.
+   */
   cost_today: v.number(),
   cost_month: v.number(),
-  /** What the month will have cost, if it continues as in the last seven days; null in the first day. */
+  /** What the month will have cost, if it continues as in the last seven days; null in the first day, and for who sees a part. */
   cost_forecast: v.nullable(v.number()),
   /** Jobs by the hour in which they were created, oldest hour first. */
   hours: v.array(

@@ -4,7 +4,7 @@ import { withoutIds } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { runsOf } from "../job/runs.ts";
 import { hasEnded, isLine } from "../job/step-view.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { type Call, collectCalls } from "../views/calls.ts";
 import { SHOWN_ENTRIES } from "../views/waterfall.ts";
 
@@ -38,7 +38,7 @@ export interface ComparedPair {
 
 /** The calls of the last runs of two jobs, in the order of the first one. */
 export async function compareJobs(
-  parts: AdminParts,
+  parts: SeenParts,
   [left, right]: readonly [StoredJob, StoredJob],
 ): Promise<ComparedPair[]> {
   const [ours, theirs] = await Promise.all([readWork(parts, left, true), readWork(parts, right, false)]);
@@ -69,7 +69,7 @@ interface NamedCall {
   readonly call: Call;
 }
 
-async function readWork({ jobs, cases }: AdminParts, job: StoredJob, isOurs: boolean) {
+async function readWork({ jobs, cases }: SeenParts, job: StoredJob, isOurs: boolean) {
   const [entries, { items }] = await Promise.all([
     jobs.logEnds(job.id, SHOWN_ENTRIES),
     cases.list({ where: { job_id: job.id }, sort: "created_at", limit: NAMED_CASES }),

@@ -7,7 +7,7 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { ComparisonSchema } from "../answers/entities.ts";
 import { readBeside } from "../lists/failed-cases.ts";
 import { toJobLine, toJobRow } from "../lists/rows.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -40,15 +40,15 @@ export function compareRoutes(parts: AdminParts): RouteDefinition[] {
     query: QuerySchema,
     answer: "Both jobs, and their calls in pairs",
     schema: ComparisonSchema,
-    resource: async ({ params, query }) => {
-      const left = await parts.jobs.get(params.id);
+    seen: async ({ params, query }, seen) => {
+      const left = await seen.jobs.get(params.id);
       const id = withoutEmpty(query).with;
-      return compareResource(parts, left, id === undefined ? undefined : await parts.jobs.get(id));
+      return compareResource(seen, left, id === undefined ? undefined : await seen.jobs.get(id));
     },
   });
 }
 
-function compareResource(parts: AdminParts, left: StoredJob, right: StoredJob | undefined): Resource {
+function compareResource(parts: SeenParts, left: StoredJob, right: StoredJob | undefined): Resource {
   return {
     page: "compare",
     fragment: "compare",
@@ -68,7 +68,7 @@ function compareResource(parts: AdminParts, left: StoredJob, right: StoredJob | 
   };
 }
 
-async function readOffered(parts: AdminParts, left: StoredJob) {
+async function readOffered(parts: SeenParts, left: StoredJob) {
   const { items } = await parts.jobs.list({ where: { agent_name: left.agent_name }, limit: OFFERED + 1 });
   const beside = await readBeside(
     parts,
@@ -84,7 +84,7 @@ async function readOffered(parts: AdminParts, left: StoredJob) {
     }));
 }
 
-async function toPairView(parts: AdminParts, left: StoredJob, right: StoredJob) {
+async function toPairView(parts: SeenParts, left: StoredJob, right: StoredJob) {
   const now = parts.clock();
   const { currency } = parts.options;
   const calls = await compareJobs(parts, [left, right]);

@@ -4,7 +4,7 @@ import { isHeard } from "../../../core/runs/attention/failure-marks.ts";
 import { readTrends } from "../../../core/runs/attention/failure-trends.ts";
 import type { FailureMark } from "../../../core/store/failure-mark-table.ts";
 import { FailuresSchema } from "../answers/entities.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -45,12 +45,12 @@ export function failureRoutes(parts: AdminParts): RouteDefinition[] {
     query: QuerySchema,
     answer: "Reasons, the most frequent first",
     schema: FailuresSchema,
-    resource: ({ query }) => failuresResource(parts, withoutEmpty(query).days),
+    seen: ({ query }, seen) => failuresResource(seen, withoutEmpty(query).days),
   });
   return [...shown, ...markRoutes(parts)];
 }
 
-function failuresResource(parts: AdminParts, days: string | undefined): Resource {
+function failuresResource(parts: SeenParts, days: string | undefined): Resource {
   const now = parts.clock();
   const since = days === undefined ? undefined : now.getTime() - Number(days) * DAY;
   const from = since ?? now.getTime() - 30 * DAY;
@@ -68,7 +68,8 @@ function failuresResource(parts: AdminParts, days: string | undefined): Resource
         ...group,
         trend: trendOf(group.failure),
         state: states.get(group.failure) ?? null,
-        mark: "state" in mark ? mark : null,
+        // When a job failed last that the caller does not see is not for it.
+        mark: "state" in mark ? { ...mark, until: parts.caller.sight ? null : mark.until } : null,
       };
     });
     return { ...failures, items };

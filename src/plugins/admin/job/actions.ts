@@ -51,8 +51,7 @@ export function jobActions(
     const href = withQuery(pathTo("agents", job.agent_name, "start"), { from: job.id });
     actions.push({ label: "Run again…", href, icon: "play", style: "", page: true, isBeside: true });
   }
-  if (may.viewAll)
-    actions.push({ label: "Compare…", href: to("compare"), icon: "events", style: "", page: true });
+  actions.push({ label: "Compare…", href: to("compare"), icon: "events", style: "", page: true });
   if (may.operate) actions.push({ label: "Fork", href: to("fork"), icon: "jobs", style: "" });
   if (may.manage) actions.push({ label: "Set status", href: to("status"), icon: "edit", style: "" });
   if (may.operate) actions.push({ label: "Delete", href: to("delete"), icon: "trash", style: "danger" });

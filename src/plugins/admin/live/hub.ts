@@ -27,16 +27,29 @@ export interface PartSeen {
   /** The same for cases. */
   readonly cases: (ids: readonly string[]) => Promise<readonly string[]>;
   readonly countQuestions: () => Promise<number>;
+  readonly countFailures: () => Promise<number>;
+  /** Differs once a job or case that it sees has changed, or what is recorded or logged of this job. */
+  readonly newest: (jobIds: readonly string[]) => Promise<string>;
+  /** The same for all who see the same. */
+  readonly who: string;
 }
 
 interface Subscriber {
   readonly jobId: string | undefined;
   readonly send: Send;
   readonly part: PartSeen | undefined;
-  /** The number of questions that it sees, as last sent, or when it came. */
-  inbox?: number;
+  /** What it sees of everything, as last sent, or when it came. */
+  known?: Known;
   /** Settles once that is known. */
-  counted?: Promise<void>;
+  read?: Promise<void>;
+  /** The number of all changes when something that it sees changed last. */
+  toldAt?: number;
+}
+
+interface Known {
+  readonly inbox: number;
+  readonly failures: number;
+  readonly newest: string;
 }
 
 export interface LiveHubParts {
@@ -105,6 +118,15 @@ export class LiveHub {
     ];
   }
 
+  /** Grows with every change that open pages of somebody who sees a part were notified of; `""` for all changes. */
+  tickOf(who: string): number {
+    if (who === "") return this.tick;
+    return Math.max(
+      0,
+      ...[...this.#subscribers].map(({ part, toldAt = 0 }) => (part?.who === who ? toldAt : 0)),
+    );
+  }
+
   get listeners(): number {
     return this.#subscribers.size;
   }
@@ -113,12 +135,12 @@ export class LiveHub {
   subscribe(jobId: string | undefined, send: Send, part?: PartSeen): () => void {
     const subscriber: Subscriber = { jobId, send, part };
     // Else the first change of others would be sent for the number alone, and say that something happens.
-    subscriber.counted = part
-      ?.countQuestions()
-      .then((inbox) => {
-        subscriber.inbox ??= inbox;
-      })
-      .catch(this.#parts.onError);
+    if (part)
+      subscriber.read = readPart(subscriber, part)
+        .then((known) => {
+          subscriber.known ??= known;
+        })
+        .catch(this.#parts.onError);
     this.#subscribers.add(subscriber);
     return () => void this.#subscribers.delete(subscriber);
   }
@@ -128,9 +150,14 @@ export class LiveHub {
     if ([...this.#subscribers].some((one) => one.jobId === jobId)) this.#note("jobs", jobId, jobId);
   }
 
-  /** Has the open pages that show figures of the whole service read them again. */
-  refresh(): void {
+  /** Has the open pages that show figures of the whole service read them again, or of what somebody sees. */
+  refresh(who = ""): void {
     if (this.#subscribers.size === 0) return;
+    if (who !== "") {
+      for (const { part, jobId, send } of this.#subscribers)
+        if (part?.who === who && jobId === undefined) sendPart(send, { topics: ["service"] });
+      return;
+    }
     this.tick++;
     this.#pending.topics.add("service");
     this.#schedule();
@@ -192,25 +219,65 @@ export class LiveHub {
 
   /** Sends what concerns the part that a subscriber sees, and nothing where nothing does: no id, and no number, of more. */
   async #tellPart(subscriber: Subscriber, part: PartSeen, pending: Pending): Promise<void> {
-    await subscriber.counted;
-    const { jobs, cases, more } = pending.named;
-    const [seenJobs, seenCases, inbox] = await Promise.all([
+    await subscriber.read;
+    const before = subscriber.known;
+    const { jobs, cases, isAll } = pending.ids;
+    const [seenJobs, seenCases, known] = await Promise.all([
       jobs.length > 0 ? part.jobs(jobs) : [],
       cases.length > 0 ? part.cases(cases) : [],
-      pending.topics.has("cases") ? part.countQuestions() : subscriber.inbox,
+      readPart(subscriber, part, { before, topics: pending.topics, isAll }),
     ]);
-    const isSame = seenJobs.length + seenCases.length === 0 && inbox === subscriber.inbox;
-    if ((isSame && !more) || !this.#subscribers.has(subscriber)) return;
-    subscriber.inbox = inbox;
-    const change: LiveChange = {
-      tick: Date.now(),
+    const isNew =
+      known.inbox !== before?.inbox ||
+      known.failures !== before?.failures ||
+      known.newest !== before?.newest ||
+      seenJobs.length + seenCases.length > 0;
+    if (!isNew || !this.#subscribers.has(subscriber)) return;
+    subscriber.known = known;
+    subscriber.toldAt = this.tick;
+    const { inbox, failures } = known;
+    sendPart(subscriber.send, {
       topics: ["jobs", "cases"],
-      ...{ jobs: seenJobs, cases: seenCases, more, spoken: "" },
-      added: { jobs: 0, cases: 0 },
-      ...(inbox !== undefined && { inbox }),
-    };
-    subscriber.send("change", JSON.stringify(change), change.tick);
+      inbox,
+      failures,
+      ...named(seenJobs, seenCases, isAll),
+    });
   }
+}
+
+/** What is known of the part that somebody sees: what may have changed is read. */
+async function readPart(
+  { jobId }: Pick<Subscriber, "jobId">,
+  part: PartSeen,
+  pending: {
+    readonly before?: Known | undefined;
+    readonly topics?: ReadonlySet<string>;
+    readonly isAll?: boolean;
+  } = {},
+): Promise<Known> {
+  const { before, topics, isAll = false } = pending;
+  const [inbox, failures, newest] = await Promise.all([
+    before && !topics?.has("cases") ? before.inbox : part.countQuestions(),
+    before && !topics?.has("jobs") ? before.failures : part.countFailures(),
+    before && !isAll ? before.newest : part.newest(jobId === undefined ? [] : [jobId]),
+  ]);
+  return { inbox, failures, newest };
+}
+
+function sendPart(send: Send, change: Pick<LiveChange, "topics"> & Partial<LiveChange>): void {
+  const tick = Date.now();
+  const nothing = { jobs: [], cases: [], more: false, added: { jobs: 0, cases: 0 }, spoken: "" };
+  send("change", JSON.stringify({ ...nothing, ...change, tick }), tick);
+}
+
+/** The ids, unless there are too many to name, or it is not known which. */
+function named(
+  jobs: readonly string[],
+  cases: readonly string[],
+  isAll: boolean,
+): Pick<LiveChange, "jobs" | "cases" | "more"> {
+  const more = isAll || jobs.length > MOST_IDS || cases.length > MOST_IDS;
+  return { jobs: more ? [] : jobs, cases: more ? [] : cases, more };
 }
 
 type Happening = "created" | "completed" | "failed" | "opened" | "asked";
@@ -236,18 +303,22 @@ class Pending {
     if (happening) this.#happenings.set(happening, this.#count(happening) + 1);
   }
 
-  /** The ids, unless there are too many to name. */
-  get named(): Pick<LiveChange, "jobs" | "cases" | "more"> {
+  /** All ids; `isAll`: and anything else may have changed. */
+  get ids(): {
+    readonly jobs: readonly string[];
+    readonly cases: readonly string[];
+    readonly isAll: boolean;
+  } {
     const { jobs, cases } = this.#ids;
-    const more = this.#isAll || jobs.size > MOST_IDS || cases.size > MOST_IDS;
-    return { jobs: more ? [] : [...jobs], cases: more ? [] : [...cases], more };
+    return { jobs: [...jobs], cases: [...cases], isAll: this.#isAll };
   }
 
   toChange(tick: number, counts: { inbox: number | undefined; failures: number | undefined }): LiveChange {
+    const { jobs, cases, isAll } = this.ids;
     return {
       tick,
       topics: [...this.topics],
-      ...this.named,
+      ...named(jobs, cases, isAll),
       added: { jobs: this.#count("created"), cases: this.#count("opened") },
       ...counts,
       spoken: this.#spoken(),

@@ -7,6 +7,7 @@ import type { CallEntryBase } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { EmittedChunks } from "../../../core/runs/emissions/emissions.ts";
 import { seenRoute } from "../admin-route.ts";
+import { countRecentFailures } from "../failures/count-recent.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
 import type { PartSeen } from "./hub.ts";
 import { Mailbox } from "./mailbox.ts";
@@ -30,7 +31,11 @@ export function liveRoute(parts: AdminParts, streams: LiveStreams): RouteDefinit
       if (event.req.method === "HEAD") return eventStreamHead();
       const { sessions } = parts;
       const over = sessions.over(event);
-      return streams.open(followChanges(parts, query.job, toPart(seen)), { caller, over, heartbeat: BEAT });
+      return streams.open(followChanges(parts, query.job, toPart(parts, seen)), {
+        caller,
+        over,
+        heartbeat: BEAT,
+      });
     },
   });
 }
@@ -73,9 +78,13 @@ function followChanges(
 }
 
 /** What the live stream of somebody who sees a part is made from. */
-function toPart({ caller, jobs, cases }: SeenParts): PartSeen | undefined {
+function toPart({ clock, attention, newest }: AdminParts, seen: SeenParts): PartSeen | undefined {
+  const { caller, jobs, cases } = seen;
   if (caller.sight === undefined) return undefined;
   return {
+    who: JSON.stringify(caller.sight),
+    newest: (jobIds) => newest(jobIds, seen),
+    countFailures: () => countRecentFailures({ jobs, clock, attention }),
     jobs: (id) => jobs.ids({ where: { id: [...id] } }),
     cases: (id) => cases.ids({ where: { id: [...id] } }),
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,

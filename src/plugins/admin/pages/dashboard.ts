@@ -1,5 +1,4 @@
 import * as v from "valibot";
-import type { Caller } from "../../../core/audit/caller.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AttentionItem } from "../../../core/models/attention.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -7,11 +6,12 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import { HELD_JOBS, QUEUED_JOBS, RUNNING_JOBS } from "../../../core/models/job-state.ts";
 import type { BudgetUse } from "../../../core/models/spending.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
+import { redirect } from "../answer.ts";
 import { DashboardSchema, RecentSchema, StatsSchema } from "../answers/entities.ts";
 import type { FailureGroup } from "../failures/read-failures.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
 import { startable } from "../lists/jobs-list.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -28,7 +28,7 @@ import {
 import { duePiece, jobPiece, meterBar, pathTo, timePiece } from "../views/pieces.ts";
 import { toAttentionView } from "./attention.ts";
 import { readCards } from "./cards.ts";
-import { type MonthView, readMonth } from "./month.ts";
+import type { MonthView } from "./month.ts";
 import { readRecent, recentLines } from "./recent.ts";
 import { readStats } from "./stats.ts";
 import { RANGES, type RangeName, type Wellbeing } from "./well.ts";
@@ -49,20 +49,24 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
       query: QuerySchema,
       answer: "What the dashboard shows",
       schema: DashboardSchema,
-      resource: ({ query, caller }) => dashboard(parts, withoutEmpty(query).range ?? "24h", caller),
+      // It is about jobs: who sees questions only begins at the inbox.
+      seen: ({ query, event }, seen) =>
+        seen.caller.sight?.askedOf && event.url.pathname === "/admin/"
+          ? redirect("/admin/inbox")
+          : dashboard(parts, seen, withoutEmpty(query).range ?? "24h"),
     }),
     ...resourceRoutes(parts, {
       needs: "view",
       api: ["/admin/api/stats", "System statistics"],
       answer: "System statistics",
       schema: StatsSchema,
-      resource: () => ({
+      seen: (_, seen) => ({
         page: "dashboard",
         fragment: "stats",
-        json: () => readStats(parts),
+        json: () => readStats(seen, parts.store),
         state: async () => {
-          const [well, month] = await Promise.all([parts.wellness.read("24h"), readMonth(parts)]);
-          return { figures: toTiles(well, month, parts.options.currency, parts.clock()) };
+          const [well, month] = await Promise.all([seen.figures.well("24h"), seen.figures.month()]);
+          return { figures: toTiles(well, month, seen) };
         },
       }),
     }),
@@ -71,29 +75,30 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/recent-activity", "The last ten changes"],
       answer: "The last ten changes",
       schema: v.object({ items: v.array(RecentSchema) }),
-      resource: () => ({
+      seen: (_, seen) => ({
         page: "dashboard",
         fragment: "recent-activity",
-        json: () => readRecent(parts),
-        state: async () => ({ recent: await recentLines(parts, parts.clock()) }),
+        json: () => readRecent(seen),
+        state: async () => ({ recent: await recentLines(seen, seen.clock()) }),
       }),
     }),
   ];
 }
 
-function dashboard(parts: AdminParts, range: RangeName, caller: Caller): Resource {
+function dashboard(parts: AdminParts, seen: SeenParts, range: RangeName): Resource {
+  const { figures } = seen;
   return {
     page: "dashboard",
     fragment: "dashboard",
     json: async () => {
-      const [stats, recent, activity, well, budgets, attention, month] = await Promise.all([
-        readStats(parts),
-        readRecent(parts),
-        parts.activity.read(),
-        parts.wellness.read(range),
-        parts.budgets.list(),
-        parts.attention.read(),
-        readMonth(parts),
+      const [stats, recent, day, well, budgets, attention, month] = await Promise.all([
+        readStats(seen, parts.store),
+        readRecent(seen),
+        figures.well("24h"),
+        figures.well(range),
+        figures.budgets(),
+        figures.attention(),
+        figures.month(),
       ]);
       return {
         ...stats,
@@ -101,40 +106,45 @@ function dashboard(parts: AdminParts, range: RangeName, caller: Caller): Resourc
         cost_today: month.today,
         cost_month: month.month,
         cost_forecast: month.forecast,
-        hours: activity.hours,
+        hours: day.columns.map(({ from, counts: { completed, failed, cancelled, running } }) => ({
+          from,
+          counts: { completed, failed: failed + cancelled, running },
+        })),
         well,
         budgets,
         attention,
       };
     },
-    state: () => dashboardState(parts, range, caller),
+    state: () => dashboardState(parts, seen, range),
   };
 }
 
 async function dashboardState(
   parts: AdminParts,
+  seen: SeenParts,
   range: RangeName,
-  caller: Caller,
 ): Promise<Record<string, unknown>> {
-  const { jobs, options } = parts;
-  const now = parts.clock();
-  const items = await parts.attention.read();
-  const [month, well, running, waiting, failed, cards, budgets] = await Promise.all([
-    readMonth(parts),
-    parts.wellness.read(range),
+  const { jobs, options, figures, caller } = seen;
+  const now = seen.clock();
+  const items = await figures.attention();
+  const seesAll = caller.sight === undefined;
+  const [month, well, running, waiting, failed, beside, budgets] = await Promise.all([
+    figures.month(),
+    figures.well(range),
     jobs.list({ where: RUNNING_JOBS, sort: "-updated_at", limit: SHOWN }),
-    readInbox(parts, { limit: SHOWN, skip: 0 }),
+    readInbox(seen, { limit: SHOWN, skip: 0 }),
     jobs.list({ where: failedSince(now, RANGES[range].length), sort: "-finished_at", limit: SHOWN }),
-    readCards(parts, items),
-    parts.budgets.list(),
+    // The service's own health is for who sees everything.
+    seesAll ? readCards(parts, items) : { health: undefined, cards: [] },
+    figures.budgets(),
   ]);
   const stamp = stampsIn("UTC");
   return {
-    startable: startable(parts.agents, caller),
+    startable: startable(seen.agents, caller),
     attention: items.map(toAttentionView),
     calm: waiting.total > 0 ? "Only the open questions need you." : "Nothing needs you.",
-    sentence: await readSentence(parts, { well, items }, now),
-    figures: toTiles(well, month, options.currency, now),
+    sentence: await readSentence(seen, { well, items }, now),
+    figures: toTiles(well, month, seen),
     chart: renderChart(
       well.columns.map(({ from, counts }) => ({
         label: stamp(from, "minute"),
@@ -162,7 +172,8 @@ async function dashboardState(
     })),
     reasons: well.failures.map((group) => toReason(group, now, RANGES[range].length)),
     costs: toCosts(well, options.currency),
-    costsOf: RANGES[range].costs,
+    costsOf: `${seesAll ? "" : "jobs of "}${RANGES[range].costs}`,
+    byModel: seesAll,
     budgets: budgets.map((use) => toBudget(use, options.currency)),
     running: { total: formatCount(running.total), items: running.items.map((job) => toRunning(job, now)) },
     waiting: {
@@ -176,8 +187,7 @@ async function dashboardState(
       byReason: withQuery("/admin/failures", { days: DAYS[range] }),
       all: withQuery("/admin/jobs", { status: "failed", sort: "-updated_at" }),
     },
-    health: cards.health,
-    cards: cards.cards,
+    ...beside,
   };
 }
 
@@ -185,9 +195,9 @@ async function dashboardState(
 function toTiles(
   { completed, failed, p50, p95, range }: Wellbeing,
   { today, month, forecast }: MonthView,
-  currency: string,
-  now: Date,
+  { options: { currency }, clock, caller: { sight } }: SeenParts,
 ) {
+  const now = clock();
   const since = new Date(now.getTime() - RANGES[range].length).toISOString();
   const all = completed + failed;
   const took = (milliseconds: number | null) => (milliseconds === null ? "–" : formatDuration(milliseconds));
@@ -208,7 +218,7 @@ function toTiles(
       href: withQuery("/admin/jobs", { status: "completed", ended_since: since, sort: "-duration" }),
     },
     {
-      label: "Cost today",
+      label: sight ? "Cost of jobs started today" : "Cost today",
       value: formatCost(today, currency),
       note: [
         `${formatCost(month, currency)} this month`,
@@ -217,7 +227,7 @@ function toTiles(
         .filter(Boolean)
         .join(", "),
       tone: "",
-      href: "/admin/models",
+      href: sight ? withQuery("/admin/jobs", { since: now.toISOString().slice(0, 10) }) : "/admin/models",
     },
   ];
 }
@@ -274,7 +284,7 @@ function failedSince(now: Date, length: number) {
 
 /** What the service does, in a sentence of links; the time is that of the figures below. */
 async function readSentence(
-  { jobs, cases }: AdminParts,
+  { jobs, cases }: SeenParts,
   { well, items }: { readonly well: Wellbeing; readonly items: readonly AttentionItem[] },
   now: Date,
 ): Promise<readonly Phrase[]> {

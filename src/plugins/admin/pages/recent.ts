@@ -1,24 +1,24 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
 const MOST = 10;
 
 /** The newest changes of jobs and cases, newest first. */
-export async function readRecent(parts: Pick<AdminParts, "jobs" | "cases">) {
+export async function readRecent(parts: Pick<SeenParts, "jobs" | "cases">) {
   return { items: (await newest(parts)).map(toRecentRow) };
 }
 
 /** The same as lines of a list. */
-export async function recentLines(parts: Pick<AdminParts, "jobs" | "cases">, now: Date) {
+export async function recentLines(parts: Pick<SeenParts, "jobs" | "cases">, now: Date) {
   return (await newest(parts)).map((item) => toRecentLine(item, now));
 }
 
 async function newest({
   jobs,
   cases,
-}: Pick<AdminParts, "jobs" | "cases">): Promise<(StoredJob | StoredCase)[]> {
+}: Pick<SeenParts, "jobs" | "cases">): Promise<(StoredJob | StoredCase)[]> {
   const query = { sort: "-updated_at", limit: MOST };
   const [newJobs, newCases] = await Promise.all([jobs.list(query), cases.list(query)]);
   const items = [...newJobs.items, ...newCases.items];

@@ -1,5 +1,6 @@
 import { FAILED, RUNNING } from "../../../core/models/entity-status.ts";
-import type { AdminParts } from "../parts.ts";
+import type { Store } from "../../../core/store/store.ts";
+import type { SeenParts } from "../parts.ts";
 
 /** Counts of one kind of entity. */
 export interface EntityCounts {
@@ -11,7 +12,7 @@ export interface EntityCounts {
 }
 
 /** System statistics, as the API returns them. */
-export async function readStats({ jobs, cases, store }: Pick<AdminParts, "jobs" | "cases" | "store">) {
+export async function readStats({ jobs, cases }: Pick<SeenParts, "jobs" | "cases">, store: Store) {
   const [jobCounts, caseCounts, stats] = await Promise.all([
     jobs.countBy("status"),
     cases.countBy("status"),

@@ -44,18 +44,29 @@ export interface Wellbeing {
   readonly costs: readonly { readonly agent: string; readonly cost: number; readonly jobs: number }[];
 }
 
-/** Reads it at most once within `stale` for each time, however many pages are open. */
+/** What a caller sees, where that is a part. */
+export interface Part {
+  readonly jobs: Jobs;
+  /** The same for all who see the same. */
+  readonly who: string;
+}
+
+/** Callers who see different parts, for whom figures are kept. */
+const CALLERS = 200;
+
+/** Reads it at most once within `stale` for each time and each part that somebody sees, however many pages are open. */
 export class Wellness {
   readonly #jobs: Jobs;
   readonly #store: Store;
-  readonly #hub: Pick<LiveHub, "tick" | "refresh">;
+  readonly #hub: Pick<LiveHub, "tickOf" | "refresh">;
   readonly #clock: () => Date;
-  readonly #known = new Map<RangeName, { at: number; tick: number; reading: Promise<Wellbeing> }>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #known = new Map<string, { at: number; tick: number; reading: Promise<unknown> }>();
+  /** By who sees the figures; empty for who sees everything. */
+  readonly #timers = new Map<string, NodeJS.Timeout>();
 
   constructor(
     { jobs, store }: { readonly jobs: Jobs; readonly store: Store },
-    hub: Pick<LiveHub, "tick" | "refresh">,
+    hub: Pick<LiveHub, "tickOf" | "refresh">,
     clock: () => Date,
   ) {
     this.#jobs = jobs;
@@ -64,39 +75,49 @@ export class Wellness {
     this.#clock = clock;
   }
 
-  read(range: RangeName): Promise<Wellbeing> {
+  /** The figures of all jobs, or of the part that a caller sees. */
+  read(range: RangeName, part?: Part): Promise<Wellbeing> {
+    return this.keep(range, RANGES[range].stale, part?.who, (now) =>
+      readWellbeing(part?.jobs ?? this.#jobs, range, now, part ? undefined : this.#store),
+    );
+  }
+
+  /** Reads something else that is costly at most once within a time, milliseconds, for all who see the same. */
+  keep<T>(what: string, stale: number, who = "", read: (now: number) => Promise<T>): Promise<T> {
     const now = this.#clock().getTime();
-    const known = this.#known.get(range);
-    const { stale } = RANGES[range];
+    const key = JSON.stringify([what, who]);
+    const known = this.#known.get(key);
     if (known && now >= known.at && now - known.at < stale) {
-      if (known.tick !== this.#hub.tick) this.#readAgain(known.at + stale - now);
-      return known.reading;
+      if (known.tick !== this.#hub.tickOf(who)) this.#readAgain(who, known.at + stale - now);
+      return known.reading as Promise<T>;
     }
-    const reading = readWellbeing({ jobs: this.#jobs, store: this.#store }, range, now);
-    this.#known.set(range, { at: now, tick: this.#hub.tick, reading });
-    reading.catch(() => this.#known.delete(range));
+    if (this.#known.size >= CALLERS * (Object.keys(RANGES).length + 1)) this.#known.clear();
+    const reading = read(now);
+    this.#known.set(key, { at: now, tick: this.#hub.tickOf(who), reading });
+    reading.catch(() => this.#known.delete(key));
     return reading;
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    for (const timer of this.#timers.values()) clearTimeout(timer);
   }
 
   /** The last change before it becomes quiet is shown, too. */
-  #readAgain(wait: number): void {
-    if (this.#timer) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#hub.refresh();
+  #readAgain(who: string, wait: number): void {
+    if (this.#timers.has(who)) return;
+    const timer = setTimeout(() => {
+      this.#timers.delete(who);
+      this.#hub.refresh(who);
     }, wait + 1);
-    this.#timer.unref();
+    this.#timers.set(who, timer.unref());
   }
 }
 
 async function readWellbeing(
-  { jobs, store }: { readonly jobs: Jobs; readonly store: Store },
+  jobs: Jobs,
   range: RangeName,
   now: number,
+  store: Store | undefined,
 ): Promise<Wellbeing> {
   const { length, step, days } = RANGES[range];
   const since = now - length;
@@ -106,7 +127,7 @@ async function readWellbeing(
   const [counts, failures, costs, columns] = await Promise.all([
     jobs.countBy("status", { where: ended, joins: "now" }),
     readFailures({ jobs }, { since, limit: REASONS }),
-    readCosts({ jobs, store }, now, days),
+    readCosts(jobs, now, days, store),
     readColumns(jobs, { from: Math.floor(since / step) * step + step, to: now, step }),
   ]);
   const total = counts.completed ?? 0;
@@ -150,21 +171,29 @@ async function readColumns(
   );
 }
 
+/** Of whom sees a part: what the jobs have cost that were created on these days, as sums are kept of agents only. */
 async function readCosts(
-  { jobs, store }: { readonly jobs: Jobs; readonly store: Store },
+  jobs: Jobs,
   now: number,
   days: number,
+  store: Store | undefined,
 ): Promise<Wellbeing["costs"]> {
   const first = Math.floor(now / DAY) * DAY - (days - 1) * DAY;
-  const [spent, counts] = await Promise.all([
-    readSpendingSince(store, new Date(first).toISOString().slice(0, 10)),
-    jobs.countBy("agent_name", { where: { created_at: { gte: first } }, joins: "now" }),
+  const query = { where: { created_at: { gte: first } }, joins: "now" } as const;
+  const [costs, counts] = await Promise.all([
+    store ? spentSince(store, first) : jobs.costBy("agent_name", query),
+    jobs.countBy("agent_name", query),
   ]);
-  return [...new Set(spent.map(({ agent }) => agent))]
-    .map((agent) => ({
-      agent,
-      cost: sumSpending(spent.filter((one) => one.agent === agent)),
-      jobs: counts[agent] ?? 0,
-    }))
+  return Object.entries(costs)
+    .map(([agent, cost]) => ({ agent, cost, jobs: counts[agent] ?? 0 }))
     .sort((a, b) => b.cost - a.cost || (a.agent < b.agent ? -1 : 1));
+}
+
+/** What agents have spent since a day, by agent. */
+async function spentSince(store: Store, first: number): Promise<Record<string, number>> {
+  const spent = await readSpendingSince(store, new Date(first).toISOString().slice(0, 10));
+  const agents = [...new Set(spent.map(({ agent }) => agent))];
+  return Object.fromEntries(
+    agents.map((agent) => [agent, sumSpending(spent.filter((one) => one.agent === agent))]),
+  );
 }
