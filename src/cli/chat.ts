@@ -60,7 +60,7 @@ export const chat = defineCommand({
       if (flags.message !== undefined) return (await thread.say(flags.message, flags.id)) ? 0 : 1;
       return await converse(thread, context);
     } finally {
-      if (!flags.json) context.note(`Continue with: npx svc chat ${slug} --thread ${id}`);
+      if (!flags.json) context.note(`Continue with: ${client.command("chat", slug, "--thread", id)}`);
     }
   },
 });
@@ -78,7 +78,8 @@ async function openThread(
   if (id !== undefined) return (await client.get<JobResponse>(`/jobs/${encodeURIComponent(id)}`)).job_id;
   const job = await client.post<Job>(`/agents/${slug}/jobs`, {
     job_context: {
-      ...{ workspace_id: "local", job_id: newJobId(), started_by: userName(context.env) },
+      ...(await client.starter(userName(context.env), undefined)),
+      job_id: newJobId(),
       ...{ started_at: new Date().toISOString(), mission_id: "command-line", mission_name: slug },
     },
   });
@@ -185,7 +186,7 @@ class Thread {
     if (!item?.question) return none;
     const { question, fields } = item.question;
     if (!this.#context.interactive) {
-      this.#context.print(this.#json ? JSON.stringify(item.question) : describeQuestion(item));
+      this.#context.print(this.#json ? JSON.stringify(item.question) : describeQuestion(item, this.#client));
       return undefined;
     }
     const { promptFields } = await import("./job/prompt-fields.ts");

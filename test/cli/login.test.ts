@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it, onTestFinished } from "vitest";
-import { AUDIT, PEOPLE } from "../../src/core/service/tokens.ts";
+import { AUDIT, JOBS, PEOPLE } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import { start } from "../access/_signed-in.ts";
 import { beginSvc, PROCESS_TIME, type Running, svc } from "./_svc.ts";
@@ -168,6 +168,8 @@ it(
     expect([done.code, done.stdout]).toEqual([0, expect.stringContaining("as ada@example.com (operator)")]);
     const started = await run("job", "start", "greeter", "--id", "job-1", "--field", "name=Ada");
     expect(started.code).toBe(0);
+    const { job_context } = await server.service.get(JOBS).get("job-1");
+    expect(job_context.started_by).toBe("ada@example.com");
     const { token } = JSON.parse(await readFile(join(folder, (await readdir(folder))[0]!), "utf8")) as {
       token: string;
     };
@@ -232,6 +234,42 @@ it(
     expect([moved.code, elsewhere.code, named.code]).toEqual([1, 1, 1]);
     expect((await run("job", "list")).code).toBe(0);
     expect(named.stderr).toContain("rejected the API key");
+  },
+  PROCESS_TIME,
+);
+
+it(
+  "a job is started in the workspace of its key, and the next command is about the same service",
+  async () => {
+    await using server = await testServer({ agents: [greeter] });
+    const made = await server.request("/access", {
+      json: { name: "acme", role: "starter", workspace: "acme" },
+    });
+    const { key } = (await made.json()) as { key: string };
+    const { env } = await machine(server);
+    const { SERVICE_URL: url, ...elsewhere } = env;
+    const run = (...args: string[]) =>
+      svc(args, { cwd: env.HOME, env: { ...elsewhere, SERVICE_API_KEY: key } });
+
+    const named = await run("job", "start", "greeter", "--id", "job-1", "--field", "name=Ada", "--url", url);
+    const next = /npx (svc .+)/.exec(named.stdout)?.[1] ?? "";
+    const watched = await run(...next.split(" ").slice(1));
+    const refused = await run(
+      "job",
+      "start",
+      "greeter",
+      "--workspace",
+      "other",
+      "--field",
+      "name=Ada",
+      "--url",
+      url,
+    );
+
+    expect([named.code, next]).toEqual([0, `svc job watch job-1 --url ${url}`]);
+    expect([watched.code, watched.stdout]).toEqual([0, expect.stringContaining("completed")]);
+    expect((await server.service.get(JOBS).get("job-1")).job_context.workspace_id).toBe("acme");
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('workspace "acme"')]);
   },
   PROCESS_TIME,
 );

@@ -1,5 +1,5 @@
 import { type AgentDefinition, defineAgent, type ServerOptions } from "agent-control-service";
-import { JOBS, RETENTION } from "agent-control-service/plugin";
+import { JOBS, RETENTION, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
@@ -232,6 +232,36 @@ describe("the budget of a workspace", () => {
   });
 });
 
+it("the warnings of many workspaces read the sums of those that have spent something", async () => {
+  const lines: string[] = [];
+  const server = await serve({
+    workspaces: { "*": { budget: { day: 10 } } },
+    logTo: (line) => lines.push(line),
+  });
+  const warned = (name: string) => lines.some((line) => line.includes("has used") && line.includes(name));
+  const store = server.service.get(STORE);
+  const read: unknown[] = [];
+  const { table } = store;
+  store.table = (name) => {
+    const found = table.call(store, name);
+    if (name !== "WorkspaceSpending") return found as never;
+    const list: typeof found.list = (query) => {
+      read.push(query?.where?.workspace);
+      return found.list(query);
+    };
+    return { ...found, list } as never;
+  };
+
+  await spend(server, "first", 9);
+  await expect.poll(() => warned("first"), { timeout: 10_000 }).toBe(true);
+  await spend(server, "second", 9);
+  await expect.poll(() => warned("second"), { timeout: 10_000 }).toBe(true);
+
+  expect(read.filter((name) => name !== undefined).length).toBeGreaterThan(0);
+  expect(read.slice(-1)).toEqual(["second"]);
+  expect(read.filter((name) => name === undefined).length).toBeLessThanOrEqual(1);
+});
+
 describe("the retention of a workspace", () => {
   it("comes before that of the agent and of the service, for its own jobs only", async () => {
     const server = await serve({
@@ -244,13 +274,13 @@ describe("the retention of a workspace", () => {
     const retention = server.service.get(RETENTION);
 
     ahead += 2 * HOUR;
-    const dueSoon = (await retention.due()).map(({ jobs }) => jobs);
+    const dueSoon = (await retention.due()).map(({ jobs, workspaces }) => [jobs, workspaces]);
     await retention.run();
     const early = await left();
     ahead += 10 * HOUR;
     await retention.run();
 
-    expect(dueSoon).toEqual([1]);
+    expect(dueSoon).toEqual([[1, ["short"]]]);
     expect(early).toEqual(["long", "other"]);
     expect(await left()).toEqual(["long"]);
   });

@@ -90,11 +90,18 @@ export async function findService(flags: ConnectionFlags, context: CliContext): 
   const fetch = cert === undefined ? globalThis.fetch : createPinnedFetch(cert);
   const last =
     named === undefined ? (found ?? (await readText(join(dataDir, LAST_ADDRESS_FILE)))) : undefined;
+  const again =
+    flags.url === undefined ? [] : ["--url", quoted(flags.url), ...(flags.insecure ? ["--insecure"] : [])];
   return {
     ...{ url, origin: new URL(url).origin, key },
     clientOf: (sent, at = url, isSignedIn = false) =>
-      new ServiceClient({ url: at, key: sent, isSignedIn, fetch, last }),
+      new ServiceClient({ url: at, key: sent, isSignedIn, fetch, last, flags: again }),
   };
+}
+
+/** A word as a shell takes it; addresses seldom need more. */
+function quoted(word: string): string {
+  return /^[\w:/.[\]@%~+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 async function readText(file: string): Promise<string | undefined> {

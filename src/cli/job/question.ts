@@ -1,8 +1,9 @@
 import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
 import type { Case } from "../../core/models/case.ts";
+import type { ServiceClient } from "./service-client.ts";
 
 /** An open question, and the command that answers it. */
-export function describeQuestion(item: Case): string {
+export function describeQuestion(item: Case, client: Pick<ServiceClient, "command">): string {
   const { question } = item;
   if (!question) return "";
   const until = question.deadline ? ` (until ${question.deadline.slice(0, 19).replace("T", " ")} UTC)` : "";
@@ -11,7 +12,7 @@ export function describeQuestion(item: Case): string {
     "",
     `? ${question.question}${until}`,
     ...(question.note === undefined ? [] : [`  ${question.note}`]),
-    `  npx svc job answer ${item.job_id} ${item.id} ${fields}`,
+    `  ${client.command("job", "answer", item.job_id, item.id, fields)}`,
     "",
   ].join("\n");
 }

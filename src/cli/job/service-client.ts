@@ -13,6 +13,18 @@ export interface ServiceClientOptions {
   readonly fetch: typeof globalThis.fetch;
   /** Where the last service of this folder was: helps if there is none now. */
   readonly last?: string | undefined;
+  /** What a command for the same service must have, too: it was named by a flag. @default none */
+  readonly flags?: readonly string[];
+}
+
+/** How named keys begin. */
+const NAMED_KEY = "svck_";
+
+/** Who a named key or a sign-in is. */
+interface Who {
+  readonly name: string;
+  readonly workspace: string | null;
+  readonly proven_by: string | null;
 }
 
 /** The lines of what a service sends as a line of JSON for each value. Throws if the last one was cut off. */
@@ -49,13 +61,34 @@ export class ServiceClient {
   readonly #hasKey: boolean;
   readonly #isSignedIn: boolean;
   readonly #last: string | undefined;
+  readonly #flags: readonly string[];
+  readonly #mayBeLimited: boolean;
 
-  constructor({ url, key, isSignedIn = false, fetch, last }: ServiceClientOptions) {
+  constructor({ url, key, isSignedIn = false, fetch, last, flags = [] }: ServiceClientOptions) {
+    this.#flags = flags;
+    this.#mayBeLimited = isSignedIn || key?.startsWith(NAMED_KEY) === true;
     this.url = url.replace(/\/+$/, "");
     this.#http = new Http(url, key, { fetch });
     this.#hasKey = Boolean(key);
     this.#isSignedIn = isSignedIn;
     this.#last = last && URL.canParse(last) ? new URL(last).href.replace(/\/+$/, "") : undefined;
+  }
+
+  /** A command of `svc` for the same service, as people type it. */
+  command(...words: readonly string[]): string {
+    return ["npx svc", ...words, ...this.#flags].filter((word) => word !== "").join(" ");
+  }
+
+  /** Who starts a job, and in which workspace: a person who has signed in is not asked who uses the machine. */
+  async starter(
+    user: string,
+    workspace: string | undefined,
+  ): Promise<{ readonly started_by: string; readonly workspace_id: string }> {
+    const who = this.#mayBeLimited ? await this.get<Who>("/whoami") : undefined;
+    return {
+      started_by: who && who.proven_by !== null ? who.name : user,
+      workspace_id: workspace ?? who?.workspace ?? "local",
+    };
   }
 
   get<T>(path: string): Promise<T> {

@@ -11,6 +11,7 @@ import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readJob } from "./follow-job.ts";
 import { listCases, readPages } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
+import type { ServiceClient } from "./service-client.ts";
 
 /** More cases than that are not read by a person. */
 const MOST_CASES = 40;
@@ -44,7 +45,7 @@ export const show = defineCommand({
     if (flags.json) context.print(JSON.stringify({ ...job, cases, forks, ...(calls && { calls }) }, null, 2));
     else {
       const listed = flags.all ? cases : pickCases(cases);
-      context.print(render(job, { cases, listed, forks, calls }, context.paint?.print));
+      context.print(render(job, { cases, listed, forks, calls, client }, context.paint?.print));
     }
     return 0;
   },
@@ -56,9 +57,10 @@ interface Shown {
   readonly listed: readonly Case[];
   readonly forks: readonly string[];
   readonly calls: readonly NamedCall[] | undefined;
+  readonly client: Pick<ServiceClient, "command">;
 }
 
-function render(job: Job, { cases, listed, forks, calls }: Shown, paint: Paint = PLAIN): string {
+function render(job: Job, { cases, listed, forks, calls, client }: Shown, paint: Paint = PLAIN): string {
   const status = paintStatus(paint, job.status);
   const facts: [string, string | null | undefined][] = [
     ["job", job.id],
@@ -71,15 +73,17 @@ function render(job: Job, { cases, listed, forks, calls }: Shown, paint: Paint =
     ["forks", forks.length > 0 ? forks.join(", ") : null],
     ["cost", job.total_cost > 0 ? job.total_cost.toFixed(4) : null],
     ["error", job.error && paint("red", job.error)],
-    ["result", job.result === null ? null : resultText(job)],
+    ["result", job.result === null ? null : resultText(job, client)],
   ];
   const rows = listed.map((item) => [item.id, item.status, item.total_cost.toFixed(4), item.name]);
   return [
     ...facts.filter(([, value]) => value).map(([name, value]) => `${name.padEnd(9)} ${value}`),
     ...(rows.length > 0 ? ["", renderTable(["case", "status", "cost", "name"], rows, paint)] : []),
-    ...(listed.length < cases.length ? [countCases(cases, listed.length, job.id)] : []),
+    ...(listed.length < cases.length
+      ? [countCases(cases, listed.length, client.command("job", "show", job.id, "--all"))]
+      : []),
     ...(calls ? ["", renderTable(["line", "call"], calls.map(toRow), paint)] : []),
-    ...cases.filter((item) => item.question).map(describeQuestion),
+    ...cases.filter((item) => item.question).map((item) => describeQuestion(item, client)),
   ].join("\n");
 }
 
@@ -93,17 +97,17 @@ function pickCases(cases: readonly Case[]): readonly Case[] {
   return cases.filter((item) => picked.has(item));
 }
 
-function countCases(cases: readonly Case[], listed: number, jobId: string): string {
+function countCases(cases: readonly Case[], listed: number, command: string): string {
   const counts = new Map<string, number>();
   for (const { status } of cases) counts.set(status, (counts.get(status) ?? 0) + 1);
   const text = [...counts].map(([status, count]) => `${count} ${status}`).join(", ");
-  return `${listed} of ${cases.length} cases (${text}). All of them: npx svc job show ${jobId} --all`;
+  return `${listed} of ${cases.length} cases (${text}). All of them: ${command}`;
 }
 
-function resultText({ id, result }: Job): string {
+function resultText({ id, result }: Job, client: Shown["client"]): string {
   const text = JSON.stringify(result);
   if (text.length <= LONGEST_RESULT) return text;
-  return `${text.slice(0, LONGEST_RESULT)}… (cut; all of it: npx svc job show ${id} --json)`;
+  return `${text.slice(0, LONGEST_RESULT)}… (cut; all of it: ${client.command("job", "show", id, "--json")})`;
 }
 
 function toRow({ name, line }: NamedCall): string[] {

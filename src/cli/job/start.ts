@@ -24,7 +24,7 @@ const flags = v.object({
   verbose: option.flag("with --wait: show every step"),
   id: option.text("id of the job; repeating it does not start a second job"),
   param: option.list("an agent parameter, read from the environment variable of that name", "NAME"),
-  workspace: v.optional(v.pipe(v.string(), v.description("workspace of the job")), "local"),
+  workspace: option.text("workspace of the job (default: that of the key or person, else local)"),
   tag: option.list("a tag by which the job is found, such as customer:acme; may be repeated", "tag"),
   mission: option.text("name of the mission; the agent's name by default"),
   maxCases: v.optional(v.pipe(v.number(), v.description("end the job before it opens more cases than this"))),
@@ -54,7 +54,10 @@ export const start = defineCommand({
     const parameters = await encryptParameters(client, agent.slug, { names: flags.param, env: context.env });
     const declared = agent.methods?.job_start.fields ?? [];
     const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, {
-      job_context: toJobContext(flags, agent.name, userName(context.env)),
+      job_context: {
+        ...toJobContext(flags, agent.name),
+        ...(await client.starter(userName(context.env), flags.workspace)),
+      },
       job_fields: await uploadFiles(client, readFields(flags.field, declared), { declared, context }),
       ...(parameters && { encrypted_agent_parameters: parameters }),
       ...(flags.tag.length > 0 && { tags: flags.tag }),
@@ -64,8 +67,13 @@ export const start = defineCommand({
       return watchJob(client, job.id, flags, context);
     }
     if (flags.json) context.print(JSON.stringify(job, null, 2));
-    else
-      context.print(describeStart(job.id, (await listChatAgents(client)).includes(agent.slug), agent.slug));
+    else {
+      const chats = (await listChatAgents(client)).includes(agent.slug);
+      const next = chats ? ["chat", agent.slug, "--thread", job.id] : ["job", "watch", job.id];
+      context.print(
+        `Job ${job.id} started. ${chats ? "Chat in it" : "Follow it"} with:\n\n  ${client.command(...next)}`,
+      );
+    }
     return 0;
   },
 });
@@ -75,11 +83,9 @@ export function newJobId(): string {
   return `job-${randomUUID().slice(0, 8)}`;
 }
 
-function toJobContext(flags: Flags, agentName: string, user: string): Record<string, unknown> {
+function toJobContext(flags: Flags, agentName: string): Record<string, unknown> {
   return {
-    workspace_id: flags.workspace,
     job_id: flags.id ?? newJobId(),
-    started_by: user,
     started_at: new Date().toISOString(),
     mission_id: "command-line",
     mission_name: flags.mission ?? agentName,
@@ -113,11 +119,4 @@ async function encryptParameters(
     return { name, value };
   });
   return client.post<string>(`/utils/encrypt?agent=${encodeURIComponent(slug)}`, JSON.stringify(values));
-}
-
-function describeStart(id: string, chats: boolean, slug: string): string {
-  const next = chats ? `chat ${slug} --thread ${id}` : `job watch ${id}`;
-  return [`Job ${id} started. ${chats ? "Chat in it" : "Follow it"} with:`, "", `  npx svc ${next}`].join(
-    "\n",
-  );
 }

@@ -47,7 +47,7 @@ export async function watchJob(
     else if (event.type === "chunk") chunks.print(event.emitted);
     if (event.type === "reconnecting" && !json) context.note("The service is unreachable; waiting for it …");
     if (event.type === "entry" && !json) {
-      const line = describeEntry(event.entry, { job, verbose });
+      const line = describeEntry(event.entry, { job, verbose, client });
       if (line !== undefined) {
         chunks.endLine();
         context.print(line);
@@ -92,7 +92,7 @@ async function tellQuestions(
   try {
     for (const item of await openQuestions(client, id, asked)) {
       if (context.interactive) await answerHere(client, item, context);
-      else context.print(describeQuestion(item));
+      else context.print(describeQuestion(item, client));
     }
     return true;
   } catch (error) {
@@ -120,7 +120,7 @@ async function answerHere(client: ServiceClient, item: Case, context: CliContext
     // Escape was pressed, or somebody else answered first.
     if (!(error instanceof CliError)) throw error;
     context.print(error.message);
-    context.print(describeQuestion(item));
+    context.print(describeQuestion(item, client));
   }
 }
 

@@ -15,6 +15,8 @@ export interface DueGroup {
   readonly status: KeptStatus;
   /** Jobs that ended before this time are due, milliseconds since the epoch. */
   readonly before: number;
+  /** Of these workspaces; `null` for all, where none keeps jobs for a time of its own. */
+  readonly workspaces: readonly string[] | null;
   readonly query: ListQuery;
 }
 
@@ -22,6 +24,8 @@ export interface DueGroup {
 export interface DueCount {
   readonly agent: string;
   readonly status: KeptStatus;
+  /** Of these workspaces; `null` for all. */
+  readonly workspaces: readonly string[] | null;
   readonly jobs: number;
   /** Jobs that ended before this time are due, ISO 8601. */
   readonly before: string;
@@ -51,7 +55,9 @@ export async function dueGroups(
             ...{ agent_name: agent, status, finished_at: { lt: before } },
             ...(names !== undefined && { workspace_id: names }),
           };
-          return [{ agent, status, before, query: { where, sort: "finished_at" } }];
+          return [
+            { agent, status, before, workspaces: names ?? null, query: { where, sort: "finished_at" } },
+          ];
         }),
       );
     }),
@@ -109,11 +115,11 @@ export async function countDue(
   table: "Job" | "DeletedJob" = "Job",
 ): Promise<DueCount[]> {
   const counts: DueCount[] = [];
-  for (const { agent, status, before, query } of await dueGroups(store, policyOf, now, table)) {
+  for (const { before, query, ...of } of await dueGroups(store, policyOf, now, table)) {
     const { items, total } = await store.table(table).list({ ...query, limit: 1 });
     const oldest = items[0]?.finished_at;
     if (!oldest) continue;
-    counts.push({ agent, status, jobs: total, before: new Date(before).toISOString(), oldest });
+    counts.push({ ...of, jobs: total, before: new Date(before).toISOString(), oldest });
   }
   return counts;
 }

@@ -2,7 +2,7 @@ import { ANYONE, type Caller } from "../../core/audit/caller.ts";
 import { mayCall } from "../../core/http/rights.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { Right } from "../../core/models/access.ts";
-import { figuresOf } from "./pages/figures.ts";
+import { figuresOf } from "./pages/figures-of.ts";
 import type { AdminParts, SeenParts } from "./parts.ts";
 
 const VIEWERS = new WeakMap<HttpEvent, Caller>();

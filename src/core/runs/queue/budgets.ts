@@ -35,14 +35,18 @@ export class Budgets {
   readonly #stop: () => void;
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> = Promise.resolve();
+  /** Jobs that have spent something since the last look; `undefined` for any. */
+  #spenders: Set<string> | undefined;
 
   constructor(parts: BudgetParts) {
     this.#parts = parts;
     const hasAny =
       parts.workspaces.haveBudgets || parts.agents.list().some(({ definition }) => definition.budget);
     this.#stop = hasAny
-      ? parts.hooks.on("run:entry", ({ entry }) => {
-          if ("cost" in entry && entry.cost) this.#lookSoon();
+      ? parts.hooks.on("run:entry", ({ job_id, entry }) => {
+          if (!("cost" in entry && entry.cost)) return;
+          this.#spenders?.add(job_id);
+          this.#lookSoon();
         })
       : () => {};
     // What was spent right before a crash.
@@ -122,11 +126,27 @@ export class Budgets {
     }
     const { workspaces, store, clock } = this.#parts;
     if (!workspaces.haveBudgets) return;
+    const spenders = this.#spenders;
+    this.#spenders = new Set();
     const today = clock().toISOString().slice(0, 10);
-    for (const [workspace, spent] of await readWorkspaceSpending(store, today)) {
-      const { budget } = workspaces.of(workspace);
-      for (const use of budget ? usesOf(budget, spent, today) : []) await this.#warnOf(workspace, use);
+    try {
+      for (const sums of await this.#readSpent(spenders, store, today))
+        for (const [workspace, spent] of sums) {
+          const { budget } = workspaces.of(workspace);
+          for (const use of budget ? usesOf(budget, spent, today) : []) await this.#warnOf(workspace, use);
+        }
+    } catch (error) {
+      this.#spenders = undefined;
+      throw error;
     }
+  }
+
+  /** What the workspaces of these jobs have spent, or at the start all: a platform has many, of which few spend in a second. */
+  async #readSpent(jobIds: ReadonlySet<string> | undefined, store: Store, today: string) {
+    if (jobIds === undefined) return [await readWorkspaceSpending(store, today)];
+    const jobs = await Promise.all([...jobIds].map((id) => store.table("Job").peek(id)));
+    const names = new Set(jobs.flatMap((job) => job?.job_context.workspace_id ?? []));
+    return Promise.all([...names].map((name) => readWorkspaceSpending(store, today, name)));
   }
 
   /** Once for each share, whichever instance does it. */

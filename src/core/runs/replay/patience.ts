@@ -54,7 +54,8 @@ export class Patience {
     return startTimer(Math.min(long, most), () => {
       this.#cancel = undefined;
       this.#givenUp.add(call);
-      const message = "the handler has not repeated a recorded call; it continues without it";
+      const message =
+        "the handler has not repeated a recorded call so far; it continues, and may repeat it later";
       log.warn(message, { call: call.label });
       onOver();
     });

@@ -28,7 +28,7 @@ import {
 import { duePiece, jobPiece, meterBar, pathTo, timePiece } from "../views/pieces.ts";
 import { toAttentionView } from "./attention.ts";
 import { readCards } from "./cards.ts";
-import type { MonthView } from "./month.ts";
+import type { MonthView } from "./figures.ts";
 import { readRecent, recentLines } from "./recent.ts";
 import { readStats } from "./stats.ts";
 import { RANGES, type RangeName, type Wellbeing } from "./well.ts";

@@ -1,17 +1,8 @@
 import { readSpendingSince, sumSpending } from "../../../core/entities/spending.ts";
 import type { AdminParts } from "../parts.ts";
+import type { MonthView } from "./figures.ts";
 
 const DAY = 86_400_000;
-
-/** What all agents have spent. */
-export interface MonthView {
-  /** Since midnight, UTC. */
-  readonly today: number;
-  /** Since the first day of the month, UTC. */
-  readonly month: number;
-  /** By the end of the month, if it continues as in the last seven days; null in the first day of a service. */
-  readonly forecast: number | null;
-}
 
 /** Reads what this month has cost, exact at any size: the sums are kept when costs are recorded. */
 export async function readMonth({ store, clock }: Pick<AdminParts, "store" | "clock">): Promise<MonthView> {

@@ -14,11 +14,13 @@ export const RetentionSchema = v.object({
   policy: PolicySchema,
   /** The agents' own. */
   agents: v.record(v.string(), PolicySchema),
-  /** What is removed next, by agent and status. */
+  /** What is removed next, by agent, status and, where these keep jobs for a time of their own, workspaces. */
   due: v.array(
     v.object({
       agent: v.string(),
       status: StatusSchema,
+      /** Null for all. */
+      workspaces: v.nullable(v.array(v.string())),
       jobs: v.number(),
       before: v.string(),
       oldest: v.string(),
