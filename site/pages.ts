@@ -46,6 +46,7 @@ export const GROUPS: readonly Group[] = [
     doc("deploy-clouds", "Clouds"),
     doc("scale", "Scale"),
     doc("store", "Store"),
+    doc("encryption", "Encryption"),
     doc("events", "Events"),
     doc("telemetry", "Telemetry"),
     doc("security", "Security"),

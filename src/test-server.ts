@@ -10,7 +10,7 @@ import type { Case } from "./core/models/case.ts";
 import type { Job } from "./core/models/job.ts";
 import type { ServerOptions } from "./core/service/options.ts";
 import type { Service } from "./core/service/service.ts";
-import { CASES, JOBS, RUNNER } from "./core/service/tokens.ts";
+import { CASES, JOBS, RUNNER, STORE } from "./core/service/tokens.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
 import { createMemoryStore } from "./core/store/memory-store.ts";
 import type { Store } from "./core/store/store.ts";
@@ -198,7 +198,7 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
     await driveJob(this.#process, id, given);
     const job = await this.#service.get(JOBS).get(id);
     const cases = await Promise.all(
-      (await casesOf(this.#store, id)).map((one) => this.#service.get(CASES).get(one.id)),
+      (await casesOf(this.#service.get(STORE), id)).map((one) => this.#service.get(CASES).get(one.id)),
     );
     return { job: await this.#service.get(JOBS).show(job), result: job.result, cases };
   }
@@ -243,7 +243,14 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
 
   get #process(): TestProcess {
     const runner = this.#service.get(RUNNER);
-    return { runner, store: this.#store, clock: this.#clock, isWorking: () => runner.load().running > 0 };
+    const rows = this.#service.get(STORE);
+    return {
+      runner,
+      store: this.#store,
+      rows,
+      clock: this.#clock,
+      isWorking: () => runner.load().running > 0,
+    };
   }
 }
 

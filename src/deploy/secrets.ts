@@ -65,7 +65,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const texts = new Map<string, string>();
   const own = hasDatabase ? [...SERVICE_SECRETS, DATABASE_URL] : SERVICE_SECRETS;
   // A run that was killed has stored a new key beside them.
-  const former = FORMER_KEYS.filter(
+  const former = KEPT_KEYS.filter(
     (name) => !config.removed?.includes(name) && stored.some((secret) => secret.name === name),
   );
   const wanted = new Set<string>([...own, ...keep, ...former, ...Object.keys(options.rotated)]);
@@ -141,6 +141,8 @@ function printed(
 
 /** Secrets with keys that were replaced, and are still valid. */
 const FORMER_KEYS = ["SERVICE_PREVIOUS_API_KEY", "SERVICE_PREVIOUS_RSA_PRIVATE_KEY"];
+/** Secrets that the service keeps once it has them: without these keys, what it has stored cannot be read. */
+const KEPT_KEYS = [...FORMER_KEYS, "SERVICE_ENCRYPTION_KEYS"];
 const isFormer = (name: string) => FORMER_KEYS.includes(name);
 
 /** The environment, with the service's own secrets as they are meant. */

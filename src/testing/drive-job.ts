@@ -4,6 +4,7 @@ import { isTerminal } from "../core/models/entity-status.ts";
 import type { StoredJob } from "../core/models/job.ts";
 import type { Question } from "../core/models/question.ts";
 import type { Runner } from "../core/runs/runner.ts";
+import type { Store } from "../core/store/store.ts";
 import type { MortalStore } from "./mortal-store.ts";
 import type { TestClock } from "./test-clock.ts";
 
@@ -27,10 +28,14 @@ export interface Given {
   readonly events?: EventData | undefined;
 }
 
+type Rows = Pick<Store, "table">;
+
 /** A service whose time can be advanced. */
 export interface TestProcess {
   readonly runner: Runner;
   readonly store: MortalStore;
+  /** The store as its service reads it, which may decrypt. @default `store` */
+  readonly rows?: Rows;
   readonly clock: TestClock;
   /** Whether a job is doing something that takes real time, as far as that is known. */
   isWorking(): boolean;
@@ -89,11 +94,11 @@ export async function driveJob(process: TestProcess, jobId: string, given: Given
 }
 
 async function drive(process: TestProcess, jobId: string, { answers, events }: Given): Promise<void> {
-  const { store, clock } = process;
+  const { store, clock, rows = store } = process;
   let waitingSince: number | undefined;
   while (!store.isDead) {
     await settle(process);
-    const job = await store.table("Job").get(jobId);
+    const job = await rows.table("Job").get(jobId);
     if (store.isDead || !job || isTerminal(job.status)) return;
     if ((await answerNext(process, jobId, answers)) || (await sendNext(process, events))) {
       waitingSince = undefined;
@@ -114,8 +119,8 @@ async function answerNext(
   jobId: string,
   answers: Answers | undefined,
 ): Promise<boolean> {
-  const { runner, store } = process;
-  for (const item of await casesOf(store, jobId)) {
+  const { runner, store, rows = store } = process;
+  for (const item of await casesOf(rows, jobId)) {
     if (item.status !== "awaiting" || !item.question) continue;
     const answer = find(answers, item.question, item);
     if (answer === undefined) continue;
@@ -125,20 +130,23 @@ async function answerNext(
     await Promise.race([runner.answer(jobId, item.id, { answer, message: null }, by), store.died]);
     return true;
   }
-  for (const child of await store.table("Job").ids({ where: { parent_id: jobId }, sort: "created_at" })) {
+  for (const child of await rows.table("Job").ids({ where: { parent_id: jobId }, sort: "created_at" })) {
     if (await answerNext(process, child, answers)) return true;
   }
   return false;
 }
 
 /** Sends the first event that a job waits for and that there is data of. */
-async function sendNext({ runner, store }: TestProcess, events: EventData = {}): Promise<boolean> {
-  const { items } = await store.table("EventWait").list({ limit: 10_000 });
+async function sendNext(
+  { runner, store, rows = store }: TestProcess,
+  events: EventData = {},
+): Promise<boolean> {
+  const { items } = await rows.table("EventWait").list({ limit: 10_000 });
   for (const { id: wait, name, event } of items) {
     const data = events[name];
     const id = wait.replaceAll("/", "-");
     // One that was sent does not fit.
-    if (event !== null || !data || (await store.table("ReceivedEvent").get(`${name}/${id}`))) continue;
+    if (event !== null || !data || (await rows.table("ReceivedEvent").get(`${name}/${id}`))) continue;
     await Promise.race([runner.receive(name, { id, data }), store.died]);
     return true;
   }
@@ -146,7 +154,7 @@ async function sendNext({ runner, store }: TestProcess, events: EventData = {}):
 }
 
 /** The cases of a job, by their refs. */
-export async function casesOf(store: Pick<MortalStore, "table">, jobId: string): Promise<StoredCase[]> {
+export async function casesOf(store: Rows, jobId: string): Promise<StoredCase[]> {
   const { items } = await store.table("Case").list({ where: { job_id: jobId }, limit: 10_000 });
   return items.toSorted((a, b) => (a.ref < b.ref ? -1 : 1));
 }
@@ -161,10 +169,10 @@ function find(
   return (name === undefined ? undefined : answers?.[name]) ?? answers?.[question.question] ?? answers?.[ref];
 }
 
-async function describeWait({ store }: TestProcess, job: StoredJob): Promise<string> {
-  const open = (await casesOf(store, job.id)).find(({ question }) => question);
+async function describeWait({ store, rows = store }: TestProcess, job: StoredJob): Promise<string> {
+  const open = (await casesOf(rows, job.id)).find(({ question }) => question);
   if (open) return `Nobody answers "${open.question!.question}" of case "${open.ref}": give "answers"`;
-  const wait = (await store.table("EventWait").list({ where: { event: null }, limit: 1 })).items[0];
+  const wait = (await rows.table("EventWait").list({ where: { event: null }, limit: 1 })).items[0];
   if (wait) return `A job waits for an event "${wait.name}" that is not sent: give "events" whose data fits`;
   return `The job of agent "${job.agent_name}" waits for something that does not come: it is neither time, a question nor a step`;
 }

@@ -6,6 +6,7 @@ import { type AuditEntry, placeOf } from "../../core/models/audit-entry.ts";
 import type { CliContext } from "../context.ts";
 import { CONNECTION_FLAGS, connectToAdmin } from "../events/connection.ts";
 import { readDataFolder } from "../store/data-folder.ts";
+import { encryptionKeysOf } from "../store/encryption-keys.ts";
 
 /** A running service, or the folder of a stopped one. */
 export const SOURCE_FLAGS = {
@@ -41,7 +42,7 @@ export async function eachLine(
   };
   if (flags.dataDir !== undefined) {
     const folder = readDataFolder({ dataDir: flags.dataDir }, context);
-    return withFolder(folder, async ({ audit }) => {
+    return withFolder(folder, encryptionKeysOf(context), async ({ audit }) => {
       const end = await audit.end();
       const line = end && placeOf(end);
       await follow(line, (after) => audit.after(after, READ));

@@ -2,12 +2,13 @@ import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { type CheckedJob, checkJob, type OpenJob } from "../../core/runs/check/check-job.ts";
 import { readOpenJobs } from "../../core/runs/check/open-jobs.ts";
-import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";
 import { linesOf } from "../job/service-client.ts";
 import { withSecretFiles } from "../secret-files.ts";
 import { databaseSchemaOf, databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
+import { encryptionKeysOf } from "../store/encryption-keys.ts";
+import { databasePlace } from "../store/with-remote.ts";
 import { readCopy, readCopyOf } from "./folder-copy.ts";
 import { loadCode } from "./load-code.ts";
 import { whileRehearsing } from "./rehearsing.ts";
@@ -72,9 +73,10 @@ async function* readService(source: Source, context: CliContext): AsyncGenerator
 
 async function* readFolder({ data: dataDir }: Source, context: CliContext): AsyncGenerator<string> {
   const url = databaseUrlOf({ dataDir }, context);
+  const keys = encryptionKeysOf(context);
   const copy =
     url === undefined
-      ? readCopy(readDataFolder({ dataDir }, context), readOpenJobs)
-      : readCopyOf(new DatabasePlace({ url, schema: databaseSchemaOf({}, context) }), readOpenJobs);
+      ? readCopy(readDataFolder({ dataDir }, context), keys, readOpenJobs)
+      : readCopyOf(databasePlace(url, databaseSchemaOf({}, context), context), keys, readOpenJobs);
   for await (const job of copy) yield JSON.stringify(job);
 }

@@ -3,10 +3,13 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { Cases } from "../../core/entities/cases.ts";
 import { Jobs } from "../../core/entities/jobs.ts";
+import type { Keyring } from "../../core/store/encryption/keyring.ts";
+import { sealedPlace } from "../../core/store/encryption/sealed-place.ts";
+import { sealStore } from "../../core/store/encryption/sealed-store.ts";
 import { FolderPlace } from "../../core/store/json/folder-place.ts";
 import { openJsonStoreWith } from "../../core/store/json/json-store.ts";
 import { fillPlace, type Place } from "../../core/store/move.ts";
-import type { Store } from "../../core/store/store.ts";
+import type { Store, StoreFactory } from "../../core/store/store.ts";
 import { CORE_TABLES } from "../../core/store/tables.ts";
 
 /** What is stored in a data folder, to be read. */
@@ -19,37 +22,42 @@ export interface FolderContents {
 /** Reads from a copy of a data folder: opening a store writes into its folder. */
 export function readCopy<T>(
   folder: string,
+  keys: Keyring,
   read: (contents: FolderContents) => AsyncGenerator<T, void>,
 ): AsyncGenerator<T, void> {
   const filter = (path: string) => path === folder || isOfStore(basename(path));
-  return inCopy((copy) => cp(folder, copy, { recursive: true, filter }), read);
+  return inCopy((copy) => cp(folder, copy, { recursive: true, filter }), keys, read);
 }
 
 /** Reads a copy of a store elsewhere: opening a database with newer code changes its tables. */
 export function readCopyOf<T>(
   place: Place,
+  keys: Keyring,
   read: (contents: FolderContents) => AsyncGenerator<T, void>,
 ): AsyncGenerator<T, void> {
   const fill = async (copy: string) => {
     await place.lock();
     try {
-      await place.read((content) => fillPlace(new FolderPlace(copy), content, place.contents));
+      const [from, to] = [sealedPlace(place, keys), sealedPlace(new FolderPlace(copy), keys)];
+      await from.read((content) => fillPlace(to, content, from.contents));
     } finally {
       await place.release();
     }
   };
-  return inCopy(fill, read);
+  return inCopy(fill, keys, read);
 }
 
 async function* inCopy<T>(
   fill: (copy: string) => Promise<unknown>,
+  keys: Keyring,
   read: (contents: FolderContents) => AsyncGenerator<T, void>,
 ): AsyncGenerator<T, void> {
   const copy = await mkdtemp(join(tmpdir(), "svc-check-"));
   const log = { info() {}, warn() {}, error() {} };
   try {
     await fill(copy);
-    const store = await openJsonStoreWith({ tables: CORE_TABLES, dataDir: copy, log, lock: false });
+    const open: StoreFactory = (parts) => openJsonStoreWith({ ...parts, lock: false });
+    const store = await sealStore(open, keys)({ tables: CORE_TABLES, dataDir: copy, log });
     try {
       yield* read({ store, jobs: new Jobs(store), cases: new Cases(store) });
     } finally {

@@ -10,6 +10,7 @@ import type { RunEntry } from "../../core/models/run-entry.ts";
 import { defineCommand } from "../command.ts";
 import { CliError } from "../errors.ts";
 import { dataFolderOf } from "../store/data-folder.ts";
+import { encryptionKeysOf } from "../store/encryption-keys.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import type { ServiceClient } from "./service-client.ts";
 
@@ -37,7 +38,7 @@ export const pull = defineCommand({
     // Loaded only here: the other commands about jobs need no store.
     const { withFolder } = await import("../../core/audit/audit-folder.ts");
     const { storePulled } = await import("../../core/entities/pulled.ts");
-    const job = await withFolder(folder, ({ ledger }) =>
+    const job = await withFolder(folder, encryptionKeysOf(context), ({ ledger }) =>
       ledger.write((unit) => storePulled(unit, whole, { url: client.url })),
     );
     if (!job) {

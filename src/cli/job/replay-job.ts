@@ -1,6 +1,7 @@
 import { url as inspectorUrl } from "node:inspector";
 import { type OpenJob, rehearseOpen, whyUnsure } from "../../core/runs/check/check-job.ts";
 import { readRecord } from "../../core/runs/check/open-jobs.ts";
+import type { Keyring } from "../../core/store/encryption/keyring.ts";
 import { readCopy } from "../check/folder-copy.ts";
 import { loadCode } from "../check/load-code.ts";
 import { whileRehearsing } from "../check/rehearsing.ts";
@@ -8,6 +9,7 @@ import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { findController } from "../load-controller.ts";
 import { withSecretFiles } from "../secret-files.ts";
+import { encryptionKeysOf } from "../store/encryption-keys.ts";
 
 /** How a replay ended. */
 export interface ReplayReport {
@@ -33,7 +35,7 @@ export async function replayJob(
   { id, file, folder }: { id: string; file: string | undefined; folder: string },
   context: CliContext,
 ): Promise<ReplayReport> {
-  const open = await readJob(folder, id);
+  const open = await readJob(folder, id, encryptionKeysOf(context));
   const controller = findController(file, context.cwd);
   const { registry, dataDir } = await loadCode(controller, context);
   const agent = registry.of(open.job);
@@ -64,8 +66,8 @@ export async function replayJob(
   });
 }
 
-async function readJob(folder: string, id: string): Promise<OpenJob> {
-  const found = readCopy<OpenJob>(folder, async function* (contents) {
+async function readJob(folder: string, id: string, keys: Keyring): Promise<OpenJob> {
+  const found = readCopy<OpenJob>(folder, keys, async function* (contents) {
     const job = await contents.jobs.find(id);
     if (job) yield readRecord(contents, job);
   });

@@ -12,6 +12,7 @@ import type { CliContext } from "../context.ts";
 import { CliError, UsageError } from "../errors.ts";
 import { ADDRESS_FILE, CONNECTION_FLAGS, connect } from "../job/connection.ts";
 import { dataFolderOf } from "./data-folder.ts";
+import { encryptionKeysOf } from "./encryption-keys.ts";
 import { openNamed, storageFlag } from "./named-storage.ts";
 import { tellCopied, tellGeneration } from "./report.ts";
 import { STORE_FLAGS, withRemote } from "./with-remote.ts";
@@ -47,7 +48,8 @@ export const backup = defineCommand({
       return 0;
     }
     const to = resolve(context.cwd, folder!);
-    tellCopied(await send(flags, context, (sending) => saveBackup(sending(), to)), to, context);
+    const keys = encryptionKeysOf(context);
+    tellCopied(await send(flags, context, (sending) => saveBackup(sending(), to, keys)), to, context);
     return 0;
   },
 });

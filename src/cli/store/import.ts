@@ -1,9 +1,11 @@
 import { resolve } from "node:path";
 import * as v from "valibot";
+import { sealedPlace } from "../../core/store/encryption/sealed-place.ts";
 import { importFiles, importStore, readExport } from "../../core/store/maintenance.ts";
 import { fillPlace, type Place } from "../../core/store/move.ts";
 import { defineCommand } from "../command.ts";
 import { dataFolderOf } from "./data-folder.ts";
+import { encryptionKeysOf } from "./encryption-keys.ts";
 import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
 async function fillExported(place: Place, from: string) {
@@ -21,9 +23,10 @@ export const importData = defineCommand({
   examples: ["svc store import exported", "svc store import exported --data-dir /var/lib/agents"],
   async run({ args, flags, context }) {
     const from = resolve(context.cwd, args[0]!);
+    const keys = encryptionKeysOf(context);
     const imported =
-      (await withRemote(flags, context, async (place) => fillExported(place, from))) ??
-      (await importStore(from, dataFolderOf(flags, context)));
+      (await withRemote(flags, context, async (place) => fillExported(sealedPlace(place, keys), from))) ??
+      (await importStore(from, dataFolderOf(flags, context), keys));
     for (const { name, ids } of imported) context.print(`${name}: ${ids}`);
     return 0;
   },

@@ -5,6 +5,7 @@ import * as v from "valibot";
 import { option } from "../../core/base/option.ts";
 import { isStorageUrl } from "../../core/storage/storage-url.ts";
 import type { PartSum } from "../../core/store/content.ts";
+import { sealedPlace } from "../../core/store/encryption/sealed-place.ts";
 import { FolderPlace } from "../../core/store/json/folder-place.ts";
 import { type Moved, moveStore, type Place, undoMove } from "../../core/store/move.ts";
 import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
@@ -14,7 +15,8 @@ import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { renderTable } from "../table.ts";
 import { dataFolderOf, readVariable } from "./data-folder.ts";
-import { remoteOf, STORE_FLAGS, storagePlace } from "./with-remote.ts";
+import { encryptionKeysOf } from "./encryption-keys.ts";
+import { databasePlace, remoteOf, STORE_FLAGS, storagePlace } from "./with-remote.ts";
 
 const place = (what: string) =>
   v.pipe(
@@ -53,8 +55,10 @@ export const move = defineCommand({
   async run({ flags, context }) {
     const target = placeOf(flags.to, flags, context);
     const source = sourceOf(flags, target, context);
+    const keys = encryptionKeysOf(context);
     const options = {
-      ...{ source, target, newId: randomUUID, now: () => new Date() },
+      ...{ source: sealedPlace(source, keys), target: sealedPlace(target, keys) },
+      ...{ newId: randomUUID, now: () => new Date() },
       report: (step: string) => context.note(`${step} …`),
     };
     if (flags.undo) {
@@ -96,7 +100,7 @@ function placeOf(text: string, { schema }: MoveFlags, context: CliContext): Plac
       throw new UsageError(
         `The variable ${name} is neither the URL of a database, which begins with postgres:// or postgresql://, nor that of a storage`,
       );
-    return new DatabasePlace({ url, schema });
+    return databasePlace(url, schema, context);
   }
   if (isStorageUrl(text)) return storagePlace(text, context);
   if (!isPostgresUrl(text)) return new FolderPlace(resolve(context.cwd, text));
@@ -108,7 +112,7 @@ function placeOf(text: string, { schema }: MoveFlags, context: CliContext): Plac
       "Set it as a variable, and use env: and its name: --to env:SERVICE_DATABASE_URL",
     );
   }
-  return new DatabasePlace({ url: text, schema });
+  return databasePlace(text, schema, context);
 }
 
 interface Ends {

@@ -17,6 +17,7 @@ import { UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connectToAdmin } from "../events/connection.ts";
 import { renderTable } from "../table.ts";
 import { FOLDER_FLAGS, readDataFolder } from "./data-folder.ts";
+import { encryptionKeysOf } from "./encryption-keys.ts";
 
 const time = (status: string) =>
   option.ruled(
@@ -63,7 +64,8 @@ export const prune = defineCommand({
     const policy = readPolicy(flags, context);
     const policyOf = (agent: string) =>
       flags.agent === undefined || flags.agent === agent ? policy : KEEP_ALL;
-    return withFolder(readDataFolder(flags, context), async ({ store, ledger, audit }) => {
+    const [folder, keys] = [readDataFolder(flags, context), encryptionKeysOf(context)];
+    return withFolder(folder, keys, async ({ store, ledger, audit }) => {
       const now = new Date();
       const due = [
         ...(await countDue(store, policyOf, now)),

@@ -12,7 +12,15 @@ export function tellProblems(problems: readonly Problem[], context: CliContext):
 }
 
 /** Reports what a copy of a store contains. */
-export function tellCopied({ files, bytes, lines }: Copied, to: string, context: CliContext): void {
+export function tellCopied(
+  { files, bytes, lines, unchecked }: Copied,
+  to: string,
+  context: CliContext,
+): void {
+  if (unchecked > 0)
+    context.note(
+      `${unchecked} encrypted ${unchecked === 1 ? "file was" : "files were"} copied without a check: set SERVICE_ENCRYPTION_KEYS to have ${unchecked === 1 ? "it" : "them"} checked`,
+    );
   context.print(
     `${to}: ${lines} lines in ${files} ${files === 1 ? "file" : "files"}, ${megabytes(bytes)}, no damage`,
   );

@@ -8,13 +8,16 @@ import { openStorage } from "../../core/storage/open-storage.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { type Generation, readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration, readGenerations } from "../../core/store/backup/generations.ts";
-import { parsed, sumsOf } from "../../core/store/content.ts";
+import { type Content, parsed, sumsOf } from "../../core/store/content.ts";
+import { openedContent } from "../../core/store/encryption/sealed-content.ts";
+import { sealedContents, sealedPlace } from "../../core/store/encryption/sealed-place.ts";
 import { readBackup, restoreStore, saveBackup } from "../../core/store/maintenance.ts";
 import { fillPlace } from "../../core/store/move.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { dataFolderOf } from "./data-folder.ts";
+import { encryptionKeysOf } from "./encryption-keys.ts";
 import { openNamed, storageFlag } from "./named-storage.ts";
 import { tellCopied, tellGenerations, tellSums } from "./report.ts";
 import { STORE_FLAGS, withRemote } from "./with-remote.ts";
@@ -50,8 +53,9 @@ export const restore = defineCommand({
     if (folder === undefined) return restoreFrom(flags.from!, flags, context);
     if (flags.at !== undefined || flags.list) throw new UsageError("--at and --list need --from");
     const from = resolve(context.cwd, folder);
-    if (flags.dryRun) await inTemporaryFolder((to) => test(() => restoreStore(from, to), to, context));
-    else await put(from, flags, context, (to) => restoreStore(from, to));
+    const save = (to: string) => restoreStore(from, to, encryptionKeysOf(context));
+    if (flags.dryRun) await inTemporaryFolder((to) => test(() => save(to), to, context));
+    else await put(from, flags, context, save);
     return 0;
   },
 });
@@ -64,7 +68,7 @@ async function restoreFrom(url: string, flags: RestoreFlags, context: CliContext
   }
   const generation = await findGeneration(storage, flags.at === undefined ? undefined : new Date(flags.at));
   context.note(describe(generation));
-  const save = (to: string) => saveBackup(readGeneration(storage, generation), to);
+  const save = (to: string) => saveBackup(readGeneration(storage, generation), to, encryptionKeysOf(context));
   if (flags.dryRun) await inTemporaryFolder((to) => test(() => save(to), to, context));
   else await put(undefined, flags, context, save);
   return 0;
@@ -77,9 +81,16 @@ async function put(
   context: CliContext,
   save: (folder: string) => ReturnType<typeof saveBackup>,
 ): Promise<void> {
+  const keys = encryptionKeysOf(context);
   const restored = await withRemote(flags, context, async (place) => {
     const fill = (folder: string) =>
-      readBackup(folder, (content) => fillPlace(place, content, openFolder(folder)));
+      readBackup(folder, (content) =>
+        fillPlace(
+          sealedPlace(place, keys),
+          keys.isEmpty ? content : openedContent(content, keys),
+          keys.isEmpty ? openFolder(folder) : sealedContents(openFolder(folder), keys),
+        ),
+      );
     if (from !== undefined) return { sums: await fill(from), to: place.name };
     return inTemporaryFolder(async (folder) => {
       await save(folder);
@@ -98,7 +109,9 @@ async function test(
   context: CliContext,
 ): Promise<void> {
   const copied = await save();
-  tellSums(await readBackup(folder, (content) => sumsOf(parsed(content))), "The backup", context);
+  const keys = encryptionKeysOf(context);
+  const read = (content: Content) => sumsOf(parsed(keys.isEmpty ? content : openedContent(content, keys)));
+  tellSums(await readBackup(folder, read), "The backup", context);
   tellCopied(copied, "Restored and removed again", context);
 }
 

@@ -1,9 +1,12 @@
 import * as v from "valibot";
 import { parsed, sumsOf } from "../../core/store/content.ts";
+import { openedContent } from "../../core/store/encryption/sealed-content.ts";
+import { sealedContents } from "../../core/store/encryption/sealed-place.ts";
 import { verifyContents } from "../../core/store/files/copy-contents.ts";
 import { verifyStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { readDataFolder } from "./data-folder.ts";
+import { encryptionKeysOf } from "./encryption-keys.ts";
 import { tellProblems, tellSums } from "./report.ts";
 import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
@@ -14,11 +17,12 @@ export const verify = defineCommand({
   flags: v.object(STORE_FLAGS),
   examples: ["svc store verify"],
   async run({ flags, context }) {
+    const keys = encryptionKeysOf(context);
     const sums = await withRemote(flags, context, async (place) => ({
       of: place.name,
       ...(await place.read(async (content) => ({
-        found: await sumsOf(parsed(content)),
-        broken: await verifyContents(content, place.contents),
+        found: await sumsOf(parsed(keys.isEmpty ? content : openedContent(content, keys))),
+        broken: await verifyContents(openedContent(content, keys), sealedContents(place.contents, keys)),
       }))),
     }));
     if (sums !== undefined) {
@@ -27,7 +31,7 @@ export const verify = defineCommand({
       tellSums(sums.found, sums.of, context);
       return sums.broken.length === 0 ? 0 : 1;
     }
-    const { lines, files, problems } = await verifyStore(readDataFolder(flags, context));
+    const { lines, files, problems } = await verifyStore(readDataFolder(flags, context), keys);
     tellProblems(problems, context);
     context.print(
       `${lines} lines in ${files} ${files === 1 ? "file" : "files"}: ${problems.length === 0 ? "no damage" : `${problems.length} damaged`}`,

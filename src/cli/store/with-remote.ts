@@ -5,6 +5,7 @@ import type { Place } from "../../core/store/move.ts";
 import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
 import { databaseSchemaOf, databaseUrlOf, FOLDER_FLAGS, readVariable } from "./data-folder.ts";
+import { encryptionKeysOf } from "./encryption-keys.ts";
 import { openNamedDriver } from "./named-storage.ts";
 
 /** The options of commands that work on a data folder, or on the database or storage that the variables of a service name. */
@@ -43,9 +44,14 @@ export async function withRemote<T>(
 /** Where the service of this environment keeps its data, unless that is a folder or the command names one. */
 export function remoteOf(flags: StoreFlags, context: CliContext): Place | undefined {
   const url = databaseUrlOf(flags, context);
-  if (url !== undefined) return new DatabasePlace({ url, schema: databaseSchemaOf(flags, context) });
+  if (url !== undefined) return databasePlace(url, databaseSchemaOf(flags, context), context);
   const storage = flags.dataDir === undefined ? readVariable("SERVICE_STORAGE_URL", context) : undefined;
   return storage === undefined ? undefined : storagePlace(storage, context);
+}
+
+/** The store in a schema of the database that a URL names. */
+export function databasePlace(url: string, schema: string | undefined, context: CliContext): DatabasePlace {
+  return new DatabasePlace({ url, schema, keys: encryptionKeysOf(context) });
 }
 
 /** The store in the storage that a URL names. */

@@ -12,6 +12,7 @@ import type {
 } from "../models/file.ts";
 import { jobFileId } from "../models/file.ts";
 import type { UnstorageStorage } from "../storage/open-storage.ts";
+import type { Keyring } from "../store/encryption/keyring.ts";
 import { contentType } from "../store/files/content-type.ts";
 import { FileChunks, inChunks, newPlace } from "../store/files/file-chunks.ts";
 import { storageError } from "../store/storage-error.ts";
@@ -24,6 +25,8 @@ export interface FilesParts {
   readonly ledger: Ledger;
   /** Keeps the contents. */
   readonly storage: UnstorageStorage;
+  /** What contents are encrypted with. */
+  readonly keys?: Keyring | undefined;
   readonly limits: FileLimits;
 }
 
@@ -68,7 +71,7 @@ export class Files {
 
   constructor(parts: FilesParts) {
     this.#parts = parts;
-    this.#chunks = new FileChunks(parts.storage);
+    this.#chunks = new FileChunks(parts.storage, parts.keys);
   }
 
   /** Where the contents are. */

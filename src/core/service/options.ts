@@ -108,6 +108,13 @@ export interface ServerOptions {
    */
   previousRsaPrivateKey?: string;
   /**
+   * Keys that the store's content and files are encrypted with, 32 random bytes each, in base64 or hexadecimal: the first
+   * one encrypts, all decrypt. `"off"` as the first one decrypts only. Variable `SERVICE_ENCRYPTION_KEYS`, separated by
+   * commas.
+   * @default none: content is stored as it is
+   */
+  encryption?: { readonly keys: readonly string[] };
+  /**
    * Accepted envelopes of encrypted parameters: all, or `v2`, only authenticated ones. Stored jobs and
    * settings keep working. Variable `SERVICE_ENVELOPES`.
    * @default "all"

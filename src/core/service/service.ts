@@ -43,6 +43,8 @@ import { Budgets } from "../runs/queue/budgets.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
 import type { Backups } from "../store/backup/backups.ts";
 import type { Standby } from "../store/bucket/standby.ts";
+import { NO_KEYS } from "../store/encryption/keyring.ts";
+import { sealStore } from "../store/encryption/sealed-store.ts";
 import { contentsOf } from "../store/files/contents-of.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
@@ -158,7 +160,10 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
     // Before another instance loses the store.
     if (standby) requireLastingKeys(options);
     const began = performance.now();
-    const store = await openStore({
+    const store = await sealStore(
+      openStore,
+      options.encryption ?? NO_KEYS,
+    )({
       ...{ tables, dataDir: options.dataDir, log },
       admit: (marks) => refuseOther(options, marks),
     });
@@ -345,6 +350,7 @@ export function createScope(options: ResolvedOptions): Container {
     redactor.add(secret);
   }
   redactor.add(databaseUrl && passwordIn(databaseUrl));
+  for (const secret of options.encryption?.secrets ?? []) redactor.add(secret);
   for (const { secrets } of options.receivers) for (const secret of secrets) redactor.add(secret);
   scope.value(OPTIONS, options);
   scope.value(CLOCK, options.clock);
@@ -399,7 +405,8 @@ export function createScope(options: ResolvedOptions): Container {
       job: options.jobFilesLimit,
       workspace: options.workspaceFilesLimit,
     };
-    return new Files({ store, ledger, storage: contentsOf(store, options.dataDir), limits });
+    const { encryption: keys } = options;
+    return new Files({ store, ledger, storage: contentsOf(store, options.dataDir), keys, limits });
   });
   scope.factory(
     FILE_SWEEP,

@@ -9,6 +9,7 @@ import { readNetworks } from "../base/networks.ts";
 import { readSwitch } from "../base/switch.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
 import { DURABILITIES } from "../store/durability.ts";
+import { areEncryptionKeys, ENCRYPTION_RULE, Keyring } from "../store/encryption/keyring.ts";
 import { areRsaPrivateKeys, isRsaPrivateKey } from "./rsa-key.ts";
 
 /** What a default depends on. */
@@ -159,6 +160,21 @@ export const SETTINGS = {
     docs: [
       "none",
       "Former RSA keys, one after the other, whose parameters are still read, and [encrypted again](security.md#the-rsa-key)",
+    ],
+  },
+  encryption: {
+    env: ["SERVICE_ENCRYPTION_KEYS"],
+    read: (text: string) => ({ keys: list(text) }),
+    schema: v.undefinedable(
+      v.pipe(
+        v.strictObject({ keys: v.array(v.string()) }, "must have the key keys"),
+        v.check(({ keys }) => areEncryptionKeys(keys), ENCRYPTION_RULE),
+        v.transform(({ keys }) => new Keyring(keys)),
+      ),
+    ),
+    docs: [
+      "none: content is stored as it is",
+      "Keys that the store's content is [encrypted](encryption.md) with: `{ keys }`, the first one encrypts, all decrypt; separated by commas",
     ],
   },
   dataDir: {

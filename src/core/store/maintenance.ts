@@ -12,7 +12,10 @@ import { join } from "node:path";
 import { fileDriver } from "../storage/file.ts";
 import { nodeIo } from "../storage/node-io.ts";
 import { openStorage, type UnstorageStorage } from "../storage/open-storage.ts";
-import { type Content, type ContentPart, counted, type PartSum } from "./content.ts";
+import { type Content, type ContentPart, counted, type PartSum, sumsOf } from "./content.ts";
+import { type Keyring, NO_KEYS } from "./encryption/keyring.ts";
+import { openedContent, sealedContent, withMark } from "./encryption/sealed-content.ts";
+import { sealedContents } from "./encryption/sealed-place.ts";
 import { type SendBackup, type StoreSnapshot, sendSnapshot } from "./engine/snapshot.ts";
 import { bytesOf, contentsIn as filesIn, verifyContents, writeContentBytes } from "./files/copy-contents.ts";
 import { FILES_ROOT } from "./files/file-chunks.ts";
@@ -48,6 +51,8 @@ export interface Copied {
   readonly files: number;
   readonly bytes: number;
   readonly lines: number;
+  /** Encrypted files whose content could not be checked, as no key was given. */
+  readonly unchecked: number;
 }
 
 const SILENT: StoreLogger = { info() {}, warn() {}, error() {} };
@@ -62,10 +67,12 @@ export interface Exported {
  * Writes the content of a store as plain JSON: for each table a file with the list of its entities, for each
  * log a file with the entries of each key. The store must not be in use.
  */
-export async function exportStore(dataDir: string, to: string): Promise<Exported[]> {
+export async function exportStore(dataDir: string, to: string, keys: Keyring = NO_KEYS): Promise<Exported[]> {
   const lock = await lockStored(dataDir);
   try {
-    return await readContent(nodeIo, dataDir, (content) => exportContent(content, to, contentsIn(dataDir)));
+    return await readContent(nodeIo, dataDir, (content) =>
+      exportContent(openedContent(content, keys), to, contentsIn(dataDir, keys)),
+    );
   } finally {
     await lock.release();
   }
@@ -95,15 +102,19 @@ export async function exportContent(
 /** Reads every line of every file of a store and reports damage. The store must not be in use. */
 export async function verifyStore(
   dataDir: string,
+  keys: Keyring = NO_KEYS,
 ): Promise<{ lines: number; files: number; problems: Problem[] }> {
   const lock = await lockFolder(dataDir, SILENT);
   try {
     const verified = await verifyFiles(nodeIo, dataDir);
     // Lines that are damaged name nothing.
     if (verified.problems.length > 0) return verified;
-    const broken = await readContent(nodeIo, dataDir, (content) =>
-      verifyContents(content, contentsIn(dataDir)),
-    );
+    const broken = await readContent(nodeIo, dataDir, async (content) => {
+      const opened = openedContent(content, keys);
+      // Each row is what was encrypted there.
+      if (!keys.isEmpty) await sumsOf(opened);
+      return verifyContents(opened, contentsIn(dataDir, keys));
+    });
     const problems = broken.map(({ sha256, place, what }) => ({
       ...{ file: `${FILES_ROOT}/${place}`, byte: 0 },
       what: `the file with the SHA-256 ${sha256}: ${what}`,
@@ -128,8 +139,8 @@ export async function repairStore(dataDir: string): Promise<Repaired> {
 }
 
 /** Copies a store that is not in use into an empty folder, and checks the copy. */
-export function backupStore(dataDir: string, to: string): Promise<Copied> {
-  return sendStored(dataDir, (send) => saveBackup(send(), to));
+export function backupStore(dataDir: string, to: string, keys?: Keyring): Promise<Copied> {
+  return sendStored(dataDir, (send) => saveBackup(send(), to, keys));
 }
 
 /** Passes on what a backup sends of a store that is not in use. */
@@ -145,13 +156,17 @@ export async function sendStored<T>(dataDir: string, receive: (send: SendBackup)
 }
 
 /** Writes what a running service sends as its backup into an empty folder, and checks it there. */
-export function saveBackup(sent: AsyncIterable<Uint8Array>, to: string): Promise<Copied> {
-  return writeBackup(nodeIo, to, sent);
+export function saveBackup(
+  sent: AsyncIterable<Uint8Array>,
+  to: string,
+  keys: Keyring = NO_KEYS,
+): Promise<Copied> {
+  return writeBackup(nodeIo, to, sent, keys);
 }
 
 /** Copies a backup into an empty data folder, and checks the copy. The backup does not change. */
-export async function restoreStore(from: string, dataDir: string): Promise<Copied> {
-  return writeBackup(nodeIo, dataDir, sendSnapshot(snapshotOfFolder(from), contentsIn(from)));
+export async function restoreStore(from: string, dataDir: string, keys: Keyring = NO_KEYS): Promise<Copied> {
+  return writeBackup(nodeIo, dataDir, sendSnapshot(snapshotOfFolder(from), contentsIn(from)), keys);
 }
 
 /** Reads a backup, or the data of a service that is not running, without changing it. */
@@ -161,12 +176,20 @@ export function readBackup<T>(from: string, work: (content: Content) => Promise<
 }
 
 /** Creates a store in an empty folder from what `exportStore` wrote. */
-export async function importStore(from: string, dataDir: string): Promise<PartSum[]> {
+export async function importStore(
+  from: string,
+  dataDir: string,
+  keys: Keyring = NO_KEYS,
+): Promise<PartSum[]> {
   const exported = await readExport(from);
   return fillFolder(nodeIo, dataDir, async () => {
     const { content, sums } = counted(exported);
-    await importFiles(exported, from, contentsIn(dataDir));
-    await writeContent(nodeIo, dataDir, content);
+    await importFiles(exported, from, contentsIn(dataDir, keys));
+    await writeContent(
+      nodeIo,
+      dataDir,
+      keys.isEmpty ? content : sealedContent(withMark(content, keys), keys),
+    );
     return sums;
   });
 }
@@ -199,9 +222,10 @@ export function readExport(from: string): Promise<Content> {
   return contentOfFiles(exported);
 }
 
-/** Where a folder has the contents of files. */
-function contentsIn(folder: string): UnstorageStorage {
-  return openStorage(fileDriver({ folder }));
+/** Where a folder has the contents of files, as they are stored; decrypted with keys. */
+function contentsIn(folder: string, keys?: Keyring): UnstorageStorage {
+  const stored = openStorage(fileDriver({ folder }));
+  return keys === undefined ? stored : sealedContents(stored, keys);
 }
 
 /** Locks a folder that may not exist yet. */

@@ -42,6 +42,12 @@ export interface TableSpec<T extends Entity = Entity> {
   readonly polled?: readonly Readonly<Record<string, Condition>>[];
   /** The text that `search` matches, case-insensitively. */
   text?(entity: T): string;
+  /**
+   * What stays readable in an encrypted store besides what `index` gives: `true` for whole rows. With `"name"`, searches
+   * compare the id and the index value `name` there; without, they are refused.
+   * @default false
+   */
+  readonly readable?: boolean | "name";
 }
 
 /** One condition on an index value; an array means any of its values. */

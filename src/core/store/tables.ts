@@ -58,6 +58,7 @@ export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
+  readable: "name",
   version: 9,
   entity: true,
   index: (job) => {
@@ -121,6 +122,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
 
 const CASE_TABLE: TableSpec<StoredCase> = {
   name: "Case",
+  readable: "name",
   version: 2,
   entity: true,
   index: (item) => {
@@ -149,6 +151,7 @@ const CASE_TABLE: TableSpec<StoredCase> = {
 };
 
 const DELETED_JOB_TABLE = rowTable<DeletedJob>("DeletedJob", {
+  readable: "name",
   index: ({ status, agent_name, name, finished_at, deleted_at }) => ({
     ...{ status, agent_name, name },
     finished_at: time(finished_at),
@@ -173,7 +176,8 @@ const RETENTION_TABLE = rowTable<RetentionState>("Retention");
 
 const AUDIT_TABLE = rowTable<AuditHead>("AuditHead");
 
-const KEY_MARK_TABLE = rowTable<KeyMark>("KeyMark");
+// Without any key it says which keys are needed.
+const KEY_MARK_TABLE = rowTable<KeyMark>("KeyMark", { readable: true });
 
 const IDEMPOTENCY_KEY_TABLE = rowTable<KeyedJob>("IdempotencyKey");
 
@@ -200,7 +204,9 @@ const EVENT_WAIT_TABLE = rowTable<EventWait>("EventWait", {
   facets: ["job_id", "shape", "match", "event"],
 });
 
+// Commands see by it whether a database is in use.
 const INSTANCE_TABLE = rowTable<Instance>("Instance", {
+  readable: true,
   index: ({ seen_at }) => ({ seen_at: time(seen_at) }),
 });
 

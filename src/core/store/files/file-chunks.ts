@@ -3,6 +3,8 @@ import { crc32 } from "node:zlib";
 import type { FileChunk } from "../../models/file.ts";
 import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import { toBytes } from "../../storage/storage-driver.ts";
+import { type Keyring, NO_KEYS } from "../encryption/keyring.ts";
+import { openChunk, sealChunk } from "../encryption/sealed-chunk.ts";
 import { storageError } from "../storage-error.ts";
 
 /** All keys of contents begin with it: what is beside them in a bucket or folder is not touched. */
@@ -27,21 +29,27 @@ export function newPlace(): string {
 /** The parts of contents in a storage: each is written once, under a name of its own, and never changes. */
 export class FileChunks {
   readonly #storage: UnstorageStorage;
+  readonly #keys: Keyring;
 
-  constructor(storage: UnstorageStorage) {
+  /** `keys` are what parts are encrypted with. */
+  constructor(storage: UnstorageStorage, keys: Keyring = NO_KEYS) {
     this.#storage = storage;
+    this.#keys = keys;
   }
 
   /** Writes bytes, of which no others have the name. They last when it resolves. */
   async put(place: string, bytes: Uint8Array): Promise<FileChunk> {
     const id = randomBytes(8).toString("hex");
-    await this.#storage.setItemRaw(chunkKey(place, id), bytes);
+    const key = chunkKey(place, id);
+    await this.#storage.setItemRaw(key, sealChunk(this.#keys, key, bytes));
     return [id, bytes.length, crc32(bytes)];
   }
 
   /** The bytes of a chunk; `undefined` if it is missing. Rejects if they are not those that were written. */
   async find(place: string, [id, size, crc]: FileChunk): Promise<Buffer | undefined> {
-    const bytes = toBytes(await this.#storage.getItemRaw(chunkKey(place, id)));
+    const key = chunkKey(place, id);
+    const stored = toBytes(await this.#storage.getItemRaw(key));
+    const bytes = stored && openChunk(this.#keys, key, stored, size);
     if (bytes === undefined || (bytes.length === size && crc32(bytes) === crc)) return bytes;
     throw storageError(
       "The content of a file is damaged: it is not what was written",

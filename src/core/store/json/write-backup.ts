@@ -2,6 +2,9 @@ import { parseJson } from "../../base/parse-json.ts";
 import { fileDriver } from "../../storage/file.ts";
 import { type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { openStorage } from "../../storage/open-storage.ts";
+import type { Keyring } from "../encryption/keyring.ts";
+import { countSealedFiles, openedContent } from "../encryption/sealed-content.ts";
+import { sealedContents } from "../encryption/sealed-place.ts";
 import { ByteReader } from "../engine/byte-reader.ts";
 import { notBackup } from "../engine/snapshot.ts";
 import { assertContents } from "../files/copy-contents.ts";
@@ -25,7 +28,8 @@ export async function writeBackup(
   io: StoreIo,
   folder: string,
   sent: AsyncIterable<Uint8Array>,
-): Promise<{ files: number; bytes: number; lines: number }> {
+  keys: Keyring,
+): Promise<{ files: number; bytes: number; lines: number; unchecked: number }> {
   const chunks = sent[Symbol.asyncIterator]();
   try {
     const reader = new ByteReader(chunks);
@@ -34,9 +38,12 @@ export async function writeBackup(
     return await fillFolder(io, folder, async () => {
       if (hasContents) await copyContents(folder, reader);
       const copied = await copyFiles(io, folder, { files, reader });
-      const contents = openStorage(fileDriver({ folder }));
-      await readStored(io, folder, (content) => assertContents(content, contents, folder));
-      return copied;
+      const contents = sealedContents(openStorage(fileDriver({ folder })), keys);
+      return await readStored(io, folder, async (content) => {
+        const unchecked = keys.isEmpty ? await countSealedFiles(content) : 0;
+        if (unchecked === 0) await assertContents(openedContent(content, keys), contents, folder);
+        return { ...copied, unchecked };
+      });
     });
   } finally {
     await chunks.return?.();

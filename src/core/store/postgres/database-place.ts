@@ -1,8 +1,11 @@
 import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import type { Mark } from "../closed.ts";
 import { type Content, type PartSum, sumsOf } from "../content.ts";
+import { type Keyring, NO_KEYS } from "../encryption/keyring.ts";
+import { sealedSpecs } from "../encryption/sealed-row.ts";
 import type { Place, PlaceState } from "../move.ts";
 import { storageError } from "../storage-error.ts";
+import type { TableSpec } from "../store.ts";
 import { CORE_TABLES } from "../tables.ts";
 import { CONTENTS, hasAddition } from "./additions.ts";
 import { lockWriters, readMark, setMark } from "./closed-database.ts";
@@ -19,12 +22,19 @@ import { TableLayout } from "./table-layout.ts";
 export class DatabasePlace implements Place {
   readonly name: string;
   readonly #options: { readonly url: string; readonly schema: string };
+  /** The tables, whose index values need the keys of what is encrypted. */
+  readonly #specs: readonly TableSpec[];
   #connections: Connections | undefined;
   /** Has the lock while its transaction is open. */
   #guard: Client | undefined;
 
-  constructor({ url, schema = PostgresDefaults.schema }: { url: string; schema?: string | undefined }) {
+  constructor({
+    url,
+    schema = PostgresDefaults.schema,
+    keys = NO_KEYS,
+  }: { url: string; schema?: string | undefined; keys?: Keyring }) {
     this.#options = { url, schema };
+    this.#specs = sealedSpecs(CORE_TABLES, keys);
     this.name = nameOfDatabase(url, schema);
   }
 
@@ -89,7 +99,7 @@ export class DatabasePlace implements Place {
 
   prepare(): Promise<void> {
     const { schema } = this.#options;
-    const layouts = CORE_TABLES.map((spec) => new TableLayout(spec, schema));
+    const layouts = this.#specs.map((spec) => new TableLayout(spec, schema));
     return this.#use(async (client) => void (await migrate(client, schema, layouts)));
   }
 
@@ -110,7 +120,7 @@ export class DatabasePlace implements Place {
     check: (sums: readonly PartSum[]) => void,
   ): Promise<void> {
     const { schema } = this.#options;
-    const layouts = new Map(CORE_TABLES.map((spec) => [spec.name, new TableLayout(spec, schema)]));
+    const layouts = new Map(this.#specs.map((spec) => [spec.name, new TableLayout(spec, schema)]));
     for (const { name, isLog } of content.parts) {
       if (!isLog && !layouts.has(name)) layouts.set(name, plainLayout(name, schema));
     }

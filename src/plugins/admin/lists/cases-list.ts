@@ -11,7 +11,8 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
   return listRoutes<StoredCase, CasesQuery>(parts, {
     kind: "cases",
     title: "Cases",
-    description: "Filters combine. `search` matches id, name and description.",
+    description:
+      "Filters combine. `search` matches id, name and description, in an encrypted store only id and name (`searched` says so).",
     schema: CasesQuerySchema,
     rowSchema: CaseRowSchema,
     seen: casesList,

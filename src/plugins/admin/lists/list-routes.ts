@@ -73,6 +73,8 @@ export function listRoutes<E, Q extends Query>(
         ...pageOf(rowSchema).entries,
         /** Of jobs with a tag: what all that match have cost, where that can be added up. */
         cost: v.optional(v.number()),
+        /** With `search`, in an encrypted store: what it was compared with. */
+        searched: v.optional(v.array(v.string())),
       }),
       seen: ({ query }, seen) => listResource(seen, listOf(seen), query as Q),
     }),
@@ -125,6 +127,7 @@ function costText(cost: number | undefined, currency: string): string {
 
 function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, given: Q): Resource {
   const { limit, skip, after } = withoutEmpty(given) as Q;
+  const isEncrypted = parts.service.encryption?.sealsWith !== undefined;
   const read = async () => {
     const query = await list.toListQuery(given);
     const { next, ...page } = await list.table.list(behindCursor(query, after || undefined));
@@ -139,7 +142,11 @@ function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, 
       const beside = await list.readBeside(items);
       const rows = items.map((item) => list.toRow(item, beside));
       const cost = await list.cost?.(given);
-      return { ...toPageOf(rows, { total, limit, skip, cursors }), ...(cost !== undefined && { cost }) };
+      return {
+        ...toPageOf(rows, { total, limit, skip, cursors }),
+        ...(cost !== undefined && { cost }),
+        ...(given.search && isEncrypted && { searched: ["id", "name"] }),
+      };
     },
     state: async () => {
       const now = parts.clock();
@@ -155,7 +162,7 @@ function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, 
         views: (await list.views?.(given)) ?? [],
         savesViews: list.views !== undefined,
         cost: costText(await list.cost?.(given), parts.options.currency),
-        list: toListView({ ...source, total, next, rows, icons, renderedAt: now.getTime() }),
+        list: toListView({ ...source, isEncrypted, total, next, rows, icons, renderedAt: now.getTime() }),
       };
     },
   };

@@ -34,6 +34,8 @@ export interface PageSource extends ListSource {
   readonly next: string | undefined;
   readonly rows: readonly EntityLine[];
   readonly icons: string;
+  /** Whether a search finds ids and names only. */
+  readonly isEncrypted: boolean;
   /** Milliseconds since the epoch: entities created later are new to the viewer of the page. */
   readonly renderedAt: number;
 }
@@ -113,7 +115,11 @@ export function toListView(source: PageSource) {
       .filter(([name, value]) => value !== undefined && name !== "search" && !isSelected(name, source))
       .map(([name, value]) => ({ name, value })),
     search: filters.search ?? "",
-    searchLabel: kind === "jobs" ? "Search id, name, input or error" : "Search id, name or description",
+    searchLabel: source.isEncrypted
+      ? "Search id or name"
+      : kind === "jobs"
+        ? "Search id, name, input or error"
+        : "Search id, name or description",
     selects: source.selects.map((select) => ({
       ...select,
       options: select.options.map((option) => ({
@@ -168,7 +174,7 @@ export function toListView(source: PageSource) {
     ].filter(({ name }) => kind === "jobs" || name === "delete"),
     emptyTitle: filtered ? `No ${noun}s match.` : `No ${noun}s yet.`,
     emptyText: filtered
-      ? "Clear a filter, or search for something else."
+      ? `${source.isEncrypted && filters.search !== undefined ? "A search finds ids and names only, as the store is encrypted. " : ""}Clear a filter, or search for something else.`
       : kind === "jobs"
         ? "Start one from an agent's page, or over the API."
         : "Cases appear when a job opens them.",

@@ -18,6 +18,7 @@ export function readConfiguration(
     trustProxy: describeTrust(options.trustProxy),
     rsaPrivateKey: options.rsaPrivateKey === undefined ? "generated" : "set",
     previousRsaPrivateKey: options.previousRsaPrivateKey === undefined ? "none" : "set",
+    encryption: describeEncryption(options),
     envelopes: options.envelopes,
     account: account ? `${account.workspace_id} at ${withoutSecrets(account.api_url)}` : "none",
     logLevel: options.logLevel,
@@ -31,6 +32,11 @@ export function readConfiguration(
     paused: options.paused,
     pluginTimeout: options.pluginTimeout,
   };
+}
+
+function describeEncryption({ encryption }: ResolvedOptions): string {
+  if (encryption === undefined) return "none";
+  return encryption.sealsWith === undefined ? "off: only read" : `with the key ${encryption.sealsWith}`;
 }
 
 /** An address without what may be secret in it: user, password, query. */
