@@ -8,7 +8,9 @@ import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { serverPlatform } from "../../src/plugins/platforms/server/platform.ts";
 import { findCaddy, requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
+import { writeAll } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
+import { postgresImage } from "./_postgres-image.ts";
 import { allOf } from "./_server.ts";
 import { KEY, site } from "./server/site.ts";
 
@@ -58,17 +60,21 @@ function statusOf(
   });
 }
 
+/** A service that is to have a domain, whose proxy is on free ports. */
+async function underDomain() {
+  const at = await site(sshd.config, await freePort());
+  const [httpPort, httpsPort] = [await freePort(), await freePort()];
+  onTestFinished(() => {
+    docker("rm", "--force", proxy);
+    docker("volume", "rm", "--force", `${proxy}-data`, `${proxy}-sites`);
+  });
+  const platform = serverPlatform({ name: proxy, image: `${proxy}:1`, httpPort, httpsPort, patience: 0 });
+  return { at, mine: at.checkout(), domain: `${at.name}.localhost`, platform, httpsPort };
+}
+
 describe("a service under a domain", () => {
   it("is served over HTTPS by a shared Caddy, and an update loses no request", async () => {
-    const at = await site(sshd.config, await freePort());
-    const [httpPort, httpsPort] = [await freePort(), await freePort()];
-    onTestFinished(() => {
-      docker("rm", "--force", proxy);
-      docker("volume", "rm", "--force", `${proxy}-data`, `${proxy}-sites`);
-    });
-    const domain = `${at.name}.localhost`;
-    const platform = serverPlatform({ name: proxy, image: `${proxy}:1`, httpPort, httpsPort, patience: 0 });
-    const mine = at.checkout();
+    const { at, mine, domain, platform, httpsPort } = await underDomain();
     mine.step("one");
     const key = { "x-api-key": KEY };
 
@@ -101,4 +107,40 @@ describe("a service under a domain", () => {
     expect(docker("ps", "--all", "--quiet", "--filter", `name=${proxy}`)).toBe("");
     expect(allOf(at.serviceName)).toEqual([]);
   }, 300_000);
+
+  requirement("postgres").it(
+    "with a database beside it runs its new container before the previous one stops, and an update loses no request",
+    async () => {
+      const { at, mine, domain, platform, httpsPort } = await underDomain();
+      const manifest = { name: at.name, type: "module", dependencies: { pg: "^8" } };
+      writeAll(mine.cwd, { "package.json": JSON.stringify(manifest) });
+      const key = { "x-api-key": KEY };
+
+      mine.step("one");
+      await mine.up({
+        platform,
+        flags: { domain, postgres: postgresImage() },
+        options: { generateRsa: true },
+      });
+      const [before = ""] = at.running().filter((name) => !name.endsWith(".postgres"));
+      await expect.poll(() => statusOf(domain, httpsPort, key), { timeout: 30_000 }).toBe(200);
+      const said: (number | string)[] = [];
+      let isUpdating = true;
+      const asking = (async () => {
+        while (isUpdating) said.push(await statusOf(domain, httpsPort, key));
+      })();
+      mine.step("two");
+      await mine.up({ platform });
+      isUpdating = false;
+      await asking;
+      const [after = ""] = at.running().filter((name) => !name.endsWith(".postgres"));
+      const time = (name: string, which: string) =>
+        Date.parse(docker("inspect", "--format", `{{.State.${which}}}`, name));
+
+      expect(new Set(said)).toEqual(new Set([200]));
+      expect(after).not.toBe(before);
+      expect(time(after, "StartedAt")).toBeLessThan(time(before, "FinishedAt"));
+    },
+    300_000,
+  );
 });
