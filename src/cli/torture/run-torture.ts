@@ -78,7 +78,10 @@ async function runRounds(subject: Subject, { target, folder, options, struck }: 
     struck.kills += after.kills;
     await findLost(client, jobs, findings);
     await target.inspect?.(client, findings);
-    if (round % 10 === 0) context.note(`${round} of ${rounds} rounds, ${jobs.length} jobs`);
+    if (round % 10 !== 0) continue;
+    const found = Object.entries(findings).map(([kind, { length }]) => `${length} ${kind}`);
+    const seconds = Math.round((Date.now() - begun) / 1000);
+    context.note(`${round} of ${rounds} rounds in ${seconds} s, ${jobs.length} jobs: ${found.join(", ")}`);
   }
 
   await subject.rest?.();

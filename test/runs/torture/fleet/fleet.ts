@@ -13,7 +13,7 @@ import { Relay } from "./relay.ts";
 
 /** Milliseconds after which an instance counts as dead, unless `SVC_LEASE` says otherwise. */
 const LEASE = 15_000;
-/** Milliseconds that a request is tried again while no instance answers: a busy machine is slow, not wrong. */
+/** Milliseconds that a request is tried again while no instance answers, and nothing is being done to any of them. */
 const PATIENCE = 180_000;
 /** Longest time that an instance may take to end after SIGTERM, milliseconds: on a busy machine it is mostly waiting. */
 const LONGEST_END = 300_000;
@@ -99,7 +99,11 @@ export class Fleet implements Subject {
       const service = new ServiceProcess({ program, name, dataDir, context, env, key });
       instances.push({ name, service, relay, url: undefined, busy: undefined });
     }
-    const balancer = await Balancer.listen(() => instances.flatMap(({ url }) => url ?? []));
+    const balancer = await Balancer.listen(() =>
+      instances.flatMap((one) =>
+        one.url === undefined ? [] : { url: one.url, isStruck: () => one.busy !== undefined },
+      ),
+    );
     const lease = Number(context.env.SVC_LEASE ?? LEASE);
     return new Fleet({ program, cluster, instances, balancer, key, lease });
   }
@@ -160,7 +164,15 @@ export class Fleet implements Subject {
   }
 
   #client(): ServiceClient {
-    return new ServiceClient({ url: this.#balancer.url, key: this.#key, fetch: patient });
+    const fetch = patient(() => this.#isCalm);
+    return new ServiceClient({ url: this.#balancer.url, key: this.#key, fetch });
+  }
+
+  /** Whether all instances and the database have started, and nothing is being done to them. */
+  get #isCalm(): boolean {
+    if (this.#failure || this.#over.signal.aborted) return true;
+    if (this.#deploying || this.#databaseUpAt > performance.now()) return false;
+    return this.#instances.every(({ url, busy }) => url !== undefined && busy === undefined);
   }
 
   async #rest(): Promise<void> {
@@ -277,15 +289,22 @@ export class Fleet implements Subject {
   }
 }
 
-/** Tries again while no instance answers: a client of a service behind a proxy does the same. */
-const patient: typeof globalThis.fetch = async (input, init) => {
-  for (const until = Date.now() + PATIENCE; ; await delay(100)) {
-    try {
-      const response = await globalThis.fetch(input, init);
-      if (response.status !== 503 || Date.now() > until) return response;
-      await response.body?.cancel();
-    } catch (error) {
-      if (Date.now() > until) throw error;
+/**
+ * Tries again while no instance answers: a client of a service behind a proxy does the same. Its time limit counts from
+ * the moment at which nothing is being done to the service: a strike and a start take as long as the machine needs.
+ */
+function patient(isCalm: () => boolean): typeof globalThis.fetch {
+  return async (input, init) => {
+    for (let until = performance.now() + PATIENCE; ; await delay(100)) {
+      if (!isCalm()) until = performance.now() + PATIENCE;
+      const isLate = performance.now() > until;
+      try {
+        const response = await globalThis.fetch(input, init);
+        if (response.status !== 503 || isLate) return response;
+        await response.body?.cancel();
+      } catch (error) {
+        if (isLate) throw error;
+      }
     }
-  }
-};
+  };
+}
