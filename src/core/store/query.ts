@@ -2,6 +2,7 @@ import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { compareValues } from "./engine/column.ts";
 import type { TableIndex } from "./engine/table-index.ts";
 import { BLOCK } from "./engine/texts.ts";
+import { classOfSpan } from "./span-class.ts";
 import type { Condition, IndexValue, ListQuery, LiveValues, Position } from "./store.ts";
 
 /** The slots of one page of a query, in order, and how many match in all. */
@@ -33,7 +34,7 @@ export function findSlots<T>(
   return andThen(planOf(index, query), (plan): MaybePromise<T> => use(page(index, query, plan)));
 }
 
-/** How many entities match, by their value of a facet. */
+/** How many entities match, by their value of a facet, or by the class of a span. */
 export async function countByValue(
   index: TableIndex,
   field: string,
@@ -66,7 +67,8 @@ export async function sumByValue(
 }
 
 function countsBy(index: TableIndex, field: string, { tests, candidates }: Plan): Record<string, number> {
-  const facet = index.facet(field)!;
+  const facet = index.facet(field);
+  if (facet === undefined) return countsOfSpan(index, field, { tests, candidates });
   const counts: [IndexValue, number][] = [];
   if (tests.length === 0) for (const { value, count } of facet.counts()) counts.push([value, count]);
   else {
@@ -80,6 +82,22 @@ function countsBy(index: TableIndex, field: string, { tests, candidates }: Plan)
     for (const [code, count] of byCode) counts.push([facet.valueOf(code), count]);
   }
   return Object.fromEntries(counts.map(([value, count]) => [String(value), count]));
+}
+
+function countsOfSpan(
+  index: TableIndex,
+  field: string,
+  { tests, candidates }: Pick<Plan, "tests" | "candidates">,
+): Record<string, number> {
+  const matches = all(tests);
+  const counts = new Map<number | null, number>();
+  for (const slot of candidates?.slots() ?? index.slots()) {
+    if (!matches(slot)) continue;
+    const span = index.valueOf(field, slot);
+    const value = typeof span === "number" ? classOfSpan(span) : null;
+    counts.set(value, (counts.get(value) ?? 0) + 1);
+  }
+  return Object.fromEntries([...counts].map(([value, count]) => [String(value), count]));
 }
 
 function planOf(index: TableIndex, query: ListQuery): MaybePromise<Plan> {

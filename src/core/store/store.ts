@@ -38,6 +38,11 @@ export interface TableSpec<T extends Entity = Entity> {
   readonly sparse?: readonly string[];
   /** Fields of `index` that are the difference of two sparse or sorted ones, the later first; `null` where one of these is. */
   readonly spans?: Readonly<Record<string, readonly [end: string, start: string]>>;
+  /**
+   * Fields by which entities are counted over a time: `by` is a sparse or sorted field with times, and queries have a range
+   * of it besides conditions on the facets among `fields`. A store may keep the numbers of each hour.
+   */
+  readonly tallies?: readonly { readonly by: string; readonly fields: readonly string[] }[];
   /** Conditions that few entities meet, and that are asked for again and again: a store may find those without the others. */
   readonly polled?: readonly Readonly<Record<string, Condition>>[];
   /** The text that `search` matches, case-insensitively. */
@@ -125,7 +130,9 @@ export interface Table<T extends Entity> {
   list(query?: ListQuery): Promise<Page<T>>;
   /** The ids of what `list` would return, without reading it. @default all */
   ids(query?: ListQuery): Promise<string[]>;
-  /** Number of matching entities per value of a facet. @default all */
+  /**
+   * Number of matching entities per value of a facet; of a field of `spans`, per value of two digits. @default all
+   */
   countBy(
     field: string,
     query?: Pick<ListQuery, "where" | "search" | "live" | "joins">,

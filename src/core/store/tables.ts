@@ -111,6 +111,14 @@ const JOB_TABLE: TableSpec<StoredJob> = {
   counted: ["status", "agent_name"],
   sparse: ["finished_at", "wake_at"],
   spans: { duration: ["finished_at", "created_at"] },
+  // The figures of the dashboard, also those of callers who see some agents or workspaces.
+  tallies: [
+    { by: "created_at", fields: ["status", "agent_name"] },
+    { by: "created_at", fields: ["status", "agent_name", "workspace_id"] },
+    { by: "finished_at", fields: ["status", "agent_name", "failure"] },
+    { by: "finished_at", fields: ["status", "agent_name", "failure", "workspace_id"] },
+    { by: "finished_at", fields: ["status", "duration"] },
+  ],
   // What instances look for each second, children whose parents may have ended, and jobs that other code may release.
   polled: [{ status: UNFINISHED, wake_at: null }, { status: UNFINISHED, parent_id: { gte: "" } }, HELD_JOBS],
   text: (job) => {

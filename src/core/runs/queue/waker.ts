@@ -5,13 +5,15 @@ import type { StartTimer } from "../../base/timer.ts";
 import type { Hooks } from "../../entities/hooks.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
-import type { Position } from "../../store/store.ts";
+import type { Position, Store } from "../../store/store.ts";
 import { NO_WAKE_TIME } from "../../store/tables.ts";
 
 /** Jobs of one agent that are asked for together. */
 const BATCH = 100;
 /** Most milliseconds by which jobs are resumed before they are due: those of that time are found together. */
 const LEAD = 1000;
+/** Milliseconds until which jobs must be due to be read, where the index is asked each second. */
+const AHEAD = 30_000;
 /** Milliseconds after which the index is asked again, where a job could not be resumed. */
 const AGAIN = 5000;
 
@@ -22,6 +24,8 @@ interface WakerParts {
   readonly log: Logger;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
+  /** A store that several share is searched again each second. */
+  readonly store: Pick<Store, "isShared">;
   readonly suspendAfter?: number | undefined;
   readonly isClosed: () => boolean;
   /** Resumes a job when its turn comes; resolves then, with whether it runs. `wokenAt` is when its wait is over. */
@@ -112,12 +116,15 @@ export class Waker {
   }
 
   async #wakeDue(): Promise<void> {
-    const { agents, jobs, isClosed } = this.#parts;
+    const { agents, jobs, store, isClosed } = this.#parts;
     let next = Number.POSITIVE_INFINITY;
     const limit = BATCH + this.#waking.size;
+    // A wait gets no longer where the clock was set back.
+    const soon = Math.max(this.#now(), this.#steady.now()) + this.#lead + AHEAD;
+    const until = store.isShared ? soon : NO_WAKE_TIME;
     const found = await Promise.all(
       agents.list().map(async ({ slug }) => {
-        const where = { agent_name: slug, wake_at: { gte: 0, lt: NO_WAKE_TIME } };
+        const where = { agent_name: slug, wake_at: { gte: 0, lt: until } };
         const query = { where, sort: "wake_at", uncounted: true };
         const first = await jobs.list({ ...query, limit, joins: "now" });
         const isBlocked = first.next && first.items.every(({ id }) => this.#refused.has(id));

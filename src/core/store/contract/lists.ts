@@ -135,6 +135,21 @@ export function listTests(test: StoreTest): void {
     await assert.rejects(jobs.sumBy("total_cost", "total_cost"), /no facet/);
   });
 
+  test("counts of a span are by two digits of it", async (store) => {
+    const jobs = store.table("Job");
+    for (const [n, took] of [0, 7, 99, 100, 104, 105, 994, 995, 1_249_999, 1_250_000, null].entries()) {
+      const finished_at = took === null ? null : new Date(millis(1) + took).toISOString();
+      await jobs.insert(makeJob(`s${n}`, { created_at: at(1), finished_at }));
+    }
+
+    const spans = { 0: 1, 7: 1, 99: 1, 100: 2, 110: 1, 990: 1, 1000: 1, 1200000: 1, 1300000: 1 };
+    assert.deepEqual(await jobs.countBy("duration"), { ...spans, null: 1 });
+    const { 0: _, 7: __, ...later } = spans;
+    const where = { finished_at: { gte: millis(1) + 50 } };
+    assert.deepEqual(await jobs.countBy("duration", { where }), later);
+    await assert.rejects(jobs.countBy("total_cost"), /no facet "total_cost"/);
+  });
+
   test("pages that start where the last one ended have every entity once, in each order", async (store) => {
     const jobs = store.table("Job");
     const random = seeded(7);

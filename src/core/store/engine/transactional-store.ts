@@ -222,7 +222,7 @@ export class TransactionalStore implements Store {
 
   async #byFacet<T>(table: StoreTable, field: string, read: () => Promise<T>): Promise<T> {
     this.#open(undefined);
-    if (table.index.facet(field) === undefined) {
+    if (table.index.facet(field) === undefined && !table.index.spec.spans?.[field]) {
       throw new TypeError(`Table ${table.name} has no facet "${field}"`);
     }
     return read();

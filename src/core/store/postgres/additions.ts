@@ -1,4 +1,5 @@
 import type { Client } from "./connection.ts";
+import { HourTallies, TALLIED } from "./hour-tallies.ts";
 import { identifier } from "./sql-text.ts";
 
 /** The table of signs of life, whose lock nothing else takes. */
@@ -15,12 +16,14 @@ export function additions(schema: string): string {
     create table if not exists ${schema}.${CONTENTS} (
       key text collate "C" primary key, data bytea not null);
     alter table ${schema}.${CONTENTS} alter column data set storage external;
+    ${HourTallies.tables(schema)}
   `;
 }
 
 /** Whether a schema has all of them. */
 export async function hasAdditions(client: Client, schema: string): Promise<boolean> {
-  return (await hasAddition(client, schema, LIVES)) && (await hasAddition(client, schema, CONTENTS));
+  for (const name of [LIVES, CONTENTS, TALLIED]) if (!(await hasAddition(client, schema, name))) return false;
+  return true;
 }
 
 /** Whether a schema has one of them: earlier versions have made fewer. */

@@ -206,7 +206,7 @@ export class Connections {
       if (server === this.#server) return client;
       if (server === undefined) {
         try {
-          await refuseStandby(client);
+          await refuseStandby(client, !this.isPooled);
           this.#servers.set(client, this.#server);
           return client;
         } catch (error) {
@@ -270,9 +270,13 @@ function toPgUrl(url: string): string {
   return own.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, "$1verify-full");
 }
 
-/** A server that only follows another one may never again hear of what that one stores. */
-async function refuseStandby(client: Client): Promise<void> {
-  const { rows } = await client.query("select pg_is_in_recovery() as standby");
+/**
+ * A server that only follows another one may never again hear of what that one stores. `isOwn` has the server interpret all
+ * statements of the connection: to compile one that joins many reads takes seconds, and to run it milliseconds.
+ */
+async function refuseStandby(client: Client, isOwn = false): Promise<void> {
+  const interpret = isOwn ? ", set_config('jit', 'off', false)" : "";
+  const { rows } = await client.query(`select pg_is_in_recovery() as standby${interpret}`);
   if (rows[0]!.standby === true)
     throw Object.assign(new Error("the server is a standby, or is still recovering"), { code: READ_ONLY });
 }

@@ -3,6 +3,7 @@ import { OptionsError } from "../../base/check-options.ts";
 import { additions, hasAdditions } from "./additions.ts";
 import { CommitFunction } from "./commit-sql.ts";
 import type { Client, Result } from "./connection.ts";
+import { HourTallies } from "./hour-tallies.ts";
 import { base } from "./migrations/0001-base.ts";
 import { counts } from "./migrations/0002-counts.ts";
 import type { Migration } from "./migrations/migration.ts";
@@ -111,6 +112,8 @@ async function change(
         values: [layout.name, layout.version],
       });
     }
+    for (const tallies of talliesOf(layouts))
+      if (!(await hasFunction(client, schema, tallies.function))) await client.query(tallies.sql);
     if (layouts.length > 0) await client.query(new CommitFunction(own, layouts).sql);
     await client.query("commit");
     return changed.filter(({ name }) => versions.has(name));
@@ -160,11 +163,18 @@ async function isCurrent(
   const versions = await versionsOf(client, identifier(schema));
   if (layouts.some(({ name, version }) => versions.get(name) !== version)) return false;
   const { name } = new CommitFunction(identifier(schema), layouts);
-  const find = {
-    text: "select 1 from pg_proc where proname = $1 and pronamespace = $2::regnamespace",
-    values: [name, identifier(schema)],
-  };
-  return (await client.query(find)).rows.length > 0;
+  for (const one of [name, ...talliesOf(layouts).map((tallies) => tallies.function)])
+    if (!(await hasFunction(client, schema, one))) return false;
+  return true;
+}
+
+function talliesOf(layouts: readonly TableLayout[]): HourTallies[] {
+  return layouts.filter(({ spec }) => spec.tallies).map((layout) => new HourTallies(layout));
+}
+
+async function hasFunction(client: Client, schema: string, name: string): Promise<boolean> {
+  const text = "select 1 from pg_proc where proname = $1 and pronamespace = $2::regnamespace";
+  return (await client.query({ text, values: [name, identifier(schema)] })).rows.length > 0;
 }
 
 /** Whether a schema has the tables of a store. Refuses one that newer code has changed. */

@@ -90,7 +90,11 @@ function stretchesOf(
       condition: isSparse ? `${number} is null` : `${stored.start} is null and ${number} is null`,
       order: "id",
     },
-    number: { condition: `${stored.start} is null and ${number} is not null`, order },
+    number: {
+      // What the query says already would make the entities seem rarer to the planner.
+      condition: isNumbers(where[field]) ? "true" : `${stored.start} is null and ${number} is not null`,
+      order,
+    },
     text: { condition: `${stored.start} is not null`, order },
   };
   const isThere = (kind: Kind) => (kind === "null" ? !isRange(where[field]) : kind === "number" || !isSparse);
@@ -146,7 +150,17 @@ function behindOf(
 }
 
 /** Whether a condition leaves no entity without a value. */
-function isRange(condition: Condition | undefined): boolean {
+function isRange(condition: Condition | undefined): condition is Range {
   if (condition === null || typeof condition !== "object" || Array.isArray(condition)) return false;
   return "gte" in condition || "lt" in condition;
+}
+
+/** Whether a condition leaves only numbers. */
+function isNumbers(condition: Condition | undefined): boolean {
+  return isRange(condition) && typeof (condition.gte ?? condition.lt) === "number";
+}
+
+interface Range {
+  readonly gte?: number | string;
+  readonly lt?: number | string;
 }

@@ -50,6 +50,7 @@ import { takeSnapshot } from "./database-content.ts";
 import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
+import { HourTallies } from "./hour-tallies.ts";
 import { JoinedReads } from "./joined-reads.ts";
 import { Loader } from "./loader.ts";
 import { inspect, migrate, type Server, trigramsOf } from "./migrate.ts";
@@ -88,6 +89,8 @@ const FEW = 5000;
 const STARTING = 8000;
 /** Milliseconds between two searches for entities that older code has written. */
 const RECHECK = 5000;
+/** As many of those searches are between two searches for hours that are over. */
+const TALLY = 12;
 
 /** Opens a store in a Postgres database, which other processes may have open, too. */
 export async function openPostgresStore(
@@ -169,6 +172,12 @@ function warningsOf(
   ];
 }
 
+/** The numbers of a table by hour, and until when they are known. */
+interface KnownTallies {
+  readonly kept: HourTallies;
+  until: number | undefined;
+}
+
 /** What a transaction's work came to: its value, or what it threw. */
 type Result<T> = { readonly value: T } | { readonly error: unknown };
 
@@ -193,6 +202,8 @@ class PostgresStore implements Store, Source {
   /** Transactions in the order in which they began: they end in this order, too. */
   readonly #mutex = new Mutex();
   readonly #faces = new Map<string, Table<Entity>>();
+  /** Of each table that has some. */
+  readonly #tallies = new Map<TableLayout, KnownTallies>();
   /** What is on its way and changes which entities have a facet's value. */
   readonly #facetWrites = new Map<string, Set<Attempt>>();
   /** Number of the last change of a facet's value. */
@@ -230,6 +241,8 @@ class PostgresStore implements Store, Source {
     this.#log = log;
     this.#schemaName = options.schema;
     this.#schema = identifier(options.schema);
+    for (const layout of layouts.values())
+      if (layout.spec.tallies) this.#tallies.set(layout, { kept: new HourTallies(layout), until: undefined });
     const collation = server.hasUnicode ? ' collate "und-x-icu"' : "";
     this.#lower = (expression) => `lower(${expression}${collation}) collate "C"`;
     this.#loader = new Loader({
@@ -275,11 +288,12 @@ class PostgresStore implements Store, Source {
       await this.#committer.register();
       await this.now();
       for (const layout of await this.#outdated(differs)) await this.#indexAgain(layout, differs(layout));
+      for (const tallies of this.#tallies.values()) await this.#readTallied(tallies);
     } catch (error) {
       throw explain(error);
     }
     await this.hints.start(client);
-    this.#watchOlder();
+    this.#watchOlder(0);
     this.#arranged = arrangeIndexes({
       ...{ schema: this.#schemaName, layouts: [...this.#layouts.values()], log: this.#log },
       read: (text, values) => this.#query(text, values),
@@ -288,18 +302,46 @@ class PostgresStore implements Store, Source {
     });
   }
 
-  /** Looks again and again for what older code has written meanwhile, whose instances may still run. */
-  #watchOlder(): void {
+  /**
+   * Looks again and again for what older code has written meanwhile, whose instances may still run, and for hours that
+   * are over.
+   */
+  #watchOlder(looks: number): void {
     const older = (layout: TableLayout) => isOlder(layout, this.#schema);
     const look = async () => {
+      if (looks % TALLY === 0) await this.#tally();
       for (const layout of await this.#outdated(older, "soon")) await this.#indexAgain(layout, older(layout));
     };
     this.#recheck = setTimeout(() => {
       // What keeps it from looking is reported where it matters; it looks again.
       void look()
         .catch(() => {})
-        .finally(() => this.#closed === undefined && this.#watchOlder());
+        .finally(() => this.#closed === undefined && this.#watchOlder(looks + 1));
     }, this.#recheckAfter).unref();
+  }
+
+  /** Reads until when the hours of a table are counted: those before remain so. */
+  async #readTallied(tallies: KnownTallies, joins?: Joins): Promise<void> {
+    const [row] = await this.#poll(joins, tallies.kept.untilSql, []);
+    tallies.until = row?.until as number | undefined;
+  }
+
+  /** Counts the entities of hours that are over. Until that is done, or where it fails, they are counted when they are asked for. */
+  async #tally(): Promise<void> {
+    const due = HourTallies.due(this.time());
+    for (const tallies of this.#tallies.values()) {
+      await this.#readTallied(tallies, "soon");
+      if (tallies.until !== undefined && tallies.until >= due) continue;
+      const client = await this.#connections.single();
+      try {
+        while (this.#closed === undefined) {
+          tallies.until = await tallies.kept.count(client, due);
+          if (tallies.until === undefined || tallies.until >= due) break;
+        }
+      } finally {
+        await client.end().catch(() => {});
+      }
+    }
   }
 
   table<K extends TableName>(name: K): Table<Tables[K]> {
@@ -703,11 +745,24 @@ class PostgresStore implements Store, Source {
     const parts = { parameters, lower: this.#lower };
     const kept = countConditionOf(layout, query, parts);
     if (kept !== undefined) return `select coalesce(sum(n), 0)::float8 from ${layout.counts} where ${kept}`;
+    const tallied = this.#talliedSql(layout, undefined, query, parameters);
+    if (tallied !== undefined) return `select coalesce(sum(n), 0)::float8 from (${tallied}) t`;
     const isSearchAlone =
       query.search && layout.spec.text && fieldsOf({ where: query.where ?? {} }).length === 0;
     return isSearchAlone
       ? `select count(*) from ${layout.texts} where ${searchOf(query.search!, parameters)}`
       : `select count(*) from ${layout.table} where ${conditionOf(layout, query, parts)}`;
+  }
+
+  /** How many entities a query has, by hours that are over: see `HourTallies`. */
+  #talliedSql(
+    layout: TableLayout,
+    field: string | undefined,
+    query: ListQuery,
+    parameters: Parameters,
+  ): string | undefined {
+    const tallies = this.#tallies.get(layout);
+    return tallies?.kept.read(query, { field, until: tallies.until, parameters, lower: this.#lower });
   }
 
   async #ids(layout: TableLayout, query: ListQuery): Promise<string[]> {
@@ -732,20 +787,31 @@ class PostgresStore implements Store, Source {
     summed?: string,
   ): Promise<Record<string, number>> {
     this.#open();
-    if (!layout.isFacet(field)) throw new TypeError(`Table ${layout.name} has no facet "${field}"`);
+    if (!layout.isFacet(field) && (summed !== undefined || !layout.isSpan(field)))
+      throw new TypeError(`Table ${layout.name} has no facet "${field}"`);
     await this.#checkFields(layout, { ...asked, sort: summed });
     const query = await this.#searchFirst(layout, asked);
     const parameters = new Parameters();
     const parts = { parameters, lower: this.#lower };
-    const mayBeKept = summed === undefined && layout.counted.includes(field);
-    const kept = mayBeKept ? countConditionOf(layout, query, parts) : undefined;
-    const { text, number } = kept === undefined ? layout.sqlOf(field) : layout.countSqlOf(field);
+    const mayBeKept = summed === undefined;
+    const kept =
+      mayBeKept && layout.counted.includes(field) ? countConditionOf(layout, query, parts) : undefined;
+    const tallied =
+      mayBeKept && kept === undefined ? this.#talliedSql(layout, field, query, parameters) : undefined;
+    const { text, number } =
+      kept !== undefined
+        ? layout.countSqlOf(field)
+        : tallied === undefined
+          ? layout.countedSqlOf(field)
+          : { text: "text", number: "number" };
     const sumOrCount = () =>
       summed === undefined ? "count(*)" : `sum(${sortedBy(layout, summed, { ...query, parameters }).number})`;
     const [count, table, where] =
-      kept === undefined
-        ? [sumOrCount(), layout.table, conditionOf(layout, query, parts)]
-        : ["sum(n)", layout.counts, kept];
+      kept !== undefined
+        ? ["sum(n)", layout.counts, kept]
+        : tallied === undefined
+          ? [sumOrCount(), layout.table, conditionOf(layout, query, parts)]
+          : ["sum(n)", `(${tallied}) t`, "true"];
     const rows = await this.#poll(
       query.joins,
       `select ${text} as text, ${number} as number, ${count}::float8 as count from ${table}

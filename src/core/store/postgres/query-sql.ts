@@ -158,7 +158,13 @@ export function fieldsOf({ where, sort }: ListQuery): string[] {
   return sort === undefined ? fields : [...fields, sort.replace(/^-/, "")];
 }
 
-function fieldCondition(sql: FieldSql, condition: Condition, parameters: Parameters, lower: Lower): string {
+/** The condition on a field. */
+export function fieldCondition(
+  sql: FieldSql,
+  condition: Condition,
+  parameters: Parameters,
+  lower: Lower,
+): string {
   if (isList(condition)) return anyOf(sql, condition, parameters);
   if (condition === null || typeof condition !== "object") return anyOf(sql, [condition], parameters);
   if ("contains" in condition) {

@@ -1,4 +1,5 @@
 import type { IndexRecord } from "../engine/table-index.ts";
+import { spanClassSql } from "../span-class.ts";
 import type { Entity, IndexValue, TableSpec } from "../store.ts";
 import { constant, hashOf, identifier, nameOf, toColumn, toKeyColumn } from "./sql-text.ts";
 
@@ -135,6 +136,17 @@ export class TableLayout {
       text: `(case ${type} when 'string' then ${value} end collate "C")`,
       number: `(case ${type} when 'number' then (${value})::float8 when 'boolean' then case ${value} when 'true' then ${TRUE}::float8 else '-Infinity'::float8 end end)`,
     };
+  }
+
+  /** What entities are counted by: the value of a facet, or the class of a span. */
+  countedSqlOf(field: string): Pick<FieldSql, "text" | "number"> {
+    const { text, number } = this.sqlOf(field);
+    return { text, number: this.isSpan(field) ? spanClassSql(number) : number };
+  }
+
+  /** Whether a field is the difference of two others. */
+  isSpan(field: string): boolean {
+    return this.spec.spans?.[field] !== undefined;
   }
 
   /** Whether a field is `null` for most, and otherwise a number. */
