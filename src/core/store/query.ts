@@ -51,7 +51,8 @@ export async function sumByValue(
 ): Promise<Record<string, number>> {
   known(index, number);
   return andThen(planOf(index, query), ({ tests, candidates }) => {
-    const facet = index.facet(field)!;
+    const facet = index.facet(field);
+    if (facet === undefined) throw new TypeError(`Table ${index.spec.name} has no facet "${field}"`);
     const numberAt = laidOver(index, number, query.live) ?? ((slot: number) => index.valueOf(number, slot));
     const matches = all(tests);
     const byCode = new Map<number, number>();

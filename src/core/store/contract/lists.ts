@@ -133,6 +133,7 @@ export function listTests(test: StoreTest): void {
     );
     await assert.rejects(jobs.sumBy("status", "nope"), /nope/);
     await assert.rejects(jobs.sumBy("total_cost", "total_cost"), /no facet/);
+    await assert.rejects(jobs.sumBy("duration", "total_cost"), /no facet/);
   });
 
   test("counts of a span are by two digits of it", async (store) => {
