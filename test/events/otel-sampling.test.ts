@@ -29,7 +29,7 @@ const { spans } = otlpReceiver();
 let dataDir: string;
 /** Takes messages of the control system and of a webhook. */
 let sink: Server;
-let sunk: { path: string; traceparent: string | undefined; body: string }[];
+let sunk: { path: string; traceparent: string | undefined; tracestate: unknown; body: string }[];
 
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "svc-otel-"));
@@ -39,7 +39,9 @@ beforeEach(async () => {
     request.on("data", (chunk) => void chunks.push(chunk));
     request.on("end", () => {
       const traceparent = request.headers.traceparent as string | undefined;
-      sunk.push({ path: request.url ?? "", traceparent, body: Buffer.concat(chunks).toString("utf8") });
+      const { tracestate } = request.headers;
+      const body = Buffer.concat(chunks).toString("utf8");
+      sunk.push({ path: request.url ?? "", traceparent, tracestate, body });
       response.writeHead(200, { "content-type": "application/json" }).end("{}");
     });
   });
@@ -140,6 +142,36 @@ it.each([
   }
   expect(namesOf(TRACE)).toEqual(carried === "01" ? ["POST /agents/:slug/jobs", ...SPANS].sort() : []);
 });
+
+it.each([
+  ["one=1, two@vendor=a b", "one=1,two@vendor=a b"],
+  ["One=1", undefined],
+  ["one", undefined],
+  [Array.from({ length: 33 }, (_, at) => `k${at}=1`).join(), undefined],
+  [`one=${"1".repeat(250)},two=${"2".repeat(250)},three=3`, undefined],
+])(
+  "events and webhooks carry the tracestate of the caller, also after a restart: %s",
+  async (given, carried) => {
+    {
+      await using first = await start();
+      await first.request("/agents/asker/jobs", {
+        headers: { traceparent: `00-${TRACE}-${CALLER}-01`, tracestate: given },
+        json: input("job-1"),
+      });
+      await reaches(first.service, "job-1", "awaiting");
+    }
+    {
+      await using second = await start();
+      await second.request("/jobs/job-1/cases/c1/update", { json: { answer: { yes: true } } });
+      await reaches(second.service, "job-1", "completed");
+      await expect.poll(() => sunk.filter(({ body }) => body.includes("agent.job.end")).length).toBe(2);
+    }
+
+    const ofJob = sunk.filter(({ traceparent }) => traceparent !== undefined);
+    expect(ofJob.length).toBeGreaterThan(4);
+    expect(new Set(ofJob.map(({ tracestate }) => tracestate))).toEqual(new Set([carried]));
+  },
+);
 
 describe("a sampler decides by the caller's flag, by the trace, or always alike", () => {
   it.each([

@@ -159,14 +159,14 @@ it("without the variables no OpenTelemetry package is required, and nothing is s
 it.each([false, true])(
   "requests of a step continue its trace, as do calls of tools (isolated: %s)",
   async (isIsolated) => {
-    const got: { traceparent: string | undefined; meta: unknown }[] = [];
+    const got: { traceparent: string | undefined; state: unknown; meta: unknown }[] = [];
     const target = createServer(async (request, response) => {
-      const { traceparent } = request.headers;
+      const { traceparent, tracestate: state } = request.headers;
       const body = await text(request);
       if (request.method === "GET" || body.includes('"tools/call"'))
         got.push({
-          traceparent: traceparent as string,
-          meta: body && JSON.parse(body).params._meta.traceparent,
+          ...{ traceparent: traceparent as string, state },
+          meta: body && JSON.parse(body).params._meta,
         });
       if (request.method === "GET" || !mcpUrl) return response.end("ok");
       const { host: _host, connection: _connection, "content-length": _length, ...headers } = request.headers;
@@ -214,7 +214,12 @@ it.each([false, true])(
     await using server = await testServer({
       agents: [isIsolated ? { ...caller, isolate: { module } } : caller, user],
     });
-    for (const slug of ["caller", "user"]) await server.request(`/agents/${slug}/jobs`, { json: {} });
+    const headers = {
+      traceparent: `00-${"a1".repeat(16)}-${"b2".repeat(8)}-01`,
+      tracestate: "one=1, two@vendor=2 3",
+    };
+    for (const slug of ["caller", "user"])
+      await server.request(`/agents/${slug}/jobs`, { json: {}, headers });
 
     await expect
       .poll(() => spans.map(({ name }) => name))
@@ -224,7 +229,9 @@ it.each([false, true])(
       const expected = `00-${span.traceId}-${span.spanId}-01`;
       const sent = got.filter(({ traceparent }) => traceparent === expected);
       expect(sent, name).toHaveLength(1);
-      if (at === 1) expect(sent[0]!.meta).toBe(expected);
+      expect(sent[0]!.state, name).toBe("one=1,two@vendor=2 3");
+      if (at === 1)
+        expect(sent[0]!.meta).toMatchObject({ traceparent: expected, tracestate: "one=1,two@vendor=2 3" });
     }
   },
 );

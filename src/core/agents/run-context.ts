@@ -56,7 +56,7 @@ export interface StepInfo {
    */
   readonly file: (name: string, data: FileData, options?: NewFileOptions) => Promise<FileValue>;
   /**
-   * Headers by which another service continues the trace of the job, below this step: `traceparent` of W3C Trace Context.
+   * Headers by which another service continues the trace of the job, below this step: `traceparent` and, where the caller sent it, `tracestate` of W3C Trace Context.
    * None where the service makes no spans.
    *
    * @example

@@ -10,6 +10,8 @@ export interface JobTraceRow {
   readonly parent_id: string;
   /** Whether the parent is exported, if it is not. */
   readonly sampled?: false;
+  /** The parent's `tracestate`, if it has one. */
+  readonly state?: string;
 }
 
 declare module "../../core/store/stored-types.ts" {
@@ -40,8 +42,12 @@ export class JobTraces {
 
   /** Stores the parent of a new job's trace, in the transaction that stores the job. */
   async keep(tx: Transaction, jobId: string, parent: SpanPlace): Promise<void> {
-    const row = { id: jobId, trace_id: parent.traceId, parent_id: parent.spanId };
-    await tx.insert("JobTrace", parent.sampled ? row : { ...row, sampled: false });
+    const { traceId, spanId, sampled, state } = parent;
+    await tx.insert("JobTrace", {
+      ...{ id: jobId, trace_id: traceId, parent_id: spanId },
+      ...(!sampled && { sampled: false }),
+      ...(state !== undefined && { state }),
+    });
   }
 
   async forget(tx: Transaction, jobId: string): Promise<void> {
@@ -59,6 +65,7 @@ export class JobTraces {
       spanId: spanIdOf("job", jobId),
       sampled: this.#sampler(traceId, row && row.sampled !== false),
       parentId: row?.parent_id,
+      state: row?.state,
     };
     if (this.#places.size >= MOST) this.#places.clear();
     this.#places.set(jobId, place);

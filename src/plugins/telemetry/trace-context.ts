@@ -6,14 +6,46 @@ export interface SpanPlace {
   readonly spanId: string;
   /** Whether it is exported; its children may follow this. */
   readonly sampled: boolean;
+  /** What systems of tracing add to it (`tracestate`): passed on as it came. */
+  readonly state?: string | undefined;
 }
 
 const ZERO = /^0+$/;
 /** The only flag of version 00 that is kept. */
 const SAMPLED = 0b1;
 
-/** Reads a `traceparent` header; `undefined` if it is invalid. */
-export function readTraceparent(header: string | null | undefined): SpanPlace | undefined {
+/** Reads the headers `traceparent` and `tracestate`; `undefined` if the first is invalid. */
+export function readTraceContext(headers: Pick<Headers, "get">): SpanPlace | undefined {
+  const place = readTraceparent(headers.get("traceparent"));
+  const state = place && readTracestate(headers.get("tracestate"));
+  return place && { ...place, ...(state !== undefined && { state }) };
+}
+
+/** The same place as headers. */
+export function toTraceHeaders(place: SpanPlace): Readonly<Record<string, string>> {
+  const { state } = place;
+  return { traceparent: toTraceparent(place), ...(state !== undefined && { tracestate: state }) };
+}
+
+/** Members of a list: 32 at most, of keys in lower case and visible characters (section 3.3 of the recommendation). */
+const MEMBER =
+  /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
+const MOST_MEMBERS = 32;
+/** Characters that must be passed on; a longer one is not. */
+const LONGEST_STATE = 512;
+
+/** Reads a `tracestate` header; `undefined` if it is empty, invalid or too long. */
+function readTracestate(header: string | null): string | undefined {
+  const members = (header ?? "")
+    .split(",")
+    .map((one) => one.trim())
+    .filter((one) => one !== "");
+  const state = members.join(",");
+  const isValid = members.length <= MOST_MEMBERS && members.every((one) => MEMBER.test(one));
+  return isValid && state !== "" && state.length <= LONGEST_STATE ? state : undefined;
+}
+
+function readTraceparent(header: string | null): SpanPlace | undefined {
   const match = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(
     header?.trim() ?? "",
   );
@@ -22,7 +54,7 @@ export function readTraceparent(header: string | null | undefined): SpanPlace | 
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 };
 }
 
-export function toTraceparent({ traceId, spanId, sampled }: SpanPlace): string {
+function toTraceparent({ traceId, spanId, sampled }: SpanPlace): string {
   return `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`;
 }
 

@@ -9,10 +9,10 @@ import type { FinishedSpan } from "./otel-exporter.ts";
 import {
   newSpanId,
   newTraceId,
-  readTraceparent,
+  readTraceContext,
   type SpanPlace,
   spanIdOf,
-  toTraceparent,
+  toTraceHeaders,
 } from "./trace-context.ts";
 import type { TraceSampler } from "./trace-sampler.ts";
 
@@ -42,14 +42,12 @@ export function traceEverything(
   get(EVENTS).addHeaders(async (stream) => {
     // A message is sent without its trace context rather than delayed.
     const place = await traces.ofStream(stream).catch(() => undefined);
-    return place && { traceparent: toTraceparent(place) };
+    return place && toTraceHeaders(place);
   });
 
   context.provide(TRACES, () => async ({ jobId, caseId, position }) => {
-    const { traceId, sampled } = await traces.find(jobId);
-    return {
-      traceparent: toTraceparent({ traceId, sampled, spanId: spanIdOfCall(jobId, caseId, position) }),
-    };
+    const place = await traces.find(jobId);
+    return toTraceHeaders({ ...place, spanId: spanIdOfCall(jobId, caseId, position) });
   });
 
   const nameOf = (slug: string): string => get(AGENTS).find(slug)?.definition.name ?? slug;
@@ -159,10 +157,10 @@ interface RequestTracing {
  */
 function traceRequests(context: PluginContext, { current, sampler, send }: RequestTracing): void {
   context.get(H3_APP).use(async (event, next) => {
-    const caller = readTraceparent(event.req.headers.get("traceparent"));
+    const caller = readTraceContext(event.req.headers);
     const traceId = caller?.traceId ?? newTraceId();
     const spanId = newSpanId();
-    const place = { traceId, spanId, sampled: sampler(traceId, caller?.sampled) };
+    const place = { traceId, spanId, sampled: sampler(traceId, caller?.sampled), state: caller?.state };
     if (!place.sampled) return current.run(place, next);
     const start = Date.now();
     let status = 500;

@@ -30,7 +30,7 @@ export const FORMATS = {
   },
 } as const;
 
-function attributesOf({ body, idempotencyKey, createdAt, headers: { traceparent } }: Delivery) {
+function attributesOf({ body, idempotencyKey, createdAt, headers: { traceparent, tracestate } }: Delivery) {
   const { type, source } = body as NewEvent;
   return {
     specversion: "1.0",
@@ -40,6 +40,7 @@ function attributesOf({ body, idempotencyKey, createdAt, headers: { traceparent 
     time: createdAt,
     datacontenttype: "application/json",
     ...(traceparent !== undefined && { traceparent }),
+    ...(tracestate !== undefined && { tracestate }),
   };
 }
 
