@@ -83,7 +83,7 @@ const TABLE: Readonly<Record<string, Row>> = {
     "description",
   ],
   defineChat: [given({ name: "A", version: "1.0.0", reply: run }, "idel"), "idel", "idle"],
-  docs: [plugin("titel"), "titel", "has no options"],
+  docs: [plugin("contacts"), "contacts", "contact"],
   events: [plugin("timout"), "timout", "timeout"],
   proxyAuth: [given({}, "audiense"), "audiense", "audience"],
   oidc: [given({}, "isuer"), "isuer", "issuer"],

@@ -21,7 +21,7 @@ type ResourceView<P extends Schema, Q extends Schema> = AboutResource<P, Q> &
 
 interface AboutResource<P extends Schema, Q extends Schema> {
   readonly page?: readonly [path: string, summary: string];
-  readonly api?: readonly [path: string, summary: string, description?: string];
+  readonly api?: readonly [path: string, summary: string, description: string];
   readonly needs: Need;
   readonly params?: P;
   readonly query?: Q;

@@ -8,6 +8,8 @@ export interface DocumentInfo {
   readonly title: string;
   readonly version: string;
   readonly description: string;
+  readonly license: { readonly name: string; readonly identifier?: string; readonly url?: string };
+  readonly contact?: { readonly name?: string; readonly url?: string; readonly email?: string };
 }
 
 /** The OpenAPI 3.1 document of all routes that are not hidden. */

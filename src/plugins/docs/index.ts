@@ -4,6 +4,7 @@ import { VERSION } from "../../core/http/service-state.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
 import { ROUTER } from "../../core/service/tokens.ts";
 import { type Asset, Assets, answerAsset, toAsset } from "./assets.ts";
+import type { DocumentInfo } from "./document.ts";
 
 const POLICY = [
   "default-src 'none'",
@@ -33,10 +34,42 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** The OpenAPI document at `/openapi.json` and its page at `/docs`, generated from the routes. */
+export interface DocsOptions {
+  /** Whom users of the API write to: a name, an address of a page, an email address. @default none */
+  readonly contact?: { readonly name?: string; readonly url?: string; readonly email?: string };
+  /** License of the API: its name, and its SPDX identifier or an address. @default MIT, the license of this package */
+  readonly license?: { readonly name: string; readonly identifier?: string; readonly url?: string };
+}
+
+const UrlSchema = v.pipe(v.string(), v.url("must be a URL"));
+const OptionsSchema = v.strictObject({
+  contact: v.optional(
+    v.strictObject({
+      name: v.optional(v.string()),
+      url: v.optional(UrlSchema),
+      email: v.optional(v.pipe(v.string(), v.email("must be an email address"))),
+    }),
+  ),
+  license: v.optional(
+    v.pipe(
+      v.strictObject({ name: v.string(), identifier: v.optional(v.string()), url: v.optional(UrlSchema) }),
+      v.check(({ identifier, url }) => !identifier || !url, "has an identifier or a url, not both"),
+    ),
+    { name: "MIT", identifier: "MIT" },
+  ),
+});
+
+/**
+ * The OpenAPI document at `/openapi.json` and its page at `/docs`, generated from the routes. Every service has it; with
+ * options, it replaces that one.
+ *
+ * @example
+ * createServer({ agents: [auditor], plugins: [docs({ contact: { email: "api@example.com" } })] });
+ */
 export const docs = definePlugin({
   name: "docs",
-  setup({ get }) {
+  options: OptionsSchema,
+  setup({ options, get }) {
     const router = get(ROUTER);
     let document: { readonly of: number; readonly asset: Promise<Asset> } | undefined;
     const assets = new Assets(new URL("../../templates/public/swagger/", import.meta.url));
@@ -47,10 +80,11 @@ export const docs = definePlugin({
         path: "/openapi.json",
         needs: "nothing",
         summary: "This document",
+        description: "The routes of this service as OpenAPI 3.1, including those of plugins.",
         responses: { 200: { description: "OpenAPI 3.1", schema: v.record(v.string(), v.unknown()) } },
         handler: ({ event }) => {
           const of = router.routes.length;
-          if (document?.of !== of) document = { of, asset: makeDocument(router) };
+          if (document?.of !== of) document = { of, asset: makeDocument(router, options) };
           return document.asset.then((asset) => answerAsset(asset, event, "no-cache"));
         },
       }),
@@ -79,15 +113,19 @@ export const docs = definePlugin({
       }),
     );
   },
-}) as () => Plugin;
+}) as (options?: DocsOptions) => Plugin;
 
 /** Generated on the first request: a service starts faster without it. */
-async function makeDocument(router: Router): Promise<Asset> {
+async function makeDocument(
+  router: Router,
+  about: Pick<DocumentInfo, "contact" | "license">,
+): Promise<Asset> {
   const { createDocument } = await import("./document.ts");
   const document = createDocument(router.routes, {
     title: "Agent control service",
     version: VERSION,
     description: "Hosts agents, runs their jobs and keeps their cases.",
+    ...about,
   });
   return toAsset(Buffer.from(JSON.stringify(document)), "application/json; charset=utf-8");
 }

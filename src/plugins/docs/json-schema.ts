@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { toJsonSchema } from "@valibot/to-json-schema";
 import * as v from "valibot";
 import { COMPONENTS } from "./components.ts";
@@ -66,7 +67,15 @@ function tidy(node: unknown, direction: Direction): unknown {
   if (typeof jsonSchema === "object") return { ...jsonSchema, ...numericDefault(rest.default) };
   const result = Object.fromEntries(Object.entries(rest).map(([key, one]) => [key, tidy(one, direction)]));
   if (direction === "output" && result.type === "object" && result.properties) requireDefaulted(result);
-  return result;
+  return withItems(result);
+}
+
+/** A list of so many values of one kind says so: many tools do not know `prefixItems`, and want `items` of every list. */
+function withItems({ prefixItems, ...schema }: JsonSchema): JsonSchema {
+  if (!Array.isArray(prefixItems)) return schema;
+  const [items, ...others] = prefixItems;
+  if (others.some((one) => !isDeepStrictEqual(one, items))) return { ...schema, prefixItems, items: false };
+  return { ...schema, items, maxItems: prefixItems.length };
 }
 
 /** A query's numbers arrive as text; their defaults are written as such. */

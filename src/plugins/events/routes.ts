@@ -46,6 +46,8 @@ export function eventRoutes(control: ControlSystem): RouteDefinition[] {
       auth: "session",
       needs: "view",
       summary: "Waiting messages and dead letters, newest first",
+      description:
+        "Messages to the control system and other receivers that were not delivered yet, or could not be.",
       tag,
       query: v.object({
         state: v.optional(v.picklist(["waiting", "dead"])),
@@ -77,6 +79,7 @@ export function eventRoutes(control: ControlSystem): RouteDefinition[] {
       auth: "session",
       needs: "view",
       summary: "State of deliveries to the control system and other receivers",
+      description: "For each receiver, how many messages wait, and when and why the last delivery failed.",
       tag,
       responses: { 200: { description: "The link's state", schema: StatusSchema } },
       handler: async () => ({ ...control.status(), counts: await control.counts() }),
@@ -99,6 +102,7 @@ export function eventRoutes(control: ControlSystem): RouteDefinition[] {
       auth: "session",
       needs: "operate",
       summary: "Remove dead letters permanently",
+      description: "The messages that could not be delivered are removed, and never sent.",
       tag,
       body: WhichSchema,
       responses: { 200: { description: "How many", schema: v.object({ dropped: v.number() }) } },

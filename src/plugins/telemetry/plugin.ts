@@ -199,6 +199,7 @@ function addMetricsRoute({ get }: PluginContext, metrics: readonly Metric[]): vo
       auth: "key",
       needs: "view",
       summary: "Metrics in Prometheus' text format",
+      description: "Counters, gauges and histograms of the service, of its jobs and of its store.",
       tag: "Service",
       responses: { 200: { description: "The metrics", contentType: "text/plain" } },
       handler: async () => new Response(await toPrometheus(metrics), { headers: { "content-type": type } }),

@@ -60,6 +60,7 @@ export function accessRoutes({ prefix, access, people, clock }: MachineParts): R
       needs: "nothing",
       narrows: true,
       summary: "Who the caller is, and what it may do",
+      description: "The name, the role and the rights that come with the key or the session of the request.",
       tag,
       responses: { 200: { description: "The caller", schema: WhoSchema } },
       handler: async ({ caller }) => {
@@ -123,6 +124,7 @@ export function accessRoutes({ prefix, access, people, clock }: MachineParts): R
       auth: "session",
       needs: "manage",
       summary: "Let a person in again who was removed",
+      description: "The person may sign in again, with the role that the provider gives.",
       tag,
       params: PathSchema,
       responses: { 200: { description: "The person", schema: PersonSchema } },

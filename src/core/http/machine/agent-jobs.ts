@@ -92,6 +92,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "view",
       narrows: true,
       summary: "Show one of an agent's jobs",
+      description: "The newest response of the job: its status, and what it says of itself.",
       params: AgentJobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
       handler: ({ params, caller }) => {

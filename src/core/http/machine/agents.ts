@@ -22,6 +22,8 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "view",
       narrows: true,
       summary: "List the agents",
+      description:
+        "The agents that the caller may see, with their methods, the fields of these and their parameters.",
       responses: { 200: { description: "All agents", schema: v.array(AgentResponseSchema) } },
       handler: ({ caller }) =>
         Promise.all(
@@ -36,6 +38,7 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "view",
       narrows: true,
       summary: "Show an agent",
+      description: "Its methods, the fields of these and its parameters.",
       params: AgentPathSchema,
       responses: { 200: { description: "The agent", schema: AgentResponseSchema } },
       handler: ({ params, caller }) => toAgentResponse(seen(caller).agents.get(params.slug), parts),
@@ -73,6 +76,8 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       path: `${prefix}/agents/{slug}/custom/{name}`,
       needs: "operate",
       summary: "Call one of an agent's own methods",
+      description:
+        "The methods below `custom` of the agent's definition. Nothing of the call is recorded: sent again, it runs the method again.",
       params: v.object({ slug: v.string(), name: v.string() }),
       body: v.object({
         ...AgentJobContextBaseSchema.entries,

@@ -102,6 +102,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "start",
       narrows: true,
       summary: "List the agents that people can chat with",
+      description: "In the form of OpenAI: each chat agent is a model, whose id is its slug.",
       responses: {
         200: {
           description: "The agents, as models",
@@ -117,6 +118,7 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "start",
       narrows: true,
       summary: "Show an agent that people can chat with",
+      description: "In the form of OpenAI: the id of the model is the agent's slug.",
       params: v.object({ id: v.string() }),
       responses: { 200: { description: "The agent, as a model", schema: ModelSchema } },
       handler: ({ params, caller }) => modelOf(seen(caller).threads.agent(params.id)),

@@ -40,6 +40,7 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       needs: "view",
       narrows: true,
       summary: "Show a job",
+      description: "The job with its status, result, cost and the ids of its cases.",
       params: JobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
       stored: true,

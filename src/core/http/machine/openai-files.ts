@@ -75,6 +75,7 @@ export function openAiFileRoutes({ prefix, files, seen }: MachineParts): RouteDe
       needs: "start",
       narrows: true,
       summary: "Show a file, for clients of OpenAI",
+      description: "The name and the size of an upload, or of a file of a job, in the form of OpenAI.",
       params: PathSchema,
       responses: { 200: { description: "The file", schema: FileSchema } },
       handler: async ({ params: { id }, caller }) => toFile(id, await find(id, caller)),

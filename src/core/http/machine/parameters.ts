@@ -44,6 +44,8 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "start",
       narrows: true,
       summary: "Check encrypted parameters",
+      description:
+        "Decrypts them and checks them against the parameters of the agent. Nothing is stored, and no value is returned.",
       params: AgentPathSchema,
       body: v.object({ encrypted_agent_parameters: optional(v.string()) }),
       responses: {
@@ -74,6 +76,7 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "start",
       narrows: true,
       summary: "Check a method's fields",
+      description: "Checks values against the fields of a method, and starts nothing.",
       params: AgentPathSchema,
       body: v.object({ method_name: v.optional(v.string(), "job_start"), job_fields: JsonMapSchema }),
       responses: {

@@ -26,6 +26,7 @@ export function scheduleRoutes({ prefix, jobs, runner: { schedules } }: MachineP
       path: `${prefix}/schedules/{id}`,
       needs: "view",
       summary: "Show a schedule",
+      description: "When it starts jobs, with which fields, and what came of it last.",
       params: SchedulePathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
       handler: ({ params }) => schedules.show(params.id),

@@ -36,6 +36,8 @@ export function signingKeyRoutes({ prefix, signing }: MachineParts): RouteDefini
       auth: "session",
       needs: "manage",
       summary: "Replace the key that the service signs with",
+      description:
+        "Makes another key, with which the service signs from now on. Signatures of former keys can still be verified.",
       tag,
       responses: { 200: { description: "The new public key", schema: KeySchema } },
       stored: true,

@@ -64,6 +64,7 @@ export function utilRoutes({ prefix, seen, parameters, runner }: MachineParts): 
       needs: "start",
       narrows: true,
       summary: "The public key for agent parameters",
+      description: "An RSA key in PEM, with which clients encrypt parameters before they send them.",
       responses: { 200: { description: "PEM (SPKI)", schema: v.string() } },
       handler: () => parameters.publicKeyPem(),
     }),

@@ -110,6 +110,8 @@ export function actionApiRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/jobs/{id}/stop",
       needs: "start",
       summary: "Ask a job to stop",
+      description:
+        "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
       params: PathSchema,
       responses: changed,
       handler: async ({ params, caller }, { runner }) => {

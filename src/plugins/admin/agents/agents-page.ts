@@ -32,7 +32,11 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/agents", "Agents page"],
-      api: ["/admin/api/agents", "List agents with their statistics"],
+      api: [
+        "/admin/api/agents",
+        "List agents with their statistics",
+        "For each agent the numbers of its jobs by status, their cost, and whether it is paused.",
+      ],
       answer: "The agents",
       schema: v.object({ items: v.array(AgentSchema) }),
       seen: (_input, seen) => agentsResource(seen),
@@ -40,7 +44,11 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/agents/{slug}", "Agent page"],
-      api: ["/admin/api/agents/{slug}", "Show an agent with its statistics"],
+      api: [
+        "/admin/api/agents/{slug}",
+        "Show an agent with its statistics",
+        "The numbers of its jobs by status, their cost, and whether it is paused.",
+      ],
       params: PathSchema,
       answer: "The agent",
       schema: AgentSchema,

@@ -81,6 +81,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/cases/{id}/links",
       needs: "operate",
       summary: "List the links that can answer the open question of a case",
+      description: "Who made each link, and until when it is valid; never its secret.",
       responses: {
         200: {
           description: "Links, without their secrets",
@@ -98,6 +99,7 @@ export function answerLinkRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/cases/{id}/links/{link}",
       needs: "operate",
       summary: "Revoke a link",
+      description: "The link answers nothing from now on.",
       params: LinkPathSchema,
       responses: { 200: { description: "Done", schema: v.object({ message: v.string() }) } },
       handler: async ({ params, caller }) => {

@@ -35,7 +35,11 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "operate",
       page: ["/admin/bulk/{id}", "Preview page"],
-      api: ["/admin/api/bulk/{id}", "Show a preview or an operation's progress"],
+      api: [
+        "/admin/api/bulk/{id}",
+        "Show a preview or an operation's progress",
+        "What an operation on many jobs would do, or how far it has come.",
+      ],
       params: PathSchema,
       answer: "The operation",
       schema: BulkSchema,
@@ -46,6 +50,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/bulk/{id}/run",
       needs: "operate",
       summary: "Run a preview",
+      description: "Does to each job what the preview shows. A preview runs once.",
       params: PathSchema,
       body: v.object({ hash: v.string() }),
       status: 202,
@@ -58,6 +63,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/bulk/{id}/abort",
       needs: "operate",
       summary: "Abort an operation",
+      description: "What it has done stays; the other jobs are left as they are.",
       params: PathSchema,
       responses: { 200: { description: "The operation", schema: BulkSchema } },
       handler: async ({ params, caller }) => toBulkData(await abortBulk(parts, params.id, caller)),

@@ -40,7 +40,11 @@ export function caseRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
     needs: "view",
     page: ["/admin/cases/{id}", "Case page"],
-    api: ["/admin/api/cases/{id}", "Show a case with its updates and final delivery"],
+    api: [
+      "/admin/api/cases/{id}",
+      "Show a case with its updates and final delivery",
+      "The case with its whole history, oldest first.",
+    ],
     params: PathSchema,
     query: QuerySchema,
     answer: "The case",

@@ -34,7 +34,11 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/jobs/{id}/chat", "Chat page"],
-      api: ["/admin/api/jobs/{id}/chat", "Show the newest turns of a thread"],
+      api: [
+        "/admin/api/jobs/{id}/chat",
+        "Show the newest turns of a thread",
+        "Messages, answers, tool calls and open questions of a chat, oldest first.",
+      ],
       params: PathSchema,
       answer: "The turns, oldest first",
       schema: v.array(CaseSchema),

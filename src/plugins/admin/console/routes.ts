@@ -44,7 +44,11 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
     ...resourceRoutes(parts, {
       needs: "operate",
       page: ["/admin/console", "Console page"],
-      api: ["/admin/api/console", "Last lines of the log"],
+      api: [
+        "/admin/api/console",
+        "Last lines of the log",
+        "The newest lines that this instance has logged, without secrets.",
+      ],
       query: RangeSchema,
       answer: "Lines, oldest first",
       schema: ConsoleSchema,
@@ -72,6 +76,7 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       path: "/admin/api/console/download",
       needs: "operate",
       summary: "Download the last lines of the log",
+      description: "The newest lines that this instance has logged, without secrets, as a text file.",
       query: FilterSchema,
       responses: { 200: { description: "JSON lines", contentType: "application/x-ndjson" } },
       handler: ({ query }) =>

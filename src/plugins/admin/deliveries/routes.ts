@@ -31,7 +31,11 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/deliveries", "Deliveries page"],
-      api: ["/admin/api/deliveries", "List events that are not delivered"],
+      api: [
+        "/admin/api/deliveries",
+        "List events that are not delivered",
+        "What waits to be sent to control systems, webhooks and push receivers, and what could not be.",
+      ],
       query: QuerySchema,
       answer: "Messages, newest first",
       schema: DeliveriesSchema,

@@ -42,7 +42,11 @@ export function eventRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: [WAITS_PATH, "Page of the jobs that wait for an event"],
-      api: ["/admin/api/received-events/waiting", "List the calls of jobs that wait for an event"],
+      api: [
+        "/admin/api/received-events/waiting",
+        "List the calls of jobs that wait for an event",
+        "Which job waits for which event, and until when.",
+      ],
       query: WaitsQuerySchema,
       answer: "A page of waits",
       schema: EventWaitsSchema,

@@ -39,7 +39,11 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/inbox", "Inbox page"],
-      api: ["/admin/api/inbox", "List open questions"],
+      api: [
+        "/admin/api/inbox",
+        "List open questions",
+        "Questions of all jobs that the caller may answer, oldest first.",
+      ],
       query: QuerySchema,
       answer: "Open questions, the most urgent first",
       schema: pageOf(v.union([InboxItemSchema, InboxEntrySchema])),

@@ -82,7 +82,11 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/jobs/{id}", "Job page"],
-      api: ["/admin/api/jobs/{id}", "Show a job with its cases"],
+      api: [
+        "/admin/api/jobs/{id}",
+        "Show a job with its cases",
+        "The job as its page shows it, with the newest of its cases.",
+      ],
       params: PathSchema,
       query: QuerySchema,
       answer: "The job",
@@ -95,6 +99,8 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/jobs/{id}/timeline",
       needs: "view",
       summary: "What happened to a job, as spans of time",
+      description:
+        "Steps, questions and waits of the job and of its cases, with their beginnings, ends and costs.",
       params: PathSchema,
       responses: {
         200: { description: "Rows with spans, in milliseconds since the epoch", schema: TimelineSchema },

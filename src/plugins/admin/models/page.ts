@@ -70,7 +70,11 @@ function pageRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
     needs: "view",
     page: ["/admin/models", "Models page"],
-    api: ["/admin/api/models", "Tokens and cost by model, agent and day"],
+    api: [
+      "/admin/api/models",
+      "Tokens and cost by model, agent and day",
+      "What calls of models have used and cost, as steps have reported it.",
+    ],
     query: QuerySchema,
     answer: "What models were used for",
     schema: ModelUsesSchema,

@@ -45,7 +45,11 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/", "Dashboard page"],
-      api: ["/admin/api/dashboard", "What the dashboard shows"],
+      api: [
+        "/admin/api/dashboard",
+        "What the dashboard shows",
+        "The figures of the page, for the same time.",
+      ],
       query: QuerySchema,
       answer: "What the dashboard shows",
       schema: DashboardSchema,
@@ -57,7 +61,11 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
     }),
     ...resourceRoutes(parts, {
       needs: "view",
-      api: ["/admin/api/stats", "System statistics"],
+      api: [
+        "/admin/api/stats",
+        "System statistics",
+        "Numbers of jobs and cases by status, and what they have cost.",
+      ],
       answer: "System statistics",
       schema: StatsSchema,
       seen: (_, seen) => ({
@@ -72,7 +80,11 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
     }),
     ...resourceRoutes(parts, {
       needs: "view",
-      api: ["/admin/api/recent-activity", "The last ten changes"],
+      api: [
+        "/admin/api/recent-activity",
+        "The last ten changes",
+        "The jobs and cases that changed last, newest first.",
+      ],
       answer: "The last ten changes",
       schema: v.object({ items: v.array(RecentSchema) }),
       seen: (_, seen) => ({

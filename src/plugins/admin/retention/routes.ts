@@ -53,6 +53,7 @@ export function retentionRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/retention",
       needs: "view",
       summary: "Show how long jobs are kept, and what is removed next",
+      description: "The rules of retention, and the jobs that they remove next.",
       responses: {
         200: { description: "The times, what is due, what was removed", schema: RetentionSchema },
       },

@@ -38,6 +38,7 @@ export function savedViewRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/views",
       needs: "view",
       summary: "List the saved views of the list of jobs",
+      description: "The filters that people have saved under a name.",
       responses: {
         200: { description: "The views, by name", schema: v.object({ items: v.array(ViewSchema) }) },
       },
@@ -59,6 +60,7 @@ export function savedViewRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/views/{id}",
       needs: "operate",
       summary: "Remove a saved view",
+      description: "The filter with this name is removed; the jobs stay.",
       params: PathSchema,
       responses: { 200: { description: "Done", schema: v.object({ message: v.string() }) } },
       handler: async ({ params }) => {

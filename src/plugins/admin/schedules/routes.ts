@@ -22,7 +22,11 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "view",
       page: ["/admin/schedules", "Schedules page"],
-      api: ["/admin/api/schedules", "List the schedules"],
+      api: [
+        "/admin/api/schedules",
+        "List the schedules",
+        "When each starts jobs, what came of it last, and whether it is paused.",
+      ],
       answer: "The schedules, in the order in which the service declares them",
       schema: SchedulesSchema,
       resource: () => schedulesResource(parts),
@@ -53,6 +57,7 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/schedules/{id}/pause",
       needs: "operate",
       summary: "Pause a schedule",
+      description: "It starts no job until it is resumed.",
       params: PathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
       handler: ({ params, caller }) => schedules().pause(params.id, caller),

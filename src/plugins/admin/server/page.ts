@@ -18,7 +18,11 @@ export function serverRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
     needs: "view",
     page: ["/admin/server", "Server page"],
-    api: ["/admin/api/server", "Show the service, its configuration, store and plugins"],
+    api: [
+      "/admin/api/server",
+      "Show the service, its configuration, store and plugins",
+      "What runs, with which settings, over which store; secrets are not shown.",
+    ],
     answer: "The service",
     schema: ServiceSchema,
     resource: () => serverResource(parts),

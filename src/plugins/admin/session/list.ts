@@ -39,7 +39,11 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       needs: "manage",
       page: ["/admin/sessions", "Sessions page"],
-      api: ["/admin/api/sessions", "List the people who are signed in"],
+      api: [
+        "/admin/api/sessions",
+        "List the people who are signed in",
+        "Each session with its name, and when it began and was used last.",
+      ],
       answer: "Sessions, newest first",
       schema: SessionsSchema,
       resource: ({ event }) => sessionsResource(parts, event),
@@ -64,6 +68,7 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/sessions/{id}",
       needs: "manage",
       summary: "Sign out one session",
+      description: "Its cookie is worth nothing from now on.",
       params: v.object({ id: EntityIdSchema }),
       responses: { 200: { description: "Done", schema: EndedSchema } },
       handler: async ({ params, caller }) => toEnded(await endOne(parts, params.id, caller)),

@@ -45,6 +45,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       auth: "key",
       needs: "manage",
       summary: "Create a one-time sign-in link, valid for five minutes",
+      description: "The person who opens it is signed in to the admin interface, once.",
       tag: "Admin",
       status: 201,
       responses: { 201: { description: "The link, without the address of the service", schema: LinkSchema } },
