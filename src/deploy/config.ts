@@ -60,6 +60,8 @@ export interface DeployConfig {
    * the running service keeps what is not listed.
    */
   readonly known: boolean;
+  /** The command that a new release runs once, before it gets traffic. */
+  readonly release?: string | undefined;
   /** Commands of the project that `svc deploy up` runs on this machine. */
   readonly hooks?: { readonly beforeBuild?: string | undefined; readonly afterRelease?: string | undefined };
   /** The file that this was read from, if there is one. */

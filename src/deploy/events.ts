@@ -15,6 +15,7 @@ export const STEPS = {
   push: "Push the image",
   send: "Send the image to the server",
   secrets: "Store secrets",
+  releaseCommand: "Run the release command",
   release: "Release",
   url: "Set the public URL",
   health: "Wait for health",

@@ -17,6 +17,7 @@ import type { OpenWork } from "./open-work.ts";
 import type { DeployOptions } from "./options.ts";
 import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { type Project, readProject } from "./project.ts";
+import { checkReleaseCommand, releaseCommandActions } from "./release-command.ts";
 import { isMadeFrom } from "./release-mark.ts";
 import { rotatedKeys } from "./rotate-key.ts";
 import { planSecrets, type SecretPlan } from "./secrets.ts";
@@ -67,6 +68,7 @@ export async function prepare(
   { readOnly = false }: PrepareOptions = {},
 ): Promise<Prepared> {
   const { emit } = deployment;
+  checkReleaseCommand(deployment);
   const findings = [...(await checkRights(deployment, readOnly))];
   const inspected = await inspect(deployment);
   const { live, stored, drift } = inspected;
@@ -231,6 +233,7 @@ async function planActions(
   ];
   const estimate = await session.estimate?.(spec, live);
   const changes = actions.some((action) => action.action_type !== "noop");
+  if (changes) actions.push(...releaseCommandActions(deployment));
   const resumed = deployment.journal.unfinished.length > 0;
   const replaces = changes || (resumed && !isMadeFrom(live, spec));
   const openWork = replaces ? await liveWork(deployment, live, config) : undefined;

@@ -269,6 +269,11 @@ export interface PlatformSession {
    * nothing.
    */
   release(spec: ReleaseSpec): Promise<Release>;
+  /**
+   * Runs a command of a shell once in the image of a release, with its variables and secrets, beside what runs now, and not
+   * twice at the same time; `onLine` gets its output. Resolves with its exit code. Missing where a platform cannot.
+   */
+  runOnce?(spec: ReleaseSpec, command: string, onLine: (line: string) => void): Promise<number>;
   /** Shifts traffic to a release that has none. */
   promote?(release: Release): Promise<Release>;
   /** Rolls back to an earlier release; also called when a release without traffic failed its checks. */

@@ -17,6 +17,7 @@ import { guardOpenWork, type OpenWork } from "./open-work.ts";
 import { contextMark, type Prepared, prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { endRecovery, recover } from "./recover.ts";
+import { runReleaseCommand } from "./release-command.ts";
 import { isWell, releaseHealth } from "./release-health.ts";
 import { isMadeFrom, withMark } from "./release-mark.ts";
 import { checkRelease, confirmServing } from "./serving.ts";
@@ -175,6 +176,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   const secrets = await storeSecrets(deployment, prepared);
   const spec = marked(prepared, { ...prepared.spec, env: markedEnv(prepared, image), image, secrets });
 
+  await runReleaseCommand(deployment, spec);
   const endDrain = await drain(deployment, prepared.live, options.drain);
   try {
     return await replace(deployment, { prepared, spec, image, previous });

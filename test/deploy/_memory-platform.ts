@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 
 import * as v from "valibot";
@@ -37,6 +38,8 @@ export interface MemoryOptions {
   readonly remoteBuild?: boolean;
   /** Whether it creates buckets, of Cloud Storage. */
   readonly buckets?: boolean;
+  /** Whether it runs commands of releases, with the shell of this machine. */
+  readonly commands?: boolean;
 }
 
 /** A cloud in one file, which counts every call that changes it. */
@@ -198,6 +201,19 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           const now = service()!;
           return described(now, now.revisions.at(-1));
         },
+        ...(options.commands
+          ? {
+              runOnce: (spec: ReleaseSpec, command: string, onLine: (line: string) => void) =>
+                call("command.run", () => {
+                  const env = { PATH: process.env.PATH, IMAGE: spec.image, ...spec.env };
+                  const { status, stdout, stderr } = spawnSync("/bin/sh", ["-c", command], {
+                    ...{ cwd: target.cwd, env, encoding: "utf8" },
+                  });
+                  for (const line of `${stdout}${stderr}`.split("\n")) onLine(line);
+                  return status ?? 1;
+                }),
+            }
+          : {}),
         async promote(release) {
           const revision = release.revision ?? "";
           if (service()?.serving !== revision)

@@ -13,6 +13,7 @@ export const ResourceTypeSchema = v.picklist([
   "database",
   "bucket",
   "proxy",
+  "command",
 ]);
 export type ResourceType = v.InferOutput<typeof ResourceTypeSchema>;
 

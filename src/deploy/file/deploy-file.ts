@@ -232,12 +232,23 @@ async function toConfig(
   }
   const store = settings.store as DeployConfig["store"];
   const hooks = (settings.hooks ?? {}) as NonNullable<DeployConfig["hooks"]>;
+  const release = settings.release as DeployConfig["release"];
   const labels = (settings.labels ?? {}) as Record<string, string | null>;
   for (const [name, value] of Object.entries(labels)) {
     const found = findSecret(value ?? "")?.kind;
     if (found !== undefined) throw failAt(["labels", name], `contains ${found}: labels are not secret`);
   }
-  return { environment, secrets: known, labels, store, hooks, removed, known: false, file: DEPLOY_FILE };
+  return {
+    environment,
+    secrets: known,
+    labels,
+    store,
+    release,
+    hooks,
+    removed,
+    known: false,
+    file: DEPLOY_FILE,
+  };
 }
 
 /** The text of a secret's file; undefined where it is absent, as in a fresh clone. */

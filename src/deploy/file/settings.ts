@@ -148,6 +148,9 @@ export const CONTENTS = {
       v.description("labels of the service, such as its cost center; null removes one, the others stay"),
     ),
   ),
+  release: command(
+    "once in the new image, as the service with its variables and secrets, before it gets traffic",
+  ),
   hooks: v.optional(
     v.pipe(
       v.strictObject({

@@ -44,6 +44,8 @@ export function namesOf(serviceName: string) {
     lock: `${serviceName}.lock`,
     /** The database beside the service, its volume, and its name in the network. */
     database: `${serviceName}.postgres`,
+    /** The container of the release command. */
+    command: `${serviceName}.command`,
     container: (revision: string) => `${serviceName}.${revision}`,
     /** Name of a container until it has been healthy. */
     candidate: (revision: string) => `${serviceName}.${revision}${CANDIDATE}`,

@@ -2,6 +2,7 @@ import { storeOf, usesFolder } from "../../../deploy/job-store.ts";
 import type { Release } from "../../../deploy/platform.ts";
 import { change, type Releasing } from "./change.ts";
 import { checkInside, isHealthy } from "./check-inside.ts";
+import { confinedWords } from "./confined-words.ts";
 import { type Container, hasServed, isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
 import { type Context, namesOf, onServer, RECORD, SERVICE, START_AND_STOP } from "./context.ts";
 import { leaveDatabase, serveDatabase } from "./database.ts";
@@ -9,7 +10,6 @@ import { imageIn } from "./image.ts";
 import { ensureNetwork, serveDomain } from "./proxy.ts";
 import { dropOld } from "./prune.ts";
 import { parseRecord, recordText, revisionOf, type ServerRecord } from "./record.ts";
-import { SECRETS_DIR } from "./secrets.ts";
 
 /**
  * Runs a container made from this record instead of the serving one, which stops but stays: it serves again after a
@@ -76,30 +76,19 @@ export async function earlierReleases(context: Context, address: string): Promis
 async function createContainer(at: Releasing, name: string, text: string): Promise<void> {
   const { serviceName } = at.target;
   const record = parseRecord(text);
-  const { port, bind, domain, memory, cpus, env, secrets, image, labels = {} } = record;
+  const { port, bind, domain, image, labels = {} } = record;
   const { data, network } = namesOf(serviceName);
   const address = bind === undefined ? "" : `${bind.includes(":") ? `[${bind}]` : bind}:`;
-  const variables = {
-    SERVICE_PORT: String(port),
-    ...(domain === undefined ? {} : { SERVICE_TRUST_PROXY: "1" }),
-    ...env,
-    SERVICE_SECRETS_DIR: SECRETS_DIR,
-  };
   const words = [
     ...["--name", name, "--label", `${SERVICE}=${serviceName}`, "--label", `${RECORD}=${text}`],
     ...Object.entries(labels).flatMap(([key, value]) => ["--label", `${key}=${value}`]),
-    ...["--init", "--restart", "unless-stopped", "--stop-timeout", "30"],
+    ...["--restart", "unless-stopped", "--stop-timeout", "30"],
     ...["--log-driver", "json-file", "--log-opt", "max-size=10m", "--log-opt", "max-file=3"],
-    ...["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"],
-    ...["--pids-limit", "4096"],
-    ...(memory === undefined ? [] : ["--memory", memory]),
-    ...(cpus === undefined ? [] : ["--cpus", cpus]),
+    ...confinedWords(record),
     ...["--volume", `${data}:/data`],
     ...(domain === undefined ? ["--publish", `${address}${port}:${port}`] : []),
     ...(isInNetwork(record) ? ["--network", network] : []),
     ...(domain === undefined ? [] : ["--network-alias", serviceName]),
-    ...Object.values(secrets).flatMap((ref) => ["--volume", `${ref}:${SECRETS_DIR}/${ref}:ro`]),
-    ...Object.entries(variables).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
     imageIn(at, image),
   ];
   const script = `docker volume create --label "$1" "$2" >/dev/null || exit 1

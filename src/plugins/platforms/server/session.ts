@@ -17,6 +17,7 @@ import { preflight } from "./preflight.ts";
 import { removeService } from "./prune.ts";
 import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } from "./record.ts";
 import { earlierReleases, rollBackTo, runRecord, stopFailed } from "./release.ts";
+import { runInImage } from "./run-once.ts";
 import { SECRETS_DIR, serverSecrets } from "./secrets.ts";
 import { setupServer } from "./setup.ts";
 import { openSsh } from "./ssh.ts";
@@ -94,6 +95,11 @@ export async function openSession(
       const live = (await serving())?.record;
       const wanted = await addressed(spec, live);
       return runRecord(at, wantedRecord(wanted, wantedSettings(target, spec.port, live)), await address());
+    },
+    async runOnce(spec, command, onLine) {
+      const live = (await serving())?.record;
+      const record = wantedRecord(await addressed(spec, live), wantedSettings(target, spec.port, live));
+      return runInImage(at, record, { command, onLine });
     },
     rollback: async (to) => rollBackTo(at, to, await address()),
     history: async () => earlierReleases(context, await address()),
