@@ -26,6 +26,9 @@ afterAll(() => sshd?.close());
 /** Given from outside: a removal takes the keys that were generated. */
 const KEYS = { SERVICE_RSA_PRIVATE_KEY: newRsaKey() };
 
+/** A release command that fails unless it reaches the database. */
+const CONNECT = `node -e "import('node:net').then(({ connect }) => { const { hostname, port } = new URL(process.env.SERVICE_DATABASE_URL); connect(port, hostname, () => process.exit(0)).on('error', () => process.exit(3)); })"`;
+
 /** A service with a database beside it, and its project. */
 async function withDatabase() {
   const at = await site(sshd.config, await freePort());
@@ -53,8 +56,10 @@ async function withDatabase() {
 describe("a database beside a service on a server", () => {
   it("has its jobs over updates, a new image of the database, and a removal; the last command removes all", async () => {
     const { at, mine, image, database, query, start, expectStatuses } = await withDatabase();
-    mine.step("one");
+    writeAll(mine.cwd, { "deploy.yaml": `variables: { STEP: one }\nrelease: ${JSON.stringify(CONNECT)}\n` });
     const first = await mine.up({ flags: { postgres: image }, env: KEYS });
+    rmSync(join(mine.cwd, "deploy.yaml"));
+    mine.step("one");
     await start("one");
     await expectStatuses({ one: "awaiting" });
     const idle = await mine.up();

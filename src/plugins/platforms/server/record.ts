@@ -75,6 +75,11 @@ export function settingChanges(wanted: Settings, live: Settings | undefined): Fi
   return [...others, ...labels];
 }
 
+/** Whether a container shares a network with the proxy or with its database. */
+export function isInNetwork({ domain, postgres }: ServerRecord): boolean {
+  return domain !== undefined || postgres !== undefined;
+}
+
 /** Where people reach a service with these settings. */
 export function urlOf({ domain, bind, port }: Settings, address: string): string {
   if (domain !== undefined) return `https://${domain}`;

@@ -9,7 +9,7 @@ import { leaveDatabase, serveDatabase } from "./database.ts";
 import { imageIn } from "./image.ts";
 import { ensureNetwork, serveDomain } from "./proxy.ts";
 import { dropOld } from "./prune.ts";
-import { parseRecord, recordText, revisionOf, type ServerRecord } from "./record.ts";
+import { isInNetwork, parseRecord, recordText, revisionOf, type ServerRecord } from "./record.ts";
 
 /**
  * Runs a container made from this record instead of the serving one, which stops but stays: it serves again after a
@@ -117,11 +117,6 @@ async function replace(at: Releasing, mine: Container, others: readonly Containe
     await change(at, "container.stop", { names: others.map(({ name }) => name) }, () =>
       onServer(at, "The previous container was not stopped", `${START_AND_STOP}stop "$@"`, ids),
     );
-}
-
-/** Whether a container shares a network with the proxy or with its database. */
-function isInNetwork({ domain, postgres }: ServerRecord): boolean {
-  return domain !== undefined || postgres !== undefined;
 }
 
 /** Whether two containers may run at the same time: they share no port, and do not use the files of their volume. */
