@@ -1,5 +1,7 @@
 import { resolve } from "node:path";
 import * as v from "valibot";
+import type { Keyring } from "../../core/store/encryption/keyring.ts";
+import { renamedContent } from "../../core/store/encryption/renamed-contents.ts";
 import { sealedPlace } from "../../core/store/encryption/sealed-place.ts";
 import { importFiles, importStore, readExport } from "../../core/store/maintenance.ts";
 import { fillPlace, type Place } from "../../core/store/move.ts";
@@ -8,8 +10,8 @@ import { dataFolderOf } from "./data-folder.ts";
 import { encryptionKeysOf } from "./encryption-keys.ts";
 import { STORE_FLAGS, withRemote } from "./with-remote.ts";
 
-async function fillExported(place: Place, from: string) {
-  const exported = await readExport(from);
+async function fillExported(place: Place, from: string, keys: Keyring) {
+  const exported = renamedContent(await readExport(from), keys);
   await place.prepare?.();
   await importFiles(exported, from, place.contents);
   return fillPlace(place, exported, place.contents);
@@ -25,8 +27,9 @@ export const importData = defineCommand({
     const from = resolve(context.cwd, args[0]!);
     const keys = encryptionKeysOf(context);
     const imported =
-      (await withRemote(flags, context, async (place) => fillExported(sealedPlace(place, keys), from))) ??
-      (await importStore(from, dataFolderOf(flags, context), keys));
+      (await withRemote(flags, context, async (place) =>
+        fillExported(sealedPlace(place, keys), from, keys),
+      )) ?? (await importStore(from, dataFolderOf(flags, context), keys));
     for (const { name, ids } of imported) context.print(`${name}: ${ids}`);
     return 0;
   },

@@ -5,6 +5,7 @@ import * as v from "valibot";
 import { option } from "../../core/base/option.ts";
 import { isStorageUrl } from "../../core/storage/storage-url.ts";
 import type { PartSum } from "../../core/store/content.ts";
+import { sealedSource } from "../../core/store/encryption/renamed-contents.ts";
 import { sealedPlace } from "../../core/store/encryption/sealed-place.ts";
 import { FolderPlace } from "../../core/store/json/folder-place.ts";
 import { type Moved, moveStore, type Place, undoMove } from "../../core/store/move.ts";
@@ -57,7 +58,7 @@ export const move = defineCommand({
     const source = sourceOf(flags, target, context);
     const keys = encryptionKeysOf(context);
     const options = {
-      ...{ source: sealedPlace(source, keys), target: sealedPlace(target, keys) },
+      ...{ source: sealedSource(source, keys), target: sealedPlace(target, keys) },
       ...{ newId: randomUUID, now: () => new Date() },
       report: (step: string) => context.note(`${step} …`),
     };

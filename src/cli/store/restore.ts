@@ -9,6 +9,7 @@ import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { type Generation, readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration, readGenerations } from "../../core/store/backup/generations.ts";
 import { type Content, parsed, sumsOf } from "../../core/store/content.ts";
+import { renamedContent, renamedContents } from "../../core/store/encryption/renamed-contents.ts";
 import { openedContent } from "../../core/store/encryption/sealed-content.ts";
 import { sealedContents, sealedPlace } from "../../core/store/encryption/sealed-place.ts";
 import { readBackup, restoreStore, saveBackup } from "../../core/store/maintenance.ts";
@@ -87,8 +88,8 @@ async function put(
       readBackup(folder, (content) =>
         fillPlace(
           sealedPlace(place, keys),
-          keys.isEmpty ? content : openedContent(content, keys),
-          keys.isEmpty ? openFolder(folder) : sealedContents(openFolder(folder), keys),
+          keys.isEmpty ? content : renamedContent(openedContent(content, keys), keys),
+          keys.isEmpty ? openFolder(folder) : renamedContents(sealedContents(openFolder(folder), keys), keys),
         ),
       );
     if (from !== undefined) return { sums: await fill(from), to: place.name };

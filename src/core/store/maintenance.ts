@@ -14,6 +14,7 @@ import { nodeIo } from "../storage/node-io.ts";
 import { openStorage, type UnstorageStorage } from "../storage/open-storage.ts";
 import { type Content, type ContentPart, counted, type PartSum, sumsOf } from "./content.ts";
 import { type Keyring, NO_KEYS } from "./encryption/keyring.ts";
+import { renamedContent } from "./encryption/renamed-contents.ts";
 import { openedContent, sealedContent, withMark } from "./encryption/sealed-content.ts";
 import { sealedContents } from "./encryption/sealed-place.ts";
 import { type SendBackup, type StoreSnapshot, sendSnapshot } from "./engine/snapshot.ts";
@@ -181,7 +182,7 @@ export async function importStore(
   dataDir: string,
   keys: Keyring = NO_KEYS,
 ): Promise<PartSum[]> {
-  const exported = await readExport(from);
+  const exported = renamedContent(await readExport(from), keys);
   return fillFolder(nodeIo, dataDir, async () => {
     const { content, sums } = counted(exported);
     await importFiles(exported, from, contentsIn(dataDir, keys));
