@@ -11,6 +11,8 @@ const SPEC: TableSpec = {
   index: () => ({}),
   facets: ["status", "owner"],
   sorted: ["at", "name"],
+  sparse: ["end"],
+  tallies: [{ by: "end", fields: ["status"] }],
 };
 
 interface Thing {
@@ -29,7 +31,10 @@ function makeThing(random: SimRandom, number: number): Thing {
   const owner = random.chance(0.5) ? `o${random.below(400)}` : null;
   return {
     id,
-    values: { status: STATUSES[random.below(STATUSES.length)]!, owner, name, at: random.below(500) },
+    values: {
+      ...{ status: STATUSES[random.below(STATUSES.length)]!, owner, name, at: random.below(500) },
+      end: random.chance(0.7) ? random.below(500) : null,
+    },
     text: `${id}\n${name}${error}`,
   };
 }
@@ -68,6 +73,8 @@ function pickQuery(random: SimRandom): ListQuery {
     where.status = random.chance(0.5) ? pick(STATUSES) : [pick(STATUSES), pick(STATUSES)];
   if (random.chance(0.2)) where.owner = pick([null, "o7", "o399", { contains: "O3" }]);
   if (random.chance(0.2)) where.at = { gte: random.below(400), lt: 450 };
+  if (random.chance(0.3))
+    where.end = random.chance(0.5) ? { gte: random.below(500) } : { gte: random.below(400), lt: 450 };
   if (random.chance(0.2)) where.name = pick<Condition>(["Audit 7", { contains: "IT 1" }]);
   if (random.chance(0.1)) where.id = [`t${random.below(900)}`, `t${random.below(900)}`, "t1"];
   const needles = ["audit 1", "AUDIT", "t1", "econnrefused", "straße", "i̇", "aa", "no such", "\n", "7\n", ""];

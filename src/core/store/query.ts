@@ -322,11 +322,11 @@ interface Candidates {
   readonly slots: () => Iterable<number>;
 }
 
-/** The smallest set of slots that an equality narrows the query to. */
+/** The smallest set of slots that an equality, or a range of a field that is kept in order, narrows the query to. */
 function fewest(index: TableIndex, where: readonly [string, Condition][]): Candidates | undefined {
   let found: Candidates | undefined;
   for (const [field, condition] of where) {
-    const candidates = candidatesOf(index, field, condition);
+    const candidates = candidatesOf(index, field, condition) ?? candidatesIn(index, field, condition);
     if (candidates !== undefined && candidates.count < (found?.count ?? Number.POSITIVE_INFINITY))
       found = candidates;
   }
@@ -346,6 +346,19 @@ function candidatesOf(index: TableIndex, field: string, condition: Condition): C
   const slots = () =>
     values.length === 1 ? facet.slots(values[0]!) : values.flatMap((value) => [...facet.slots(value)]);
   return { count, slots };
+}
+
+/** Those in a range of numbers, and what is ordered behind numbers where it has no end. */
+function candidatesIn(index: TableIndex, field: string, condition: Condition): Candidates | undefined {
+  if (condition === null || typeof condition !== "object" || isList(condition)) return undefined;
+  if (!("gte" in condition || "lt" in condition)) return undefined;
+  const { gte, lt } = condition;
+  if ((gte !== undefined && typeof gte !== "number") || (lt !== undefined && typeof lt !== "number"))
+    return undefined;
+  const reaches = (limit: number) => (slot: number) => compareValues(index.valueOf(field, slot), limit) >= 0;
+  return index
+    .order(field)
+    ?.between(gte === undefined ? () => true : reaches(gte), lt === undefined ? () => false : reaches(lt));
 }
 
 /** The total where one facet, or nothing, decides it. */

@@ -102,6 +102,28 @@ export class SortedOrder {
     visitBackwards(run, visit);
   }
 
+  /** The slots from the first one for which `from` holds to the last one before `until` holds: both hold for all that follow. */
+  between(
+    from: (slot: number) => boolean,
+    until: (slot: number) => boolean,
+  ): { readonly count: number; readonly slots: () => Iterable<number> } {
+    const chunks = this.#chunks;
+    const placeOf = (holds: (slot: number) => boolean) => {
+      const c = firstOf(chunks, (chunk) => holds(lastOf(chunk)));
+      return { c, i: c === chunks.length ? 0 : firstSlot(chunks[c]!, holds) };
+    };
+    const [first, end] = [placeOf(from), placeOf(until)];
+    let count = end.i - first.i;
+    for (let c = first.c; c < end.c; c++) count += chunks[c]!.length;
+    function* slots(): Generator<number, void> {
+      for (let c = first.c; c <= end.c && c < chunks.length; c++) {
+        const to = c === end.c ? end.i : chunks[c]!.length;
+        for (let i = c === first.c ? first.i : 0; i < to; i++) yield chunks[c]!.slots[i]!;
+      }
+    }
+    return { count: Math.max(count, 0), slots };
+  }
+
   /** The first chunk whose last slot is not before `slot`, else the last chunk. */
   #chunkFor(slot: number): number {
     let low = 0;

@@ -155,9 +155,10 @@ export class TableIndex {
     for (const { column } of this.#fields.values()) column.reserve(count);
   }
 
-  /** The orders that it has, for `loadOrder`. */
+  /** The orders that it has of sorted fields, for `loadOrder`. */
   *orders(): Generator<{ readonly field: string; readonly slots: Uint32Array }, void> {
     for (const [field, order] of this.#orders) {
+      if (!this.spec.sorted.includes(field)) continue;
       const slots = new Uint32Array(this.size);
       let count = 0;
       order.ascend({
@@ -204,9 +205,10 @@ export class TableIndex {
     return this.#fields.get(field)?.facet;
   }
 
-  /** The order of a sorted field, created on first use and maintained from then on. */
+  /** The order of a field that is sorted or counted over a time, created on first use and maintained from then on. */
   order(field: string): SortedOrder | undefined {
-    if (!this.spec.sorted.includes(field)) return undefined;
+    const isTime = this.spec.tallies?.some(({ by }) => by === field);
+    if (!this.spec.sorted.includes(field) && !isTime) return undefined;
     const make = () => new SortedOrder(Uint32Array.from(this.slots()), this.comparison(field));
     return getOrMake(this.#orders, field, make);
   }

@@ -32,6 +32,8 @@ import { readTakeOvers } from "./take-overs.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../../..", import.meta.url));
 const KINDS: readonly MixKind[] = [...PLAN_KINDS, "pair", "family", "listener"];
+/** Passes over all open jobs without any progress before they count as stuck. */
+const PASSES = 3;
 
 /** Agents of the test: they use children, events, schedules and questions, and their code changes. */
 export class Mix implements Target {
@@ -160,17 +162,23 @@ export class Mix implements Target {
   /** Waits until all jobs have ended except for those that do not fit this code; returns whether all have. */
   async endAll(client: ServiceClient, jobs: readonly TrialJob[], findings: Findings): Promise<boolean> {
     let left: readonly OpenJob[] = [];
-    let fewest = Number.POSITIVE_INFINITY;
-    for (let until = Date.now() + LAST_WAIT * 1000; Date.now() < until; await delay(100)) {
+    let last = "";
+    let idle = 0;
+    for (let until = Date.now() + LAST_WAIT * 1000; idle < PASSES || Date.now() < until; idle++) {
+      await delay(100);
       await inLanes(jobs as readonly MixJob[], async (job) => {
         if (isToStop(job)) await stop(client, job);
         await sendNext(client, job);
       });
       left = await readOpen(client);
       if (left.length === 0) return true;
-      // As long as jobs end, the others only wait for a busy machine.
-      if (left.length < fewest) until = Date.now() + LAST_WAIT * 1000;
-      fewest = Math.min(fewest, left.length);
+      // As long as jobs end or record something, the others only wait for a busy machine, on which one pass may take minutes.
+      const lines = left.reduce((sum, { log }) => sum + log.length, 0);
+      if (`${left.length} ${lines}` !== last) {
+        until = Date.now() + LAST_WAIT * 1000;
+        idle = 0;
+        last = `${left.length} ${lines}`;
+      }
       const open = new Set(left.map(({ job }) => job.id));
       const asking = jobs.filter(({ id }) => open.has(id));
       await inLanes(asking, (job) => answerAll(client, job));
