@@ -140,7 +140,7 @@ function toCard({ file, job }: FileOfJob, now: Date) {
     file: file.title === undefined ? "" : file.name,
     tag: file.artifact ?? "",
     about: formatBytes(file.size),
-    label: LABELS[group],
+    label: /\.([a-z0-9]{1,5})$/i.exec(file.name)?.[1]?.toUpperCase() ?? LABELS[group],
     picture:
       group === "picture" && file.size > 0 && file.size <= LARGEST_THUMB
         ? contentPath(job.id, file, true)

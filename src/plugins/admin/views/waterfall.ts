@@ -326,19 +326,24 @@ function bars(spans: readonly Span[], row: TimelineRow, scale: Scale): string {
   return spans
     .map((span) => {
       const kind = kindOf(span, row.work);
-      const x = scale.at(span.from);
-      const width = Math.max(LEAST_WIDTH, scale.at(span.to) - x);
+      // What a clock that was set back has put before the job is not drawn.
+      const x = onAxis(scale.at(span.from));
+      const width = Math.max(LEAST_WIDTH, onAxis(scale.at(span.to)) - x);
       // Segments of the same kind at the same place are one.
       const place = `${kind} ${Math.round((x / 100) * MARKS)} ${Math.round((width / 100) * MARKS)}`;
       if (isCase && place === last) return "";
       last = place;
       return bar(kind, {
-        x: Math.max(0, Math.min(100 - width, x)),
+        x: Math.min(100 - width, x),
         width,
         title: isCase ? "" : titleOf(span, kind),
       });
     })
     .join("");
+}
+
+function onAxis(place: number): number {
+  return Math.max(0, Math.min(100, place));
 }
 
 function titleOf(span: Span, kind: Span["kind"]): string {
