@@ -424,3 +424,27 @@ it("a long list shows its beginning and the number of further rows", () => {
     ["5 more", 5],
   ]);
 });
+
+it("a timeline of many cases looks at each call for its own case only", () => {
+  let reads = 0;
+  const count = 300;
+  const cases = Array.from({ length: count }, (_, n) => ({
+    ...item,
+    get id() {
+      reads++;
+      return `c-${n}`;
+    },
+  })) as unknown as StoredCase[];
+  const calls = Array.from(
+    { length: 3 * count },
+    (_, n): RunEntry => ({
+      ...{ type: "call", call: "step", at: at(10), started_at: at(9), name: "read", position: n },
+      case_id: `c-${n % count}`,
+    }),
+  );
+
+  const { rows } = toTimeline(job, cases, calls, now);
+
+  expect(rows).toHaveLength(1 + count + 3 * count);
+  expect(reads / count).toBeLessThan(10);
+});

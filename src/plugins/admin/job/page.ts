@@ -286,11 +286,12 @@ async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
       query: { ...view, run: isLast ? undefined : run.number },
       step: picked?.id,
     });
+  const first = draw(during.cases);
   const [further, files] = await Promise.all([
-    readFurther(parts, { known: during.cases, picked, fall: draw(during.cases) }),
+    readFurther(parts, { known: during.cases, picked, fall: first }),
     filesView(parts, job.id, { now }),
   ]);
-  const fall = draw([...during.cases, ...further]);
+  const fall = further.length === 0 ? first : draw([...during.cases, ...further]);
   const names = new Map([...cases, ...further].map(({ id, name }) => [id, name]));
   return {
     names,

@@ -91,11 +91,15 @@ export function toTimeline(
     cost: job.total_cost,
     error: job.error ?? undefined,
   };
-  const known = new Set(cases.map((item) => item.id));
-  const own = calls.filter((call) => call.case_id === undefined || !known.has(call.case_id));
+  const ofCase = new Map(cases.map(({ id }): [string, Call[]] => [id, []]));
+  const own = calls.filter((call) => {
+    const some = ofCase.get(call.case_id ?? "");
+    some?.push(call);
+    return some === undefined;
+  });
   const blocks = [
     ...own.map((call) => callRows(call, { to, gaps })),
-    ...cases.map((item) => caseRows(item, calls, { to, gaps })),
+    ...cases.map((item) => caseRows(item, ofCase.get(item.id)!, { to, gaps })),
   ].filter((rows) => rows.length > 0);
   blocks.sort((a, b) => a[0]!.from - b[0]!.from);
   return {
@@ -178,8 +182,7 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
   ];
 }
 
-function caseRows(item: TimelineCase, calls: readonly Call[], axis: Axis): TimelineRow[] {
-  const own = calls.filter((call) => call.case_id === item.id);
+function caseRows(item: TimelineCase, own: readonly Call[], axis: Axis): TimelineRow[] {
   const from = time(item.created_at);
   const to = item.finished_at ? time(item.finished_at) : axis.to;
   const steps = own.flatMap((call) => callRows(call, { ...axis, to }));
