@@ -425,7 +425,7 @@ it("a long list shows its beginning and the number of further rows", () => {
   ]);
 });
 
-it("a timeline of many cases looks at each call for its own case only", () => {
+it("a timeline of many cases reads each call for its own case only", () => {
   let reads = 0;
   const count = 300;
   const cases = Array.from({ length: count }, (_, n) => ({
@@ -447,4 +447,16 @@ it("a timeline of many cases looks at each call for its own case only", () => {
 
   expect(rows).toHaveLength(1 + count + 3 * count);
   expect(reads / count).toBeLessThan(10);
+});
+
+it("bars of a job that runs stay where they are from one refresh to the next", () => {
+  const open = { ...job, status: "in_progress", finished_at: null } as Job;
+  const begun = entries.slice(0, 5);
+  const shapes = (second: number) => {
+    const drawn = toWaterfall(toTimeline(open, [], begun, new Date(at(second))), { currency: "USD" });
+    return [drawn.ticks, drawn.parts[0]!.items.find(({ name }) => name === "read")!.shapes];
+  };
+
+  expect(shapes(3601)).toEqual(shapes(3600));
+  expect(shapes(3660)).not.toEqual(shapes(3600));
 });

@@ -27,8 +27,18 @@ export interface Call {
 type Open = Omit<Call, "id">;
 type Position = Pick<CallEntry | AttemptEntry | BegunEntry, "case_id" | "position">;
 
-/** The calls of a run log, in the order in which they started. */
-export function collectCalls(entries: readonly RunEntry[]): Call[] {
+const COLLECTED = new WeakMap<readonly RunEntry[], readonly Call[]>();
+
+/** The calls of a run log, in the order in which they started. What a page shows is made from one list several times. */
+export function collectCalls(entries: readonly RunEntry[]): readonly Call[] {
+  const known = COLLECTED.get(entries);
+  if (known) return known;
+  const calls = collect(entries);
+  COLLECTED.set(entries, calls);
+  return calls;
+}
+
+function collect(entries: readonly RunEntry[]): Call[] {
   const open = new Map<string, Open>();
   const done: (Open & Position)[] = [];
   const settled = new Map<string, Open & Position>();
@@ -50,20 +60,25 @@ export function collectCalls(entries: readonly RunEntry[]): Call[] {
     settled.delete(key);
     const known = open.get(key);
     const begun = known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
-    const base = { tries: [], ...known, case_id: entry.case_id, name: entry.name, begun };
-    if (entry.type === "begun") open.set(key, { ...base, call: entry.call, attempt: entry.attempt });
+    const { name, case_id } = entry;
+    const of = case_id === undefined ? undefined : { case_id };
+    const tries = known?.tries ?? [];
+    if (entry.type === "begun")
+      open.set(key, { name, begun, tries, call: entry.call, attempt: entry.attempt, ...of });
     else if (entry.type === "attempt") {
-      const tries = [...(known?.tries ?? []), entry];
-      open.set(key, { ...base, call: known?.call ?? "step", attempt: entry.attempt, tries });
+      const call = known?.call ?? "step";
+      open.set(key, { name, begun, tries: [...tries, entry], call, attempt: entry.attempt, ...of });
     } else {
       open.delete(key);
       done.push({
-        ...base,
+        name,
+        tries,
         position: entry.position,
         call: entry.call,
         begun: Math.min(begun, entry.started_at ? time(entry.started_at) : begun),
         entry,
         attempt: entry.attempts ?? known?.attempt ?? 1,
+        ...of,
       });
     }
   }

@@ -112,7 +112,8 @@ export interface WaterfallOptions {
  */
 export function toWaterfall(timeline: Timeline, options: WaterfallOptions): WaterfallView {
   const { path = "", query = {} } = options;
-  const scale = toScale(timeline);
+  const drawn = withSteadyEnd(timeline);
+  const scale = toScale(drawn);
   const all = toLines(timeline.rows, options);
   const failed = all.filter(({ row }) => row.failed && row.kind !== "job");
   const lines = query.only === undefined ? all : withCases(all, failed);
@@ -121,7 +122,7 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
   return {
     ...(query.line === undefined ? overview(lines) : pageOf(lines, query.line)),
     only: onlyFailed(failed.length),
-    ticks: toTicks(timeline, scale),
+    ticks: toTicks(drawn, scale),
     folds: scale.folds.map(({ from, to }) => ({
       x: percent(scale.at(from)),
       width: percent(scale.at(to) - scale.at(from)),
@@ -183,6 +184,17 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
       },
     };
   }
+}
+
+/**
+ * The axis of a job that runs ends a little later than now, and moves on in steps of a thirtieth of its length or less:
+ * with each refresh of an open page, all bars would be drawn at other places otherwise.
+ */
+function withSteadyEnd(timeline: Timeline): Timeline {
+  const { from, to, rows } = timeline;
+  if (!rows[0]?.running) return timeline;
+  const step = 2 ** Math.ceil(Math.log2((to - from) / 64));
+  return { ...timeline, to: from + Math.ceil((to - from) / step) * step };
 }
 
 /** A row that is drawn, and the segments of a case. */

@@ -553,6 +553,9 @@
   const write = (place, text) => {
     if (place.textContent !== text) place.textContent = text;
   };
+  const hint = (place, text) => {
+    if (place.title !== text) place.title = text;
+  };
   const UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
   function relative(date) {
     const distance = (date - Date.now()) / 1000;
@@ -568,21 +571,21 @@
       const date = new Date(time.dateTime);
       if (Number.isNaN(date.getTime())) continue;
       const [ago, at] = [time.dataset.relative || relative(date), stamp(date)];
-      time.title = isAbsolute ? ago : at;
+      hint(time, isAbsolute ? ago : at);
       write(time, isAbsolute ? at : ago);
     }
     for (const time of $$("time[data-until]", root)) {
       const date = new Date(time.dateTime);
       const [ahead, over] = time.dataset.until.split("|");
       const left = (date - Date.now()) / 1000;
-      time.title = stamp(date);
+      hint(time, stamp(date));
       write(time, `${left > 0 ? ahead : over} ${lasting(Math.abs(left))}${isAbsolute ? ` (${stamp(date)})` : ""}`);
       time.classList.toggle("late", left <= 0);
     }
     for (const time of $$("time[data-clock]", root)) {
       const date = new Date(time.dataset.clock);
       if (Number.isNaN(date.getTime())) continue;
-      time.title = stamp(date);
+      hint(time, stamp(date));
       write(time, stamp(date, "clock"));
     }
     if (isAbsolute) {
@@ -610,11 +613,22 @@
   // What runs has a clock.
   setInterval(() => {
     if (document.hidden) return;
-    for (const place of $$("[data-since]")) place.textContent = lasting(Math.max(0, Math.round((Date.now() - Date.parse(place.dataset.since)) / 1000)));
+    for (const place of $$("[data-since]")) write(place, lasting(Math.max(0, Math.round((Date.now() - Date.parse(place.dataset.since)) / 1000))));
   }, 1000);
 
+  // A refresh reports many parts, one inside of another: their times are written once, before they are painted.
+  let isWritten = true;
+  function tellOnce() {
+    if (!isWritten) return;
+    isWritten = false;
+    queueMicrotask(() => {
+      isWritten = true;
+      tell(document);
+    });
+  }
+
   function enhance(root) {
-    tell(root);
+    tellOnce();
     for (const box of $$("#pick-all, #tick-all", root)) box.hidden = false;
   }
   document.addEventListener("htmx:load", (event) => enhance(event.detail.elt));
