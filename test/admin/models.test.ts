@@ -87,6 +87,13 @@ it("pages show prompt, answer, tools, tokens and cost of a job, without secrets,
   const page = await (await get("/admin/models")).text();
   for (const name of ["By Model", "By Agent", "By Day", "worker", "large", "small"])
     expect(page).toContain(name);
+  const inAll = /<tr><td>All<\/td>.*?<td class="num">(\$[\d.,]+)<\/td><\/tr>/.exec(page)![1]!;
+  expect(page).toContain(`aria-label="Cost of the last 30 days: ${inAll}"`);
+  const columns = [...page.matchAll(/<g><title>(\d{4}-\d\d-\d\d): ([^<]+)<\/title>/g)];
+  expect(columns).toHaveLength(30);
+  expect(columns.filter(([, , said]) => said !== "none").map(([, day, said]) => [day, said])).toEqual([
+    [[...days][0], inAll],
+  ]);
 });
 
 it.each([

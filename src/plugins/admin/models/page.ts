@@ -8,6 +8,7 @@ import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { renderChart, roundUp } from "../views/chart.ts";
 import { formatCost, formatCount } from "../views/format.ts";
 
 const DAYS = 30;
@@ -104,13 +105,39 @@ function modelsResource(parts: AdminParts, days: number): Resource {
         title,
         rows: sumsBy(uses, field).map(([name, sum]) => toRow(name, sum, currency)),
       }));
+      const plot = toPlot(uses, { since, days, currency });
       const total = uses.length > 0 ? toRow("All", uses.reduce(addUp), currency) : undefined;
       const exports = ["csv", "json"].map((format) => ({
         label: format.toUpperCase(),
         href: withQuery("/admin/api/models/export", { days, format }),
       }));
-      return { tables, total, since, exports, days: formatCount(days) };
+      return { tables, plot, total, since, exports, days: formatCount(days) };
     },
+  };
+}
+
+/** What each day has cost. */
+function toPlot(
+  uses: readonly Use[],
+  { since, days, currency }: { readonly since: string; readonly days: number; readonly currency: string },
+) {
+  const sums = new Map(sumsBy(uses, "day"));
+  const dayAt = (n: number) => new Date(Date.parse(since) + n * 86_400_000).toISOString().slice(0, 10);
+  const columns = Array.from({ length: days }, (_, n) => {
+    const label = dayAt(n);
+    return { label, parts: [{ name: "spent", count: sums.get(label)?.cost ?? 0 }] };
+  });
+  const most = Math.max(...columns.map(({ parts: [part] }) => part!.count));
+  if (most === 0) return undefined;
+  const unit = {
+    top: roundUp,
+    say: ({ count }: { readonly count: number }) => formatCost(count, currency),
+    whole: (total: number) => formatCost(total, currency),
+  };
+  return {
+    chart: renderChart(columns, `Cost of the last ${days} days`, undefined, unit),
+    top: formatCost(roundUp(most), currency),
+    days: [dayAt(0), dayAt(Math.floor(days / 2)), dayAt(days - 1)],
   };
 }
 
