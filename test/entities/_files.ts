@@ -6,6 +6,7 @@ import { Ledger } from "../../src/core/entities/ledger.ts";
 import type { FileUpload, FileValue } from "../../src/core/models/file.ts";
 import { FileSweep, UPLOAD_KEEP } from "../../src/core/retention/file-sweep.ts";
 import type { UnstorageStorage } from "../../src/core/storage/open-storage.ts";
+import type { Keyring } from "../../src/core/store/encryption/keyring.ts";
 import { FileChunks } from "../../src/core/store/files/file-chunks.ts";
 import type { Store } from "../../src/core/store/store.ts";
 
@@ -21,13 +22,13 @@ export class FileParts {
   readonly files: Files;
   readonly sweep: FileSweep;
 
-  constructor(store: Store, storage: UnstorageStorage = store.contents!, limits = LIMITS) {
+  constructor(store: Store, storage: UnstorageStorage = store.contents!, limits = LIMITS, keys?: Keyring) {
     this.store = store;
     this.storage = storage;
     const clock = () => new Date(this.now);
     const hooks: Hooks = new HookList(() => {});
     this.ledger = new Ledger(store, hooks, clock, new Redactor());
-    this.files = new Files({ store, ledger: this.ledger, storage, limits });
+    this.files = new Files({ store, ledger: this.ledger, storage, limits, keys });
     const log = { info() {}, warn() {}, error() {}, debug() {} };
     this.sweep = new FileSweep({
       ...{ files: this.files, store, storage, clock },

@@ -1,13 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineAgent, file } from "agent-control-service";
 import type { TestServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect } from "vitest";
-
-/** A new key, as `openssl rand -base64 32` prints it. */
-export const newKey = (): string => randomBytes(32).toString("base64");
 
 /** Texts, one for each place that content can be in. */
 export const MARKERS = [

@@ -1,4 +1,6 @@
 import { writeSync } from "node:fs";
+import { Keyring } from "../../src/core/store/encryption/keyring.ts";
+import { sealStore } from "../../src/core/store/encryption/sealed-store.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
@@ -12,16 +14,18 @@ import { nextFile, nextWrite, readCounter, WORKERS } from "./crash-writes.ts";
  */
 async function main(dataDir: string): Promise<void> {
   const log = { info() {}, warn() {}, error() {} };
-  const store = await openJsonStoreWith({ tables: CORE_TABLES, dataDir, log, journalBytes: 256 * 1024 });
+  const open = sealStore((context) => openJsonStoreWith({ ...context, journalBytes: 256 * 1024 }), keys);
+  const store = await open({ tables: CORE_TABLES, dataDir, log });
   say("O");
   await Promise.all(Array.from({ length: WORKERS }, (_, worker) => work(store, worker)));
 }
 
-/** With `CRASH_FILES`, some writes come with a file. */
-const { CRASH_FILES } = process.env;
+/** With `CRASH_FILES`, some writes come with a file; with `CRASH_KEY`, the store is encrypted. */
+const { CRASH_FILES, CRASH_KEY } = process.env;
+const keys = new Keyring(CRASH_KEY === undefined ? [] : [CRASH_KEY]);
 
 async function work(store: Store, worker: number): Promise<void> {
-  const parts = CRASH_FILES === undefined ? undefined : new FileParts(store);
+  const parts = CRASH_FILES === undefined ? undefined : new FileParts(store, undefined, undefined, keys);
   for (let value = (await readCounter(store, worker)) + 1; ; value++) {
     say(`S ${worker} ${value}`);
     try {

@@ -3,6 +3,8 @@ import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { Keyring } from "../../src/core/store/encryption/keyring.ts";
+import { sealStore } from "../../src/core/store/encryption/sealed-store.ts";
 import { openJsonStore } from "../../src/core/store/json/json-store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { bundleChild } from "../_bundle.ts";
@@ -19,6 +21,8 @@ export class Writer {
   isOpen = false;
   /** Whether some of its writes come with a file. */
   readonly hasFiles: boolean;
+  /** What its store is encrypted with. */
+  readonly keys: Keyring;
   readonly #heard: Promise<void>;
   #errors = "";
 
@@ -27,6 +31,7 @@ export class Writer {
   }
 
   private constructor(script: string, dataDir: string, env: Record<string, string>) {
+    this.keys = new Keyring(env.CRASH_KEY === undefined ? [] : [env.CRASH_KEY]);
     this.hasFiles = env.CRASH_FILES !== undefined;
     this.process = spawn(process.execPath, [script, dataDir], {
       stdio: ["ignore", "pipe", "pipe"],
@@ -69,17 +74,17 @@ export class Writer {
 /** Opens what a writer left and throws if something that was acknowledged is missing. */
 export async function checkWhatIsLeft(dataDir: string, writer: Writer): Promise<void> {
   const log = { info() {}, warn() {}, error() {} };
-  const store = await openJsonStore({ tables: CORE_TABLES, dataDir, log });
+  const store = await sealStore(openJsonStore, writer.keys)({ tables: CORE_TABLES, dataDir, log });
   try {
     for (let worker = 0; worker < WORKERS; worker++) {
       // A writer that was killed before its first write has said nothing of what earlier ones left.
       const tried = writer.tried[worker]! || Number.POSITIVE_INFINITY;
       const said = { acknowledged: writer.acknowledged[worker]!, tried };
       await checkWorker(store, worker, said);
-      if (writer.hasFiles) await checkFiles(store, worker, said);
+      if (writer.hasFiles) await checkFiles(store, worker, { ...said, keys: writer.keys });
     }
     if (!writer.hasFiles) return;
-    const parts = new FileParts(store);
+    const parts = new FileParts(store, undefined, undefined, writer.keys);
     await parts.sweepAll();
     assert.deepEqual(await parts.problems(), []);
   } finally {

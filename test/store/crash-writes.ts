@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { linkFile, unlinkFiles } from "../../src/core/entities/job-files.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import type { Keyring } from "../../src/core/store/encryption/keyring.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { bytesOf, FileParts, LIMITS, sha256, textOf, toFile } from "../entities/_files.ts";
 
@@ -79,9 +80,9 @@ export async function nextFile(parts: FileParts, worker: number, value: number):
 export async function checkFiles(
   store: Store,
   worker: number,
-  { acknowledged, tried }: { acknowledged: number; tried: number },
+  { acknowledged, tried, keys }: { acknowledged: number; tried: number; keys: Keyring },
 ): Promise<void> {
-  const { files } = new FileParts(store);
+  const { files } = new FileParts(store, undefined, undefined, keys);
   for (let value = 3; value <= acknowledged; value += 3) {
     if (value % 6 === 3 && value + 3 <= tried) continue;
     const text = contentFor(worker, value);

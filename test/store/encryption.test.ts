@@ -25,7 +25,8 @@ import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { borrowSchema, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
 import { greeter } from "../_setup.ts";
-import { bytesUnder, MARKERS, markersIn, newKey, runSecretive, secretive } from "./_encrypted.ts";
+import { bytesUnder, MARKERS, markersIn, runSecretive, secretive } from "./_encrypted.ts";
+import { newKey } from "./_key.ts";
 
 const log = { info() {}, warn() {}, error() {} };
 

@@ -6,10 +6,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
+import { newKey } from "./_key.ts";
 import { compile } from "./compile.ts";
 import { checkWhatIsLeft, Writer } from "./crash-process.ts";
 
 const ROUNDS = Number(process.env.SVC_POWER_ROUNDS ?? 5);
+
+/** Of a writer whose store is encrypted. */
+const SEALED = { CRASH_KEY: newKey() };
 
 const machine = requirement("root", "loop", "cc", "linux");
 machine.describe("a power cut", () => {
@@ -37,7 +41,8 @@ machine.describe("a power cut", () => {
     const mount = () => execFileSync("mount", ["-o", "loop", join(folder, "image"), disk]);
     mount();
     try {
-      const dataDir = join(disk, env.CRASH_FILES === undefined ? "data" : "files");
+      const kind = env.CRASH_KEY === undefined ? "data" : "sealed";
+      const dataDir = join(disk, env.CRASH_FILES === undefined ? kind : "files");
       const writer = await Writer.start(dataDir, env);
       await writer.until(() => writer.acknowledgements >= 40);
       await freeze(writer);
@@ -57,6 +62,7 @@ machine.describe("a power cut", () => {
       for (let count = 0; count < ROUNDS; count++) {
         await round({}, (writer, dataDir) => checkWhatIsLeft(dataDir, writer));
       }
+      await round(SEALED, (writer, dataDir) => checkWhatIsLeft(dataDir, writer));
     },
     300_000,
   );

@@ -1,5 +1,6 @@
 import { basename, dirname } from "node:path";
 import type { FileIdentity, StoreIo } from "../../src/core/storage/file-io.ts";
+import { type Keyring, NO_KEYS } from "../../src/core/store/encryption/keyring.ts";
 import type { SimRandom } from "./sim-random.ts";
 
 const SECTOR = 512;
@@ -101,6 +102,8 @@ class Inode {
  * fails on request, and stops at a given call. One folder is all it has.
  */
 export class SimDisk {
+  /** What the store on it is encrypted with. */
+  keys: Keyring = NO_KEYS;
   readonly #random: SimRandom;
   #names = new Map<string, Inode>();
   #durableNames = new Map<string, Inode>();

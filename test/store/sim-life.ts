@@ -1,5 +1,5 @@
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
-import type { TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
+import { sealStore } from "../../src/core/store/encryption/sealed-store.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import type { Timers } from "../../src/core/store/json/timers.ts";
 import type { Store } from "../../src/core/store/store.ts";
@@ -89,11 +89,8 @@ export async function openOn(
   disk: SimDisk,
   random: SimRandom,
   warn: (message: string) => void = () => {},
-): Promise<TransactionalStore> {
-  return openJsonStoreWith({
-    tables: CORE_TABLES,
-    dataDir: FOLDER,
-    log: { info() {}, warn, error() {} },
+): Promise<Store> {
+  const files = {
     io: disk.io(),
     timers: simTimers(random, disk.lifeline()),
     journalBytes: 600 + random.below(3 * 1024),
@@ -101,7 +98,9 @@ export async function openOn(
     headroom: { bytes: 100 + random.below(2000), after: random.below(12) },
     checkpointBytes: random.chance(0.8) ? 1 + random.below(300) : 1e9,
     lock: false,
-  });
+  };
+  const open = sealStore((context) => openJsonStoreWith({ ...context, ...files }), disk.keys);
+  return open({ tables: CORE_TABLES, dataDir: FOLDER, log: { info() {}, warn, error() {} } });
 }
 
 /** Time that passes with every read of the clock, and alarms that ring after a random while. */

@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import { Keyring } from "../../src/core/store/encryption/keyring.ts";
 import type { Store } from "../../src/core/store/store.ts";
+import { newKey } from "./_key.ts";
 import type { Faults, Mutant } from "./sim-disk.ts";
 import { NO_FAULTS, SimDisk } from "./sim-disk.ts";
 import type { Unit } from "./sim-life.ts";
@@ -30,10 +32,15 @@ export interface SimOutcome {
   readonly shortened: number;
 }
 
+/** Every so many seeds the store is encrypted. */
+const ENCRYPTED = 8;
+const KEYS = new Keyring([newKey()]);
+
 /** Lives through crashes and failures with one seed. Throws where the store breaks its word. */
 export async function simulate(seed: number, mutant: Mutant = "none"): Promise<SimOutcome> {
   const random = new SimRandom(seed);
   const disk = new SimDisk(random);
+  if (seed % ENCRYPTED === 0) disk.keys = KEYS;
   const knowledge = Array.from({ length: CLIENTS }, () => ({
     acknowledged: EMPTY,
     open: undefined,

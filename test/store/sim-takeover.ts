@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import type { TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
 import { MANIFEST } from "../../src/core/store/json/manifest.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import type { Mutant } from "./sim-disk.ts";
@@ -157,7 +156,7 @@ export async function simulateLoss(
   return { before, after: clients.acknowledgements - before };
 }
 
-async function closeAll(random: SimRandom, ...stores: TransactionalStore[]): Promise<void> {
+async function closeAll(random: SimRandom, ...stores: Store[]): Promise<void> {
   for (const store of stores) if (random.chance(0.5)) await store.close();
 }
 
