@@ -54,6 +54,22 @@ describe("a deployment without a config file", () => {
     expect(notices(at).join()).toMatch(/keeps GREETING, PAY_TOKEN/);
   });
 
+  it("keeps the keys of encrypted data, also where the configuration no longer lists them", async () => {
+    const listed = "secrets: [{name: SERVICE_ENCRYPTION_KEYS, value: some-keys}]\nstore: external\n";
+    const { at } = await freshCheckout(listed);
+    writeAll(at.cwd, {
+      [CONFIG]: "store: external\n",
+      "src/controller.ts": "export default { next: true };\n",
+    });
+
+    await deploy(at);
+
+    expect(newest(at)).toMatchObject({
+      name: "r2",
+      secrets: { SERVICE_ENCRYPTION_KEYS: "SERVICE_ENCRYPTION_KEYS:1" },
+    });
+  });
+
   it("plans no change of settings that it does not know", async () => {
     const { at, cwd } = await freshCheckout();
 
