@@ -18,7 +18,8 @@ import {
   verifyStore,
 } from "../../src/core/store/maintenance.ts";
 import { moveStore } from "../../src/core/store/move.ts";
-import { bytesUnder, newKey, runSecretive, secretive } from "./_encrypted.ts";
+import { bytesUnder, runSecretive, secretive } from "./_encrypted.ts";
+import { newKey } from "./_key.ts";
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), "encryption-backups-"));

@@ -1,4 +1,12 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+  randomFillSync,
+} from "node:crypto";
 import { ServiceError } from "../../base/errors.ts";
 
 /** In place of the first key: what is written from then on is not encrypted. */
@@ -12,6 +20,7 @@ const DIFFERENT = 12;
 /** What a sealed value begins with: its version, the id of its key, a salt, a nonce. The ciphertext and its tag follow. */
 const VERSION = 1;
 const AT = { id: 1, salt: 5, nonce: 21, text: 33 };
+const NONCE = AT.text - AT.nonce;
 const TAG = 16;
 
 /** Values that are sealed with one derived key: far fewer than those after which random nonces of 96 bits could repeat. */
@@ -55,9 +64,12 @@ export function idOfKey(key: Buffer): string {
  */
 export class Keyring {
   readonly #keys = new Map<string, Buffer>();
-  readonly #derived = new Map<string, Buffer>();
+  readonly #derived = new Map<string, KeyObject>();
   readonly #first: string | undefined;
-  #current: { readonly key: Buffer; readonly head: Buffer; left: number } | undefined;
+  #current: { readonly key: KeyObject; readonly head: Buffer; left: number } | undefined;
+  /** Random bytes for the next nonces: each call for them costs more than it needs. */
+  readonly #random = Buffer.alloc(NONCE * 256);
+  #used = this.#random.length;
 
   /** The texts of keys; `off` as the first one has none seal. None at all opens and seals nothing. */
   constructor(texts: readonly string[] = []) {
@@ -92,7 +104,7 @@ export class Keyring {
   /** Seals bytes for a place, with the first key. */
   seal(bytes: Uint8Array | string, place: Place): Buffer {
     const { key, head } = this.#next();
-    const nonce = randomBytes(AT.text - AT.nonce);
+    const nonce = this.#nonce();
     const cipher = createCipheriv("aes-256-gcm", key, nonce);
     cipher.setAAD(bound(head, place));
     const text = typeof bytes === "string" ? cipher.update(bytes, "utf8") : cipher.update(bytes);
@@ -123,7 +135,16 @@ export class Keyring {
     }
   }
 
-  #next(): { readonly key: Buffer; readonly head: Buffer } {
+  #nonce(): Buffer {
+    if (this.#used === this.#random.length) {
+      randomFillSync(this.#random);
+      this.#used = 0;
+    }
+    this.#used += NONCE;
+    return this.#random.subarray(this.#used - NONCE, this.#used);
+  }
+
+  #next(): { readonly key: KeyObject; readonly head: Buffer } {
     if (this.#current !== undefined && this.#current.left-- > 0) return this.#current;
     const id = this.#first;
     if (id === undefined) throw new TypeError("There is no key to encrypt with");
@@ -133,11 +154,12 @@ export class Keyring {
     return this.#current;
   }
 
-  #derive(key: Buffer, id: string, salt: Buffer): Buffer {
+  #derive(key: Buffer, id: string, salt: Buffer): KeyObject {
     const name = id + salt.toString("base64");
     const known = this.#derived.get(name);
     if (known !== undefined) return known;
-    const derived = Buffer.from(hkdfSync("sha256", key, salt, "agent-control-service: values", KEY));
+    const bytes = hkdfSync("sha256", key, salt, "agent-control-service: values", KEY);
+    const derived = createSecretKey(Buffer.from(bytes));
     const [oldest] = this.#derived.size < KEPT ? [] : this.#derived.keys();
     if (oldest !== undefined) this.#derived.delete(oldest);
     this.#derived.set(name, derived);
@@ -149,7 +171,7 @@ export class Keyring {
 export const NO_KEYS = new Keyring();
 
 function bound(head: Buffer, place: Place): Buffer {
-  return Buffer.concat([head, Buffer.from(JSON.stringify(place))]);
+  return Buffer.from(`${head.toString("base64")}${JSON.stringify(place)}`);
 }
 
 /** A value was sealed with a key that is not there. Nothing is wrong with the value. */
