@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { Redactor } from "../../src/core/base/redactor.ts";
-import { Files } from "../../src/core/entities/files.ts";
+import { Files, UPLOAD_KEEP } from "../../src/core/entities/files.ts";
 import { Hooks as HookList, type Hooks } from "../../src/core/entities/hooks.ts";
 import { Ledger } from "../../src/core/entities/ledger.ts";
 import type { FileUpload, FileValue } from "../../src/core/models/file.ts";
-import { FileSweep, UPLOAD_KEEP } from "../../src/core/retention/file-sweep.ts";
+import { FileSweep } from "../../src/core/retention/file-sweep.ts";
 import type { UnstorageStorage } from "../../src/core/storage/open-storage.ts";
 import type { Keyring } from "../../src/core/store/encryption/keyring.ts";
 import { FileChunks } from "../../src/core/store/files/file-chunks.ts";
@@ -70,7 +70,10 @@ export class FileParts {
     const known = new Set(contents.map(({ id }) => id));
     const links = (await this.store.table("JobFile").list(all)).items;
     for (const { id, sha256 } of links) if (!known.has(sha256)) problems.push(`${id} has no content`);
-    const named = new Set(links.map(({ sha256 }) => sha256));
+    const results = (await this.store.table("JobResult").list(all)).items;
+    for (const { id, sha256 } of results)
+      if (!known.has(sha256)) problems.push(`result ${id} has no content`);
+    const named = new Set([...links, ...results].map(({ sha256 }) => sha256));
     for (const id of known) if (!named.has(id)) problems.push(`${id} is kept for nobody`);
     const totals = new Map<string, number>();
     const add = (id: string, size: number) => totals.set(id, (totals.get(id) ?? 0) + size);

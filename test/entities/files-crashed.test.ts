@@ -2,10 +2,12 @@
 // @long
 // @losses
 import { describe, expect, it } from "vitest";
-import { linkFile, ownerOf, unlinkFiles } from "../../src/core/entities/job-files.ts";
-import type { FileValue } from "../../src/core/models/file.ts";
+import { type FileUse, linkFile, ownerOf, unlinkFiles } from "../../src/core/entities/job-files.ts";
+import { keepResultOf, linkWritten, toFileValue } from "../../src/core/entities/written-files.ts";
+import type { FileValue, WrittenFile } from "../../src/core/models/file.ts";
 import type { UnstorageStorage } from "../../src/core/storage/open-storage.ts";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { chunkKey } from "../../src/core/store/files/file-chunks.ts";
 import { CrashError, NO_FAULTS, SimDisk } from "../store/sim-disk.ts";
 import { openOn } from "../store/sim-life.ts";
 import { SimRandom } from "../store/sim-random.ts";
@@ -22,7 +24,13 @@ type Mutant =
   /** Chunks are acknowledged before they last. */
   | "lazy chunks"
   /** A content is removed without asking whether a job names it. */
-  | "blind removal";
+  | "blind removal"
+  /** What names a content is stored before the content is. */
+  | "record before content"
+  /** What nothing names yet is swept. */
+  | "hasty sweep"
+  /** The last job that names a content goes without it. */
+  | "forgetful removal";
 
 /** Where chunks are: what was acknowledged lasts, what was not may be there, in part or not at all. */
 class SimContents implements UnstorageStorage {
@@ -43,6 +51,14 @@ class SimContents implements UnstorageStorage {
   crashAfter(calls: number, end: () => void): void {
     this.#callsLeft = calls;
     this.#end = end;
+  }
+
+  /** Removes the chunks of a content, as if they were not written yet. */
+  async takeOut({ place, chunks }: WrittenFile): Promise<[key: string, bytes: Buffer][]> {
+    const keys = chunks.map(([id]) => chunkKey(place, id));
+    const taken = keys.map((key): [string, Buffer] => [key, this.#items.get(key)!]);
+    for (const key of keys) this.#items.delete(key);
+    return taken;
   }
 
   restart(): void {
@@ -110,12 +126,42 @@ async function simulate(seed: number, mutant: Mutant = "none"): Promise<Totals> 
   const certain = Array.from({ length: JOBS }, () => new Map<string, FileValue>());
   let now = Date.parse("2026-01-31T09:00:00Z");
 
+  /** A step makes a file, or has a large result, and names it with its record. */
+  const make = async (
+    parts: FileParts,
+    own: Map<string, FileValue>,
+    { use, isResult }: { readonly use: Omit<FileUse, "limits">; readonly isResult: boolean },
+  ): Promise<void> => {
+    const { files, ledger } = parts;
+    const text = `"content ${random.below(5)}"`;
+    const named = { name: isResult ? "result.json" : "c.json", type: "application/json" };
+    const written = await (isResult ? files.writeJson(named, text) : files.write(named, bytesOf(text)));
+    // The step continues.
+    for (let turns = random.below(12); turns > 0; turns--)
+      await new Promise((resolve) => setImmediate(resolve));
+    const late = mutant === "record before content" ? await contents.takeOut(written) : [];
+    try {
+      await ledger.write((unit) =>
+        isResult ? keepResultOf(unit, files, written, use.job.id) : linkWritten(unit, files, written, use),
+      );
+      for (const [key, bytes] of late) await contents.setItemRaw(key, bytes);
+      if (!isResult) own.set(written.sha256, toFileValue(written));
+      totals.linked++;
+    } catch (error) {
+      // A day has passed meanwhile.
+      if ((error as { type?: string }).type !== "not_found") throw error;
+    } finally {
+      files.release([written]);
+    }
+  };
+
   const client = async (parts: FileParts, job: number): Promise<void> => {
     const own = certain[job]!;
     const use = { job: ownerOf(makeJob(`job-${job}`)), origin: "step" as const, limits: LIMITS };
     for (let turn = 0; turn < 4; turn++) {
-      const kind = random.below(10);
-      if (kind < 6) {
+      const kind = random.below(14);
+      if (kind >= 10) await make(parts, own, { use, isResult: kind >= 12 });
+      else if (kind < 6) {
         // Of few contents, so that several jobs have the same.
         const text = `content ${random.below(5)}`;
         // While it is sent, a day may pass.
@@ -151,6 +197,9 @@ async function simulate(seed: number, mutant: Mutant = "none"): Promise<Totals> 
               await unit.tx.remove("FileContent", id);
               await unit.tx.insert("FileRemoval", { id: content.place, due_at: unit.now });
             }
+          if (mutant === "forgetful removal")
+            for (const id of await unit.tx.ids("JobResult", "job_id", use.job.id))
+              await unit.tx.remove("JobResult", id);
           await unlinkFiles(unit, use.job.id);
         });
         totals.removed += before.length;
@@ -175,6 +224,7 @@ async function simulate(seed: number, mutant: Mutant = "none"): Promise<Totals> 
     const work = (async () => {
       const parts = new FileParts(await openOn(disk, random), contents);
       parts.now = now;
+      if (mutant === "hasty sweep") parts.files.isUnderWay = () => false;
       await Promise.all(certain.map((_, job) => client(parts, job)));
     })();
     let isEnded = false;
@@ -242,9 +292,16 @@ describe("files, on a disk and a storage that lose what was not synced", () => {
     expect(total.removed).toBeGreaterThan(SEEDS / 2);
   }, 1_200_000);
 
-  it.each<Mutant>(["lazy chunks", "blind removal"])("%s is found out", async (mutant) => {
-    let found = 0;
-    for (let seed = 1; seed <= 60 && found === 0; seed++) await simulate(seed, mutant).catch(() => found++);
-    expect(found).toBeGreaterThan(0);
+  it.each<[Mutant, RegExp]>([
+    ["lazy chunks", /is missing/],
+    ["blind removal", /has lost|has no content/],
+    ["record before content", /is missing/],
+    ["hasty sweep", /is missing/],
+    ["forgetful removal", /is kept for nobody/],
+  ])("%s is found out", async (mutant, message) => {
+    const found: string[] = [];
+    for (let seed = 1; seed <= 60 && found.length === 0; seed++)
+      await simulate(seed, mutant).catch((error: Error) => found.push(error.message));
+    expect(found.join()).toMatch(message);
   });
 });

@@ -39,9 +39,12 @@ const maker = defineAgent({
       same: await file("same.txt", "all jobs have this one"),
     }));
     const own = await job.file("own.txt", "of " + job.id);
+    // Too large for the record: of each job its own, and one that all jobs have.
+    const large = await job.step("large", () => ({ id: job.id, text: "x".repeat(300_000) }));
+    const shared = await item.step("shared", () => ["y".repeat(400_000)]);
     await item.artifact("report", made.large, { title: "Report" });
     await item.close({ own });
-    return { sha256, files: [made.large, made.same, own] };
+    return { sha256, large: large.id + large.text.length, shared: shared[0].length, files: [made.large, made.same, own] };
   } } },
 });
 export default createServer({ port: 0, agents: [maker] });
@@ -121,6 +124,14 @@ async function upload(service: Killed, content: Buffer, inParts: boolean): Promi
   }
 }
 
+/** What a job returns. */
+interface Made {
+  readonly sha256: string;
+  readonly large: string;
+  readonly shared: number;
+  readonly files: FileValue[];
+}
+
 /** What clients do while the service is killed; then what is left is compared with what they have heard. */
 async function survive(env: Record<string, string>, open: (folder: string) => StoreFactory): Promise<void> {
   const folder = await project({ "controller.mjs": CONTROLLER });
@@ -144,7 +155,7 @@ async function survive(env: Record<string, string>, open: (folder: string) => St
       const headers = { "content-type": "application/json" };
       const started = await service.send("/agents/maker/jobs", { method: "POST", headers, body });
       expect(started.status, await started.clone().text()).toBe(202);
-      let shown: { status: string; payload: { sha256: string; files: FileValue[] }; message: string };
+      let shown: { status: string; payload: Made; message: string };
       do {
         await delay(10);
         shown = (await (await service.send(`/jobs/${job}`)).json()) as typeof shown;
@@ -153,7 +164,8 @@ async function survive(env: Record<string, string>, open: (folder: string) => St
           await service.send(`/jobs/${job}/retry`, { method: "POST", headers, body: "{}" });
       } while (["stopped", "in_progress", "awaiting"].includes(shown.status));
       expect([shown.status, shown.payload?.sha256], shown.message).toEqual(["completed", sha256(content)]);
-      const { files } = shown.payload;
+      const { files, large, shared } = shown.payload;
+      expect([large, shared]).toEqual([`${job}300000`, 400_000]);
       for (const { sha256: wanted, name } of files) {
         const got = await service.send(`/jobs/${job}/files/${wanted}`);
         expect(sha256(Buffer.from(await got.arrayBuffer())), name).toBe(wanted);
@@ -190,6 +202,9 @@ async function survive(env: Record<string, string>, open: (folder: string) => St
     for (const { id, sha256: wanted } of unused) expect((await parts.files.find(id)).sha256).toBe(wanted);
     await parts.sweepAll();
     expect(await parts.problems()).toEqual([]);
+    const results = await store.table("JobResult").list({ limit: Number.POSITIVE_INFINITY });
+    expect(new Set(results.items.map(({ job_id }) => job_id))).toEqual(new Set(kept.keys()));
+    expect(results.items).toHaveLength(2 * kept.size);
     console.log(
       `${ROUNDS} kills: ${kept.size} jobs with files kept, ${removed} removed, ${unused.length} unused`,
     );

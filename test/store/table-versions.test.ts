@@ -119,6 +119,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
       ],
     },
   ],
+  JobResult: [{ id: "0f.job-1", job_id: "job-1", sha256: "0f" }],
   Revocation: [{ id: "0f", mark: 1_800_000_000_000, until: 1_800_000_000_000 }],
   FileRemoval: [{ id: "aa", due_at: "2026-01-31T10:30:00.500Z" }],
   A2aPush: [{ id: "push-1", job_id: "job-1" }],

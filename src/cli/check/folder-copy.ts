@@ -3,9 +3,14 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { Cases } from "../../core/entities/cases.ts";
 import { Jobs } from "../../core/entities/jobs.ts";
+import { readResultOf } from "../../core/entities/large-results.ts";
+import type { FileValue } from "../../core/models/file.ts";
+import { fileDriver } from "../../core/storage/file.ts";
+import { openStorage, type UnstorageStorage } from "../../core/storage/open-storage.ts";
 import type { Keyring } from "../../core/store/encryption/keyring.ts";
 import { sealedPlace } from "../../core/store/encryption/sealed-place.ts";
 import { sealStore } from "../../core/store/encryption/sealed-store.ts";
+import { FileChunks } from "../../core/store/files/file-chunks.ts";
 import { FolderPlace } from "../../core/store/json/folder-place.ts";
 import { openJsonStoreWith } from "../../core/store/json/json-store.ts";
 import { fillPlace, type Place } from "../../core/store/move.ts";
@@ -17,6 +22,8 @@ export interface FolderContents {
   readonly store: Store;
   readonly jobs: Jobs;
   readonly cases: Cases;
+  /** Reads a result that is stored apart from its record. */
+  readonly readResult: (file: FileValue) => Promise<unknown>;
 }
 
 /** Reads from a copy of a data folder: opening a store writes into its folder. */
@@ -26,7 +33,9 @@ export function readCopy<T>(
   read: (contents: FolderContents) => AsyncGenerator<T, void>,
 ): AsyncGenerator<T, void> {
   const filter = (path: string) => path === folder || isOfStore(basename(path));
-  return inCopy((copy) => cp(folder, copy, { recursive: true, filter }), keys, read);
+  // Contents are only read: they stay where they are.
+  const contents = openStorage(fileDriver({ folder }));
+  return inCopy((copy) => cp(folder, copy, { recursive: true, filter }), keys, read, contents);
 }
 
 /** Reads a copy of a store elsewhere: opening a database with newer code changes its tables. */
@@ -51,6 +60,7 @@ async function* inCopy<T>(
   fill: (copy: string) => Promise<unknown>,
   keys: Keyring,
   read: (contents: FolderContents) => AsyncGenerator<T, void>,
+  contents?: UnstorageStorage,
 ): AsyncGenerator<T, void> {
   const copy = await mkdtemp(join(tmpdir(), "svc-check-"));
   const log = { info() {}, warn() {}, error() {} };
@@ -59,7 +69,9 @@ async function* inCopy<T>(
     const open: StoreFactory = (parts) => openJsonStoreWith({ ...parts, lock: false });
     const store = await sealStore(open, keys)({ tables: CORE_TABLES, dataDir: copy, log });
     try {
-      yield* read({ store, jobs: new Jobs(store), cases: new Cases(store) });
+      const chunks = new FileChunks(contents ?? store.contents!, keys);
+      const readResult = (file: FileValue) => readResultOf({ store, chunks }, file);
+      yield* read({ store, jobs: new Jobs(store), cases: new Cases(store), readResult });
     } finally {
       await store.close();
     }

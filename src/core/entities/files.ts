@@ -5,19 +5,22 @@ import type {
   FileChunk,
   FileContent,
   FileLimits,
+  FileName,
   FileUpload,
   FileValue,
   JobFile,
   ListedFile,
+  WrittenFile,
 } from "../models/file.ts";
-import { jobFileId } from "../models/file.ts";
+import { jobFileId, LARGE_RESULT } from "../models/file.ts";
 import type { UnstorageStorage } from "../storage/open-storage.ts";
 import type { Keyring } from "../store/encryption/keyring.ts";
 import { contentType } from "../store/files/content-type.ts";
-import { FileChunks, inChunks, newPlace } from "../store/files/file-chunks.ts";
+import { ageOf, FileChunks, inChunks, newPlace } from "../store/files/file-chunks.ts";
 import { storageError } from "../store/storage-error.ts";
 import type { ListQuery, Page, Store } from "../store/store.ts";
 import { announceRemoval } from "./job-files.ts";
+import { readResultOf } from "./large-results.ts";
 import type { Ledger } from "./ledger.ts";
 
 export interface FilesParts {
@@ -39,8 +42,11 @@ export interface NewFile {
   readonly length?: number | null;
   /** The access that sends it, where that sees only a part. */
   readonly access?: string | null;
-  /** The job whose step makes it. */
-  readonly jobId?: string | null;
+}
+
+/** A content with its names in a job, at least one. */
+export interface NamedContent extends Pick<JobFile, "sha256" | "size" | "created_at"> {
+  readonly names: readonly Pick<FileName, "name" | "type">[];
 }
 
 /** Bytes of a content, both ends included. */
@@ -48,6 +54,11 @@ export interface FileRange {
   readonly from: number;
   readonly to: number;
 }
+
+/** Milliseconds for which a content is kept that no job names, since it was written or last added to. */
+export const UPLOAD_KEEP = 24 * 3_600_000;
+/** How much earlier a job can no longer name one: clocks of instances differ, and a commit takes its time. */
+const LATE = 3_600_000;
 
 /** Uploads that no job uses, which a caller who sees only a part may have at the same time. */
 const MOST_UNUSED = 1000;
@@ -59,15 +70,18 @@ interface Progress {
 }
 
 /**
- * The contents of files. One is written to a place of its own while a row for its upload exists, and counts once a
- * transaction names that place as the place of a content; where the content is known by then, the place is removed. What
- * nothing names any longer is removed by `FileSweep`, whatever a crash has left.
+ * The contents of files. One is written to a place of its own, and counts once a transaction names that place as the place
+ * of a content; where the content is known by then, the place is removed. Until then, an upload has a row; what is written
+ * for a job has none, and is kept for a day by the time in the name of its place. What nothing names any longer is removed
+ * by `FileSweep`, whatever a crash has left.
  */
 export class Files {
   readonly #parts: FilesParts;
   readonly #chunks: FileChunks;
   /** Of one sender, one upload after another begins and is finished: each counts those before it. */
   readonly #senders = new KeyedMutex();
+  /** Places of what is written here for jobs, until these name it: a clock that is set forward does not remove them. */
+  readonly #underWay = new Set<string>();
 
   constructor(parts: FilesParts) {
     this.#parts = parts;
@@ -83,6 +97,11 @@ export class Files {
     return this.#parts.limits;
   }
 
+  /** Whether values of jobs can be stored as contents: what reads them has the store alone. */
+  get keepsValues(): boolean {
+    return this.#parts.store.contents !== undefined;
+  }
+
   /** Stores a whole file; it is kept for a day, or as long as a job names it. */
   async add(file: NewFile, source: AsyncIterable<Uint8Array>): Promise<FileUpload> {
     const begun = await this.begin(file);
@@ -94,6 +113,74 @@ export class Files {
       await this.discard(begun.id).catch(() => {});
       throw error;
     }
+  }
+
+  /** Stores the content of a file that a job is about to name. Call `release` once it does, or never will. */
+  write({ name: given, type = "" }: NewFile, source: AsyncIterable<Uint8Array>): Promise<WrittenFile> {
+    return this.#writeAt(async (place, touched_at) => {
+      const name = toFileName(given);
+      const begun: FileUpload = {
+        ...{ id: "", place, name, type, length: null, access: null },
+        ...{ received: 0, chunks: [], sha256: null, touched_at },
+      };
+      const { upload, hash } = await this.#receive(begun, source, false);
+      const { received: size, chunks } = upload;
+      return { name, type: typeOf(upload), size, sha256: hash!.digest("hex"), place, chunks };
+    });
+  }
+
+  /** The same for a value of the job itself, as JSON: the limits are for files. */
+  writeJson(named: Pick<FileValue, "name" | "type">, json: string): Promise<WrittenFile> {
+    return this.#writeAt(async (place) => {
+      const bytes = Buffer.from(json);
+      const chunks: FileChunk[] = [];
+      for await (const part of inChunks([bytes])) chunks.push(await this.#chunks.put(place, part));
+      const sha256 = createHash("sha256").update(bytes).digest("hex");
+      return { ...named, size: bytes.length, sha256, place, chunks };
+    });
+  }
+
+  async #writeAt(work: (place: string, now: string) => Promise<WrittenFile>): Promise<WrittenFile> {
+    const now = this.#parts.ledger.now();
+    const place = newPlace(Date.parse(now));
+    this.#underWay.add(place);
+    try {
+      return await work(place, now);
+    } catch (error) {
+      this.#underWay.delete(place);
+      await this.#chunks.remove(place).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** The value of a result that a job has stored so. */
+  readResult(file: FileValue): Promise<unknown> {
+    return readResultOf({ store: this.#parts.store, chunks: this.#chunks }, file);
+  }
+
+  /** What was written is named by now, or is left to the sweep. */
+  release(files: readonly WrittenFile[]): void {
+    for (const { place } of files) this.#underWay.delete(place);
+  }
+
+  /** Removes the chunks of what was written and is known from elsewhere; what fails is done by the sweep. */
+  async drop({ place, chunks }: WrittenFile): Promise<void> {
+    const ids = chunks.map(([id]) => id);
+    await this.#chunks.remove(place, ids).catch(() => {});
+  }
+
+  /** Whether something may be about to name a place that no row names. */
+  isUnderWay(place: string): boolean {
+    return this.#underWay.has(place) || Math.abs(this.#ageOf(place)) < UPLOAD_KEEP;
+  }
+
+  /** Whether it is too late to name what was written: a sweep may have removed it. */
+  isLate({ place }: WrittenFile): boolean {
+    return Math.abs(this.#ageOf(place)) > UPLOAD_KEEP - LATE;
+  }
+
+  #ageOf(place: string): number {
+    return ageOf(place, Date.parse(this.#parts.ledger.now()));
   }
 
   /** What a content would be as a file; nothing is stored. */
@@ -109,20 +196,14 @@ export class Files {
   }
 
   /** Makes room for a file whose content is sent in one or more parts. */
-  async begin({
-    name: given,
-    type = "",
-    length = null,
-    access = null,
-    jobId = null,
-  }: NewFile): Promise<FileUpload> {
+  async begin({ name: given, type = "", length = null, access = null }: NewFile): Promise<FileUpload> {
     const name = toFileName(given);
     if (length !== null) this.#refuseLarger(length);
     const id = randomUUID();
     return this.#counted({ id, access }, length ?? 0, () =>
       this.#parts.ledger.write(async ({ tx, now }) => {
         const upload: FileUpload = {
-          ...{ id, place: newPlace(), name, type, length, access, job_id: jobId },
+          ...{ id, place: newPlace(Date.parse(now)), name, type, length, access },
           ...{ received: 0, chunks: [], sha256: null, touched_at: now },
         };
         await tx.insert("FileUpload", upload);
@@ -199,13 +280,23 @@ export class Files {
   }
 
   /** A content of a job, or `not_found`: knowing a hash gives nobody a right to it. */
-  async ofJob(jobId: string, sha256: string): Promise<{ file: JobFile; content: FileContent }> {
-    const file = await this.#parts.store.table("JobFile").get(jobFileId(jobId, sha256));
+  async ofJob(jobId: string, sha256: string): Promise<{ file: NamedContent; content: FileContent }> {
+    const file = await this.#namedBy(jobId, sha256);
     const content = file && (await this.content(sha256));
     if (content) return { file, content };
     throw new ServiceError("not_found", `Job "${jobId}" has no file with the SHA-256 ${sha256}`, {
       detail: "The files of a job are listed at its path, followed by /files.",
     });
+  }
+
+  /** How a job names a content: as one of its files, or as a large result of a step. */
+  async #namedBy(jobId: string, sha256: string): Promise<NamedContent | undefined> {
+    const { store } = this.#parts;
+    const id = jobFileId(jobId, sha256);
+    const file = await store.table("JobFile").get(id);
+    if (file) return file;
+    const result = await store.table("JobResult").get(id);
+    return result && { ...result, names: [LARGE_RESULT] };
   }
 
   /** Whether a job names a content, by `jobFileId`. */
@@ -228,7 +319,10 @@ export class Files {
   }
 
   /** The bytes of a content, or a range of them, a chunk at a time. */
-  async *read({ id, place, chunks, size }: FileContent, range?: FileRange): AsyncGenerator<Buffer, void> {
+  async *read(
+    { id, place, chunks, size }: Omit<FileContent, "created_at">,
+    range?: FileRange,
+  ): AsyncGenerator<Buffer, void> {
     const { from, to } = range ?? { from: 0, to: size - 1 };
     let at = 0;
     for (const chunk of chunks) {
@@ -296,7 +390,7 @@ export class Files {
   /** Makes what was received a content, unless there is the same one. */
   async #finish(upload: FileUpload, given: Hash | undefined): Promise<FileUpload> {
     const { id, place, received: size, chunks } = upload;
-    const type = upload.type || contentType(Buffer.alloc(0), undefined, upload.name);
+    const type = typeOf(upload);
     if (upload.length !== null && size !== upload.length) throw hasLess(upload);
     const sha256 = (given ?? (await this.#hashOf(upload))).digest("hex");
     let isKnown = false;
@@ -336,6 +430,11 @@ export function toFileName(given: string): string {
     .trim()
     .slice(0, 200);
   return name === "" || name === "." || name === ".." ? "file" : name;
+}
+
+/** The type of what was received; nothing says what an empty content is but its name. */
+function typeOf({ type, name }: Pick<FileUpload, "type" | "name">): string {
+  return type || contentType(Buffer.alloc(0), undefined, name);
 }
 
 /** The file that a finished upload is. */

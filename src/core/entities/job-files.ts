@@ -6,9 +6,11 @@ import {
   type FileUpload,
   type FileValue,
   type JobFile,
+  type JobResult,
   jobFileId,
 } from "../models/file.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { Tables } from "../store/store.ts";
 import type { Unit } from "./ledger.ts";
 
 /** Milliseconds from the end of the last job that names a content to its removal: backups and downloads finish meanwhile. */
@@ -86,6 +88,18 @@ export async function copyFiles(
       await linkFile(unit, { name, type, size, sha256 }, { ...use, origin, caseId: null, ...named });
     }
   }
+  for (const { sha256, size } of await resultsOf(unit, from))
+    await linkResult(unit, { job_id: use.job.id, sha256, size });
+}
+
+/** Has a job keep a result of one of its steps, inside the unit that stores what needs it. */
+export async function linkResult(
+  { tx, now }: Unit,
+  { sha256, size, job_id }: Pick<JobResult, "sha256" | "size" | "job_id">,
+): Promise<void> {
+  const id = jobFileId(job_id, sha256);
+  if (await tx.get("JobResult", id)) return;
+  await tx.insert("JobResult", { id, job_id, sha256, size, created_at: now });
 }
 
 /** Removes what a job names, inside the unit that removes the job; contents that nothing else names go too. */
@@ -98,6 +112,10 @@ export async function unlinkFiles(unit: Unit, jobId: string): Promise<void> {
     await removeUnnamed(unit, sha256);
   }
   if (files.length > 0) await tx.remove("FileTotal", `job.${jobId}`);
+  for (const { id, sha256 } of await resultsOf(unit, jobId)) {
+    await tx.remove("JobResult", id);
+    await removeUnnamed(unit, sha256);
+  }
 }
 
 /** Inside the unit that has removed an upload: what only it named is to be removed. */
@@ -112,6 +130,7 @@ export async function announceRemoval(
 /** Removes a content that neither a job nor an upload names. */
 async function removeUnnamed({ tx, now }: Unit, sha256: string): Promise<void> {
   if ((await tx.ids("JobFile", "sha256", sha256)).length > 0) return;
+  if ((await tx.ids("JobResult", "sha256", sha256)).length > 0) return;
   if ((await tx.ids("FileUpload", "sha256", sha256)).length > 0) return;
   const content = await tx.get("FileContent", sha256);
   if (!content) return;
@@ -120,10 +139,18 @@ async function removeUnnamed({ tx, now }: Unit, sha256: string): Promise<void> {
   await tx.insert("FileRemoval", { id: content.place, due_at });
 }
 
-async function filesOf({ tx }: Unit, jobId: string): Promise<JobFile[]> {
-  const found: JobFile[] = [];
-  for (const id of await tx.ids("JobFile", "job_id", jobId)) {
-    const row = await tx.get("JobFile", id);
+const filesOf = (unit: Unit, jobId: string): Promise<JobFile[]> => rowsOf(unit, "JobFile", jobId);
+const resultsOf = (unit: Unit, jobId: string): Promise<JobResult[]> => rowsOf(unit, "JobResult", jobId);
+
+/** What a job names. */
+async function rowsOf<K extends "JobFile" | "JobResult">(
+  { tx }: Unit,
+  table: K,
+  jobId: string,
+): Promise<Tables[K][]> {
+  const found: Tables[K][] = [];
+  for (const id of await tx.ids(table, "job_id", jobId)) {
+    const row = await tx.get(table, id);
     if (row) found.push(row);
   }
   return found;
@@ -155,7 +182,8 @@ function workspaceTotal(workspace: string): string {
   return `workspace.${workspace}`;
 }
 
-function isGone({ name, sha256 }: FileValue): ServiceError {
+/** The error where a job is to name a content that is no longer there. */
+export function isGone({ name, sha256 }: FileValue): ServiceError {
   return new ServiceError("not_found", `The content of the file "${name}" (${sha256}) was removed`, {
     detail: "Send it again.",
   });

@@ -77,6 +77,12 @@ export class Ledger {
     return () => void this.#participants.splice(this.#participants.indexOf(joined), 1);
   }
 
+  /** The JSON of a value as it is stored: without secrets. */
+  toJson(value: unknown): string {
+    const json = JSON.stringify(value);
+    return this.#redactor.finds(json) ? JSON.stringify(this.#redactor.json(value)) : json;
+  }
+
   /** The time, ISO 8601. Many calls fall into one millisecond: it is formatted once. */
   now(): string {
     const date = this.#clock();

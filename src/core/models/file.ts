@@ -65,6 +65,12 @@ export interface FileContent {
   readonly created_at: string;
 }
 
+/** A file whose content is stored, and that nothing names yet. */
+export interface WrittenFile extends FileValue {
+  readonly place: string;
+  readonly chunks: readonly FileChunk[];
+}
+
 /** A content that is being sent, or that was and is not yet named by a job. */
 export interface FileUpload {
   readonly id: string;
@@ -81,8 +87,6 @@ export interface FileUpload {
   readonly access: string | null;
   /** Whether a job names its content: it does not count as one that its sender has left. */
   readonly used?: boolean;
-  /** The job whose step makes it. */
-  readonly job_id: string | null;
   /** When it was last added to. */
   readonly touched_at: string;
 }
@@ -112,6 +116,22 @@ export interface JobFile {
   readonly names: readonly FileName[];
   readonly created_at: string;
 }
+
+/**
+ * A content that is a large result of a step: the reason that it is kept. It is not one of the job's files, and counts for
+ * no limit.
+ */
+export interface JobResult {
+  /** See `jobFileId`. */
+  readonly id: string;
+  readonly job_id: string;
+  readonly sha256: string;
+  readonly size: number;
+  readonly created_at: string;
+}
+
+/** What a large result is called: the same for all, so that those with equal contents are equal. */
+export const LARGE_RESULT = { name: "result.json", type: "application/json" } as const;
 
 /** Bytes that the contents of a job, or of a workspace, have. Changes only together with the rows that it adds up. */
 export interface FileTotal {

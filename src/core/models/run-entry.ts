@@ -62,6 +62,11 @@ export interface CallEntry extends CallEntryBase, WorkEntry {
    * end.
    */
   result?: unknown;
+  /**
+   * Whether its result was too large for the record: `result` is then the file that has it as JSON, in the same place as
+   * other files of the job.
+   */
+  by_reference?: true;
   /** Final error: of a step that has no attempts left, of a child that did not complete. */
   error?: {
     name: string;

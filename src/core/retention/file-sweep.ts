@@ -1,13 +1,11 @@
 import type { Logger } from "../base/log.ts";
 import type { StartTimer } from "../base/timer.ts";
-import type { Files } from "../entities/files.ts";
+import { type Files, UPLOAD_KEEP } from "../entities/files.ts";
 import { ownerOf } from "../entities/job-files.ts";
 import type { UnstorageStorage } from "../storage/open-storage.ts";
 import { FileChunks } from "../store/files/file-chunks.ts";
-import { type Position, type Store, StoreMissingError } from "../store/store.ts";
+import { type Position, type Store, StoreMissingError, type Tables } from "../store/store.ts";
 
-/** Milliseconds after which an upload that nobody has added to is removed, unless a job names its content. */
-export const UPLOAD_KEEP = 24 * 3_600_000;
 /** Milliseconds from one sweep to the next, and from one search for chunks that nothing names to the next. */
 const PAUSE = 10 * 60_000;
 const SEARCH = 24 * 3_600_000;
@@ -121,29 +119,45 @@ export class FileSweep {
   }
 
   /**
-   * Chunks are listed before rows are read. A place has a row from before its first chunk on, and never one again once it
-   * has none: of an upload, which becomes that of a content, and that of a removal, each in one step: they are read in this
-   * order.
+   * Chunks are listed before rows are read. What is written for a job has no row until the job names it, and is young. Any
+   * other place has a row from before its first chunk on, and never one again once it has none: of an upload, which becomes
+   * that of a content, and that of a removal, each in one step: they are read in this order.
    */
   async #removeOrphans(): Promise<number> {
-    const { store, storage, log } = this.#parts;
+    const { files, store, storage, log } = this.#parts;
     const chunks = new FileChunks(storage);
+    const orphans = await chunks.list();
+    for (const place of orphans.keys()) if (files.isUnderWay(place)) orphans.delete(place);
+    if (orphans.size === 0) return 0;
+    for await (const { place, sha256 } of rowsOf(store, "FileUpload"))
+      if (sha256 === null) orphans.delete(place);
+    for await (const { place, chunks } of rowsOf(store, "FileContent")) {
+      const named = new Set(chunks.map(([id]) => id));
+      const others = orphans.get(place)?.filter((id) => !named.has(id)) ?? [];
+      if (others.length > 0) orphans.set(place, others);
+      else orphans.delete(place);
+    }
     let count = 0;
-    for (const [place, ids] of await chunks.list()) {
+    for (const [place, ids] of orphans) {
       if (this.#isClosed) return count;
-      const [uploadId] = await store.table("FileUpload").ids({ where: { place }, limit: 1 });
-      const upload = uploadId === undefined ? undefined : await store.table("FileUpload").get(uploadId);
-      if (upload && upload.sha256 === null) continue;
-      const [sha256] = await store.table("FileContent").ids({ where: { place }, limit: 1 });
-      const content = sha256 === undefined ? undefined : await store.table("FileContent").get(sha256);
       if (await store.table("FileRemoval").get(place)) continue;
-      const named = new Set(content?.chunks.map(([id]) => id));
-      const orphans = ids.filter((id) => !named.has(id));
-      if (orphans.length === 0) continue;
-      await chunks.remove(place, orphans);
-      count += orphans.length;
+      await chunks.remove(place, ids);
+      count += ids.length;
     }
     if (count > 0) log.info("parts of files that nothing names were removed", { parts: count });
     return count;
   }
+}
+
+/** All rows of a table, a page at a time; those that are added meanwhile may be missing. */
+async function* rowsOf<K extends "FileUpload" | "FileContent">(
+  store: Store,
+  table: K,
+): AsyncGenerator<Tables[K], void> {
+  let after: Position | undefined;
+  do {
+    const page = await store.table(table).list({ sort: "id", limit: PAGE, after, uncounted: true });
+    yield* page.items;
+    after = page.next;
+  } while (after);
 }

@@ -3,7 +3,7 @@ import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
-import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile } from "../models/file.ts";
+import type { FileContent, FileRemoval, FileTotal, FileUpload, JobFile, JobResult } from "../models/file.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { KeyedRequest } from "../models/keyed-request.ts";
 import type { ModelUse } from "../models/model-use.ts";
@@ -53,6 +53,7 @@ export interface Tables {
   FileContent: FileContent;
   FileUpload: FileUpload;
   JobFile: JobFile;
+  JobResult: JobResult;
   FileTotal: FileTotal;
   FileRemoval: FileRemoval;
 }

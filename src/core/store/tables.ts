@@ -8,6 +8,7 @@ import {
   type FileTotal,
   type FileUpload,
   type JobFile,
+  type JobResult,
   nameOfFile,
 } from "../models/file.ts";
 import { groupOf } from "../models/file-kind.ts";
@@ -247,18 +248,15 @@ const ACCESS_TABLE = rowTable<StoredAccess>("Access", {
 
 const PERSON_TABLE = rowTable<Person>("Person");
 
-const FILE_CONTENT_TABLE = rowTable<FileContent>("FileContent", {
-  index: ({ place }) => ({ place }),
-  facets: ["place"],
-});
+const FILE_CONTENT_TABLE = rowTable<FileContent>("FileContent", { version: 2 });
 
 const FILE_UPLOAD_TABLE = rowTable<FileUpload>("FileUpload", {
-  version: 2,
-  index: ({ place, sha256, touched_at, access, used }) => ({
-    ...{ place, sha256, touched_at: time(touched_at) },
+  version: 3,
+  index: ({ sha256, touched_at, access, used }) => ({
+    ...{ sha256, touched_at: time(touched_at) },
     unused_of: used ? null : access,
   }),
-  facets: ["place", "sha256", "unused_of"],
+  facets: ["sha256", "unused_of"],
   sorted: ["touched_at"],
 });
 
@@ -277,6 +275,11 @@ const JOB_FILE_TABLE = rowTable<JobFile>("JobFile", {
   sorted: ["created_at"],
   text: ({ names }) =>
     names.map(({ name, artifact = "", title = "" }) => `${name}\n${artifact}\n${title}`).join("\n"),
+});
+
+const JOB_RESULT_TABLE = rowTable<JobResult>("JobResult", {
+  index: ({ job_id, sha256 }) => ({ job_id, sha256 }),
+  facets: ["job_id", "sha256"],
 });
 
 const FILE_TOTAL_TABLE = rowTable<FileTotal>("FileTotal");
@@ -319,6 +322,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   FILE_CONTENT_TABLE,
   FILE_UPLOAD_TABLE,
   JOB_FILE_TABLE,
+  JOB_RESULT_TABLE,
   FILE_TOTAL_TABLE,
   FILE_REMOVAL_TABLE,
   REVOCATION_TABLE,

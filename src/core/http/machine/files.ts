@@ -1,10 +1,9 @@
 import * as v from "valibot";
 import type { Caller } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
-import { type Files, uploadNotFound } from "../../entities/files.ts";
+import { type Files, UPLOAD_KEEP, uploadNotFound } from "../../entities/files.ts";
 import type { FileUpload } from "../../models/file.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
-import { UPLOAD_KEEP } from "../../retention/file-sweep.ts";
 import { Answer } from "../answer.ts";
 import { keyRoutes } from "../key-routes.ts";
 import { isMultipart, readMultipart } from "../multipart.ts";
@@ -154,8 +153,8 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
 }
 
 /** Rejects where an upload is somebody else's: it does not exist for the caller. */
-export function assertOwn({ id, job_id, access }: FileUpload, owner: string | null): void {
-  if (job_id !== null || (owner !== null && access !== owner)) throw uploadNotFound(id);
+export function assertOwn({ id, access }: FileUpload, owner: string | null): void {
+  if (owner !== null && access !== owner) throw uploadNotFound(id);
 }
 
 /** Stores the only file of a form. */

@@ -15,6 +15,6 @@ export function openJobsRoute(parts: MachineParts): RouteDefinition {
       "For `svc check`: a line of JSON for each job that has not ended, with the job, its cases without their updates, and its run log. Parameters are not part of it.",
     tag: "Jobs",
     responses: { 200: { description: "The jobs", contentType: NDJSON } },
-    handler: () => ndjson(readOpenJobs(parts)),
+    handler: () => ndjson(readOpenJobs({ ...parts, readResult: (file) => parts.files.readResult(file) })),
   });
 }

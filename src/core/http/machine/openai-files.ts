@@ -1,8 +1,7 @@
 import * as v from "valibot";
 import type { Caller } from "../../audit/caller.ts";
-import { uploadNotFound } from "../../entities/files.ts";
+import { UPLOAD_KEEP, uploadNotFound } from "../../entities/files.ts";
 import type { FileContent, FileName, FileUpload } from "../../models/file.ts";
-import { UPLOAD_KEEP } from "../../retention/file-sweep.ts";
 import { fileResponse } from "../file-response.ts";
 import { keyRoutes } from "../key-routes.ts";
 import { OPENAI_ERRORS } from "../openai-errors.ts";

@@ -1,7 +1,9 @@
 import type { AgentRegistry } from "../../agents/registry.ts";
 import type { Redactor } from "../../base/redactor.ts";
 import type { Cases } from "../../entities/cases.ts";
+import type { Files } from "../../entities/files.ts";
 import type { Jobs } from "../../entities/jobs.ts";
+import type { FileValue } from "../../models/file.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { holdOf } from "../../models/job-state.ts";
 import type { Scheduler } from "../queue/scheduler.ts";
@@ -22,6 +24,7 @@ interface HeldTriesParts extends HandlerParts {
   readonly redactor: Redactor;
   readonly scheduler: Scheduler;
   readonly turns: Turns;
+  readonly files?: Files | undefined;
 }
 
 /** Tries whether held and suspended jobs fit the code that is here. */
@@ -38,10 +41,12 @@ export class HeldTries {
   /** Checks whether a job can resume with the current code: replays its record, without side effects. */
   async rehearse(job: StoredJob, agent = this.#parts.agents.of(job)): Promise<Rehearsed> {
     if (!agent) throw new Error(`Agent "${job.agent_name}" is not registered`);
-    const { jobs, redactor } = this.#parts;
+    const { jobs, redactor, files } = this.#parts;
     const readRecord = () => RunRecord.of(jobs, job.id);
     const redact = (text: string) => redactor.text(text);
-    return rehearse(this.#parts, { job, readRecord, agent, redact, ...readsOf(this.#parts, job.id) });
+    const readResult = (file: FileValue) => files!.readResult(file);
+    const about = { job, readRecord, readResult, agent, redact };
+    return rehearse(this.#parts, { ...about, ...readsOf(this.#parts, job.id) });
   }
 
   /** Resumes a held job if the code fits its record now. A few are tried at the same time. */

@@ -13,6 +13,7 @@ import type { HandlerParts } from "../replay/handler-context.ts";
 import type { Rehearsed } from "../replay/rehearsal.ts";
 import { Run } from "../replay/run.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
+import type { RunParts } from "../replay/run-parts.ts";
 import type { RunRecord } from "../replay/run-record.ts";
 
 /** Most milliseconds that a rehearsal takes, and that it waits for one recorded call. */
@@ -24,6 +25,8 @@ export interface Rehearsal extends Pick<HandlerCall, "values" | "readJob" | "rea
   /** Reads what is recorded of it, for each try. */
   readonly readRecord: () => MaybePromise<RunRecord>;
   readonly agent: HostedAgent;
+  /** Reads a result that is stored apart from its record; absent where the record has all of them. */
+  readonly readResult?: RunParts["readResult"];
   /** Removes secrets, as the names of recorded calls are without them. */
   readonly redact: (text: string) => string;
   /** Most milliseconds that it takes. @default 10 s */
@@ -81,7 +84,7 @@ function rehearseOnce(
   rehearsal: Rehearsal,
   { record, process, onMisled }: Try,
 ): Promise<Rehearsed> {
-  const { job, agent, redact, longest = LONGEST } = rehearsal;
+  const { job, agent, redact, readResult, longest = LONGEST } = rehearsal;
   const run = new Run({
     jobId: job.id,
     agent: agent.slug,
@@ -92,7 +95,7 @@ function rehearseOnce(
     timeout: undefined,
     code: { version: agent.definition.version, fingerprint: agent.code },
     patience: PATIENCE,
-    redact,
+    ...{ redact, readResult },
     slot: NO_SLOT,
     ledger: NO_LEDGER,
     log: silent,

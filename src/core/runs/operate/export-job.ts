@@ -1,4 +1,5 @@
 import type { Actor } from "../../audit/caller.ts";
+import { withResult } from "../../entities/large-results.ts";
 import { Scrub } from "../../entities/scrub.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { EXPORT_FORMAT, type ExportLine } from "../../models/job-export.ts";
@@ -18,7 +19,7 @@ export async function exportJob(
 }
 
 async function* lines(
-  { jobs, cases, redactor }: RequestParts,
+  { jobs, cases, files, redactor }: RequestParts,
   job: StoredJob,
 ): AsyncGenerator<ExportLine, void> {
   const scrub = new Scrub(redactor);
@@ -38,7 +39,11 @@ async function* lines(
     idempotency_key: null,
   };
   yield { type: "job", format: EXPORT_FORMAT, job: masked };
-  for (const { entry } of await jobs.log(job.id)) yield { type: "entry", entry: scrub.entry(entry).entry };
+  for (const { entry } of await jobs.log(job.id))
+    yield {
+      type: "entry",
+      entry: scrub.entry(await withResult(entry, (file) => files!.readResult(file))).entry,
+    };
   const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
   for (const item of (await cases.list(query)).items) {
     yield { type: "case", case: scrub.case(item) };

@@ -262,6 +262,7 @@ export class ActiveRuns {
       doing: cluster.watched.doingOf(job, () => run),
       ledger,
       files: this.#parts.files,
+      readResult: (file) => this.#parts.files!.readResult(file),
       log: this.#parts.log.with({ agent: agent.slug, job_id: job.id }),
       clock,
       startTimer,

@@ -7,16 +7,17 @@ import {
   toParts,
 } from "../../agents/file-content.ts";
 import type { AskOptions, CallOptions, StepFunction } from "../../agents/run-context.ts";
-import { type Files, fileOf } from "../../entities/files.ts";
+import type { Files } from "../../entities/files.ts";
 import { type FileOwner, linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import { keepResultOf, linkWritten, toFileValue } from "../../entities/written-files.ts";
 import {
   type FileOrigin,
-  type FileUpload,
   type FileValue,
   filesIn,
   isFileValue,
   jobFileId,
+  type WrittenFile,
 } from "../../models/file.ts";
 import type { Run } from "./run.ts";
 import type { StepUnderWay } from "./step-under-way.ts";
@@ -29,24 +30,35 @@ export async function addFile(
 ): Promise<FileValue> {
   if (typeof name !== "string" || name.trim() === "") throw new TypeError("file was called without a name");
   if (one.isRecorded) throw new Error(`The file "${name}" was made after its step "${one.name}" had ended`);
-  const upload = await filesOf(run).add({ name, type, jobId: run.jobId }, toParts(data));
-  if (one.isRecorded) throw new Error(`The file "${name}" was made after its step "${one.name}" had ended`);
-  one.files = [...(one.files ?? []), upload];
-  return fileOf(upload);
+  const files = filesOf(run);
+  const written = await files.write({ name, type }, toParts(data));
+  if (one.isRecorded) {
+    files.release([written]);
+    throw new Error(`The file "${name}" was made after its step "${one.name}" had ended`);
+  }
+  one.files = [...(one.files ?? []), written];
+  return toFileValue(written);
 }
 
 /** Has the job name what a step has made, inside the unit that records the step. */
 export async function linkMade(
   unit: Unit,
   run: Run,
-  { files, caseId }: { readonly files: readonly FileUpload[]; readonly caseId: string | undefined },
+  { files, caseId }: { readonly files: readonly WrittenFile[]; readonly caseId: string | undefined },
 ): Promise<void> {
-  const { limits } = filesOf(run);
-  for (const upload of files) {
-    await linkFile(unit, fileOf(upload), { job: run.owner, origin: "step", caseId, limits });
-    // The job keeps it from now on.
-    await unit.tx.remove("FileUpload", upload.id);
-  }
+  const use = { job: run.owner, origin: "step", caseId } as const;
+  for (const file of files) await linkWritten(unit, filesOf(run), file, use);
+}
+
+/** Has the job keep a result of a step, inside the unit that records the step. */
+export function keepResult(unit: Unit, run: Run, result: WrittenFile): Promise<void> {
+  return keepResultOf(unit, filesOf(run), result, run.jobId);
+}
+
+/** What an attempt has made is named by now, or never will be. */
+export function releaseMade(run: Run, { files, result }: StepUnderWay): void {
+  if (files) filesOf(run).release(files);
+  if (result) filesOf(run).release([result]);
 }
 
 /** What a file of a job is to people. */
@@ -150,9 +162,8 @@ export function fileStep(
 
 async function* read(run: Run, { sha256 }: FileValue): AsyncGenerator<Uint8Array, void> {
   const files = filesOf(run);
-  const made = run.activity.steps.some((step) => step.files?.some((one) => one.sha256 === sha256));
-  const content = made ? await files.content(sha256) : (await files.ofJob(run.jobId, sha256)).content;
-  if (content) yield* files.read(content);
+  const made = run.activity.steps.flatMap((step) => step.files ?? []).find((one) => one.sha256 === sha256);
+  yield* files.read(made ? { ...made, id: sha256 } : (await files.ofJob(run.jobId, sha256)).content);
 }
 
 /** Throws where the files of a question are none. */

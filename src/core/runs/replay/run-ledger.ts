@@ -94,10 +94,19 @@ export class RunLedger {
 
   /** Reads something for a call. While the store does not answer, it waits: the next attempt may succeed. */
   read<T>(work: () => Promise<T>): Promise<T> {
+    return this.#persist(work, "the store cannot be read; the run waits");
+  }
+
+  /** Stores something that nothing names yet, in the same way. */
+  prepare<T>(work: () => Promise<T>): Promise<T> {
+    return this.#persist(work, "the store cannot write; the run waits");
+  }
+
+  #persist<T>(work: () => Promise<T>, failure: string): Promise<T> {
     const { life, parts } = this.#run;
     return whenWritable(work, ({ message }) => {
       if (life.isOver) throw life.error;
-      parts.log.warn("the store cannot be read; the run waits", { error: message });
+      parts.log.warn(failure, { error: message });
     });
   }
 

@@ -2,6 +2,7 @@ import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger } from "../../base/log.ts";
 import type { StartTimer } from "../../base/timer.ts";
 import type { Files } from "../../entities/files.ts";
+import type { ReadResult } from "../../entities/large-results.ts";
 import type { Ledger } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
@@ -30,6 +31,8 @@ export interface RunParts {
   readonly ledger: Ledger;
   /** Keeps the files of jobs; absent in a rehearsal. */
   readonly files?: Files | undefined;
+  /** Reads a recorded result that is stored apart from its record. */
+  readonly readResult?: ReadResult | undefined;
   readonly log: Logger;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;

@@ -1,5 +1,5 @@
 import type { Reported } from "../../agents/step-report.ts";
-import type { FileUpload } from "../../models/file.ts";
+import type { WrittenFile } from "../../models/file.ts";
 import type { StepKind } from "../../models/model-use.ts";
 import type { Call } from "./call.ts";
 
@@ -14,7 +14,9 @@ export interface StepUnderWay {
   /** What its function has reported; what comes after its record does not count. */
   reported?: Reported;
   /** What its function has made: the job names them once it is recorded. */
-  files?: FileUpload[];
+  files?: WrittenFile[];
+  /** Its result, where that is too large for its record. */
+  result?: WrittenFile;
   /** When its function was called; empty before that. */
   startedAt: string;
   /** Whether what became of it is on its way into the store, and its cost was counted. */

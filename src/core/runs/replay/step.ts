@@ -6,12 +6,14 @@ import { addReport } from "../../agents/step-report.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import { toFileValue } from "../../entities/written-files.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
 import type { Emitter } from "../emissions/emissions.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
+import { readLarge, writeLarge } from "./large-result.ts";
 import { readCost } from "./limits.ts";
-import { type Artifact, addFile, linkArtifact, linkMade } from "./made-files.ts";
+import { type Artifact, addFile, keepResult, linkArtifact, linkMade, releaseMade } from "./made-files.ts";
 import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
@@ -59,6 +61,7 @@ export function runStep<T>(step: StepCall<T>): Promise<T> {
     const call = scope.take("step", name, options.key);
     const recorded = call.takeEntry();
     // Without a detour: a long run is replayed through here.
+    if (recorded?.by_reference && !call.ends) return mayBeLeft(readLarge(scope.run, call, recorded));
     if (recorded && !recorded.error && !call.ends)
       return scope.run.gate.delivered(call, recorded.result as T)!;
     return mayBeLeft(recorded ? endAgain(step, call, recorded) : runNew(step, call, cost));
@@ -164,6 +167,8 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries
       emitter?.end();
     }
     const result = toRecord(value, call.name);
+    const writing = writeLarge(run, result);
+    if (writing) one.result = await writing;
     await run.ledger.write((unit) => recordResult(unit, call, one, { startedAt, result }));
     // As it will come back from the record, so that the first run and a later one see the same.
     return { ok: true, value: result as T };
@@ -175,6 +180,7 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries
     return { ok: false, error, pause };
   } finally {
     run.activity.done(one);
+    releaseMade(run, one);
   }
 }
 
@@ -210,13 +216,15 @@ async function recordResult<T>(
     call: "step",
     ...one.call.fields,
     started_at: startedAt,
-    result,
+    result: one.result ? toFileValue(one.result) : result,
+    by_reference: one.result ? true : undefined,
     attempts: attempt > 1 ? attempt : undefined,
     cost: cost > 0 ? cost : undefined,
     input: input === undefined ? undefined : toRecordedInput(input),
     ...workOf(one),
     ...limitBy(scope.run, unit, one),
   });
+  if (one.result) await keepResult(unit, scope.run, one.result);
   if (one.files) await linkMade(unit, scope.run, { files: one.files, caseId: scope.caseId });
   if (artifact) await linkArtifact(unit, scope.run, { artifact, caseId: scope.caseId });
   const used = countUse(unit, one, { ...scope.run.spender, isFailed: false });

@@ -21,9 +21,14 @@ export function isChunk(key: string, size: number | undefined): boolean {
   return KEY.test(key) && Number.isSafeInteger(size) && size! >= 0 && size! <= LARGEST;
 }
 
-/** A name for the place of one content: it is never used for another one. */
-export function newPlace(): string {
-  return randomBytes(16).toString("hex");
+/** A name for the place of one content, which is never used for another one. It begins with its time, milliseconds. */
+export function newPlace(now: number): string {
+  return now.toString(16).padStart(12, "0") + randomBytes(10).toString("hex");
+}
+
+/** Milliseconds since a place was named; of the places of earlier versions, which do not have their time, any number. */
+export function ageOf(place: string, now: number): number {
+  return now - Number.parseInt(place.slice(0, 12), 16);
 }
 
 /** The parts of contents in a storage: each is written once, under a name of its own, and never changes. */
@@ -46,15 +51,25 @@ export class FileChunks {
   }
 
   /** The bytes of a chunk; `undefined` if it is missing. Rejects if they are not those that were written. */
-  async find(place: string, [id, size, crc]: FileChunk): Promise<Buffer | undefined> {
-    const key = chunkKey(place, id);
-    const stored = toBytes(await this.#storage.getItemRaw(key));
-    const bytes = stored && openChunk(this.#keys, key, stored, size);
-    if (bytes === undefined || (bytes.length === size && crc32(bytes) === crc)) return bytes;
+  async find(place: string, chunk: FileChunk): Promise<Buffer | undefined> {
+    const bytes = await this.#read(place, chunk);
+    if (bytes === undefined || isIntact(bytes, chunk)) return bytes;
     throw storageError(
       "The content of a file is damaged: it is not what was written",
       "Restore it from a backup; svc store verify names the files.",
     );
+  }
+
+  /** The same, with `undefined` also if they are not those that were written. */
+  async findIntact(place: string, chunk: FileChunk): Promise<Buffer | undefined> {
+    const bytes = await this.#read(place, chunk);
+    return bytes && isIntact(bytes, chunk) ? bytes : undefined;
+  }
+
+  async #read(place: string, [id, size]: FileChunk): Promise<Buffer | undefined> {
+    const key = chunkKey(place, id);
+    const stored = toBytes(await this.#storage.getItemRaw(key));
+    return stored && openChunk(this.#keys, key, stored, size);
   }
 
   /** The ids of all chunks, by place. */
@@ -78,6 +93,10 @@ export class FileChunks {
   }
 }
 
+function isIntact(bytes: Buffer, [, size, crc]: FileChunk): boolean {
+  return bytes.length === size && crc32(bytes) === crc;
+}
+
 /** The key of a chunk. */
 export function chunkKey(place: string, id: string): string {
   return `${FILES_ROOT}:${place}:${id}`;
@@ -85,7 +104,7 @@ export function chunkKey(place: string, id: string): string {
 
 /** The bytes of a source in chunks of one size; the last may be smaller. What a source has given before it failed counts. */
 export async function* inChunks(
-  source: AsyncIterable<Uint8Array>,
+  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   size = CHUNK,
 ): AsyncGenerator<Buffer, void> {
   let held: Uint8Array[] = [];

@@ -1,6 +1,6 @@
 import { fileDriver } from "../../storage/file.ts";
 import type { StoreIo } from "../../storage/file-io.ts";
-import { filesOf, openStorage, type StorageLike } from "../../storage/open-storage.ts";
+import { filesOf, openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
 import { createStoreTables, TransactionalStore } from "../engine/transactional-store.ts";
 import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
 import { HEADROOM, type HeadroomOptions } from "./headroom.ts";
@@ -28,6 +28,8 @@ export interface JsonStoreOptions {
   readonly headroom?: HeadroomOptions;
   /** Bytes of complete files that are not in a checkpoint of the index, after which one is written. @default 32 MiB */
   readonly checkpointBytes?: number;
+  /** Where the contents of files are. @default `storage` */
+  readonly contents?: UnstorageStorage | undefined;
   /** Keeps other processes out of the folder. @default true */
   readonly lock?: boolean;
 }
@@ -38,8 +40,9 @@ export const openJsonStore: StoreFactory = (context) => openJsonStoreWith(contex
 /** Opens a store in a folder with parts of it replaced. */
 export async function openJsonStoreWith(options: JsonStoreOptions): Promise<TransactionalStore> {
   const tables = createStoreTables(options.tables);
-  const contents = openStorage(options.storage ?? fileDriver({ folder: options.dataDir }));
-  const backend = await openBackend(tables, toBackendOptions(options, contents));
+  const storage = openStorage(options.storage ?? fileDriver({ folder: options.dataDir }));
+  const backend = await openBackend(tables, toBackendOptions(options, storage));
+  const { contents = storage } = options;
   return new TransactionalStore({ backend, tables, contents });
 }
 

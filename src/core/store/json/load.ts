@@ -78,6 +78,7 @@ export async function readAll(
     if (segment.kind === "journal") journalEnd = Math.max(journalEnd ?? 0, end.next - 1);
     last = Math.max(last, end.next - 1);
   }
+  replay.settle();
   noteTime("store: files", loaded);
   const read = performance.now();
   if (checkpoint !== undefined) {

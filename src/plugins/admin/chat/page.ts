@@ -10,6 +10,7 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { type AskingCase, keyOf } from "../../../core/runs/questions/open-questions.ts";
 import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
+import { viewPath } from "../files/file-views.ts";
 import { type Flash, flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toAskView } from "../inbox/ask-view.ts";
@@ -22,6 +23,7 @@ import { countOf, formatCost } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { jobPiece, pathTo } from "../views/pieces.ts";
 import { SHOWN_ENTRIES } from "../views/waterfall.ts";
+import { renderResult } from "../views/work.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const AgentPathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
@@ -203,7 +205,7 @@ async function toTurn(parts: SeenParts, job: StoredJob, item: StoredCase, entrie
         note: [tries, cost].filter(Boolean).join(", "),
         error: entry.error?.message ?? "",
         input: entry.input === undefined ? "" : renderJson(entry.input),
-        result: entry.result === undefined ? "" : renderJson(entry.result),
+        result: renderResult(entry, (file) => viewPath(job.id, file)),
       },
     ];
   });

@@ -2,11 +2,12 @@ import type { AttemptEntry, CallEntry } from "../../../core/models/run-entry.ts"
 import { viewPath } from "../files/file-views.ts";
 import { withQuery } from "../query.ts";
 import type { Call } from "../views/calls.ts";
+import type { FileLink } from "../views/conversation.ts";
 import { formatCost, formatDuration, toLabel } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
-import { aboutCall, conversationOf } from "../views/work.ts";
+import { aboutCall, conversationOf, renderResult } from "../views/work.ts";
 
 /** The selected call of a job, beside its timeline. */
 export interface StepView {
@@ -95,8 +96,8 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
       : call.call === "step"
         ? "in_progress"
         : "awaiting";
-  const talk = entry && conversationOf(entry, (file) => viewPath(jobId, file));
-  const output = call.answer?.answer ?? entry?.result;
+  const link: FileLink = (file) => viewPath(jobId, file);
+  const talk = entry && conversationOf(entry, link);
   return {
     href: withQuery(pathTo("jobs", jobId), { run, step: call.id }),
     name: call.name,
@@ -112,13 +113,17 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
     error: entry?.error?.message ?? "",
     stack: entry?.error?.stack ?? "",
     input: talk ? "" : shown(entry?.input),
-    output: talk || entry?.error ? "" : shown(output),
+    output: talk || entry?.error ? "" : outputOf(call, link),
     note: noteOf(call),
     talk: talk ? html`${talk.said}${talk.asked}`.toString() : "",
     attempts: attemptsOf(call, currency),
     forkHref: line === undefined ? "" : withQuery(pathTo("jobs", jobId, "fork"), { line }),
     since: hasEnded(call) ? "" : new Date(call.begun).toISOString(),
   };
+}
+
+function outputOf({ answer, entry }: Call, link: FileLink): string {
+  return answer ? shown(answer.answer) : entry ? renderResult(entry, link) : "";
 }
 
 function shown(value: unknown): string {

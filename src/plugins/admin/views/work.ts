@@ -1,3 +1,4 @@
+import type { FileValue } from "../../../core/models/file.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
 import {
@@ -8,7 +9,7 @@ import {
   renderAnswer,
   renderMessages,
 } from "./conversation.ts";
-import { countOf, formatCost, formatCount, formatDuration } from "./format.ts";
+import { countOf, formatBytes, formatCost, formatCount, formatDuration } from "./format.ts";
 import { type Html, html } from "./html.ts";
 import { renderJson } from "./json-tree.ts";
 import { timePiece, trusted } from "./pieces.ts";
@@ -126,7 +127,7 @@ export function conversationOf(
   const tools = readTools(entry.input);
   const offered = tools.length > 0 ? html`<p class="soft">Tools: ${tools.join(", ")}</p>` : html``;
   const asked = messages ? renderMessages(messages, link) : part("Request", entry.input);
-  const said = answer ? renderAnswer(answer, link) : part("Answer", entry.result);
+  const said = answer ? renderAnswer(answer, link) : resultPart("Answer", entry, link);
   return {
     asked: html`<h3>Asked</h3>${asked}${offered}`,
     said: entry.error ? html`` : html`<h3>Answer</h3>${said}`,
@@ -137,10 +138,23 @@ function bodyOf(entry: CallEntry, link: FileLink): Html {
   const error = entry.error ? html`<p class="bad">${entry.error.message}</p>` : "";
   const talk = conversationOf(entry, link);
   if (talk) return html`${error}${talk.said}${talk.asked}`;
-  return html`${part("Input", entry.input)}${error}${entry.error ? "" : part("Output", entry.result)}`;
+  return html`${part("Input", entry.input)}${error}${entry.error ? "" : resultPart("Output", entry, link)}`;
 }
 
 function part(title: string, value: unknown): Html {
   if (value === undefined || value === null) return html``;
   return html`<div class="say"><b>${title}</b><div>${trusted(renderJson(value))}</div></div>`;
+}
+
+function resultPart(title: string, entry: CallEntry, link: FileLink): Html {
+  const shown = renderResult(entry, link);
+  return shown === "" ? html`` : html`<div class="say"><b>${title}</b><div>${trusted(shown)}</div></div>`;
+}
+
+/** The result of a call, as HTML: of one that is stored apart, a link to it; empty where there is none. */
+export function renderResult({ result, by_reference }: CallEntry, link: FileLink): string {
+  if (result === undefined || result === null) return "";
+  if (!by_reference) return renderJson(result);
+  const file = result as FileValue;
+  return html`<a href="${link(file)}">${file.name}</a>, ${formatBytes(file.size)}`.toString();
 }
