@@ -18,6 +18,7 @@ import { listCases } from "./job/list-cases.ts";
 import { describeQuestion } from "./job/question.ts";
 import type { ServiceClient } from "./job/service-client.ts";
 import { newJobId } from "./job/start.ts";
+import { uploadPath } from "./job/upload-files.ts";
 import { userName } from "./job/user-name.ts";
 import { withPrintable } from "./printable.ts";
 
@@ -34,6 +35,7 @@ const flags = v.object({
     v.regex(/^[^\s/]{1,200}$/, "must be 1 to 200 characters without white space or '/'"),
     "id of the message: sent again with the same id, it adds nothing (needs --thread)",
   ),
+  file: option.list("send this file with the message (repeatable; needs --message)", "path"),
   ...CONNECTION_FLAGS,
 });
 
@@ -52,12 +54,16 @@ export const chat = defineCommand({
         "--id is the id of one message to a thread",
         "Name both with --message and --thread.",
       );
+    const paths = flags.file ?? [];
+    if (paths.length > 0 && flags.message === undefined)
+      throw new UsageError("--file is for one message", "Name it with --message.");
     const client = await connect(flags, context);
     const slug = args[0]!;
     const id = await openThread(client, slug, flags.thread, context);
     const thread = new Thread(client, { slug, id }, context, flags.json);
     try {
-      if (flags.message !== undefined) return (await thread.say(flags.message, flags.id)) ? 0 : 1;
+      if (flags.message !== undefined)
+        return (await thread.say(flags.message, { id: flags.id, paths })) ? 0 : 1;
       return await converse(thread, context);
     } finally {
       if (!flags.json) context.note(`Continue with: ${client.command("chat", slug, "--thread", id)}`);
@@ -143,8 +149,17 @@ class Thread {
   }
 
   /** Sends a message and prints its answer as it comes; whether there was one. */
-  async say(content: string, id: string = randomUUID()): Promise<boolean> {
-    let message: object = { id, role: "user", parts: [{ type: "text", text: content }] };
+  async say(
+    content: string,
+    {
+      id = randomUUID(),
+      paths = [],
+    }: { readonly id?: string | undefined; readonly paths?: readonly string[] } = {},
+  ): Promise<boolean> {
+    const parts: object[] = [{ type: "text", text: content }];
+    for (const path of paths)
+      parts.push({ type: "file", ...(await uploadPath(this.#client, path, this.#context)) });
+    let message: object = { id, role: "user", parts };
     for (;;) {
       const turn = new Turn(this.#context, this.#json);
       for await (const chunk of this.#chunks(message, turn)) turn.add(chunk);

@@ -3,6 +3,7 @@ import { chatMessages, isAnswering, type SentMessage, type ShownMessage } from "
 import { type JobState, JobView, UNKNOWN } from "./job-view.ts";
 import { newId } from "./new-id.ts";
 import type { AnswerOptions, RemoteJob } from "./remote-job.ts";
+import type { Uploaded } from "./upload.ts";
 
 export type { ShownMessage } from "./chat-messages.ts";
 export type { LiveOutput } from "./job-view.ts";
@@ -54,9 +55,9 @@ export interface UsedChat extends UsedJob<unknown> {
   readonly isAnswering: boolean;
   /**
    * Sends a message; it is shown immediately. While a question is shown, it is the answer, in a person's words: one that is
-   * not accepted is followed by the reason. Rejects with `ClientError`, and then removes it.
+   * not accepted is followed by the reason, and has no files. Rejects with `ClientError`, and then removes it.
    */
-  send(content: string): Promise<void>;
+  send(content: string, options?: { readonly files?: readonly Uploaded[] }): Promise<void>;
 }
 
 /**
@@ -69,13 +70,14 @@ export function useChat(job: RemoteJob<unknown> | null | undefined): UsedChat {
   const used = useJob(job);
   const [sent, setSent] = useState<readonly SentMessage[]>([]);
   const messages = chatMessages(used, sent);
-  const send = async (content: string): Promise<void> => {
+  const send: UsedChat["send"] = async (content, { files = [] } = {}) => {
     if (!job) return noJob();
     const id = newId("message");
     const asking = used.questions.at(-1);
+    if (asking && files.length > 0) throw new TypeError("The answer to a question has no files");
     setSent((before) => [...before, { id, content, ...(asking && { turn: asking.id }) }]);
     try {
-      if (!asking) return void (await job.send(content, { id }));
+      if (!asking) return void (await job.send(content, { id, ...(files.length > 0 && { files }) }));
       const answer = await job.reply(asking, content, { id });
       setSent((before) => before.map((one) => (one.id === id ? { ...one, answer } : one)));
     } catch (error) {

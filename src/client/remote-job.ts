@@ -8,7 +8,7 @@ import { type JobEvent, jobEvents, type StreamOptions } from "./job-events.ts";
 import { jobResult } from "./job-result.ts";
 import { newId } from "./new-id.ts";
 import { onlyKnown, SIGNAL } from "./only-known.ts";
-import { upload } from "./upload.ts";
+import { type Uploaded, upload } from "./upload.ts";
 
 /** A job as read from the service; its result is `null` until it has completed. */
 export interface TypedJob<Result = unknown> extends Omit<Job, "result"> {
@@ -34,6 +34,11 @@ export interface MessageOptions extends RequestOptions {
   readonly id?: string;
 }
 
+export interface SendOptions extends MessageOptions {
+  /** Files of the message, as `upload` of the client gives them. */
+  readonly files?: readonly Uploaded[];
+}
+
 export interface TokenOptions extends RequestOptions {
   /** Seconds for which it works, 1 to 86,400. @default 900 */
   readonly expiresIn?: number;
@@ -55,6 +60,7 @@ export interface JobToken {
 const CASES: NamesOf<CasesOptions> = { limit: true, skip: true, updates: true, ...SIGNAL };
 const ANSWER: NamesOf<AnswerOptions> = { message: true, ...SIGNAL };
 const MESSAGE: NamesOf<MessageOptions> = { id: true, ...SIGNAL };
+const SEND: NamesOf<SendOptions> = { files: true, ...MESSAGE };
 const REVOKE: NamesOf<Pick<TokenOptions, "name" | "signal">> = { name: true, ...SIGNAL };
 const TOKEN: NamesOf<TokenOptions> = { expiresIn: true, scopes: true, name: true, ...SIGNAL };
 
@@ -161,9 +167,9 @@ export class RemoteJob<Result = unknown> {
   }
 
   /** Sends a message to a job that is a thread of a chat; the same id again adds nothing. Resolves with the message's id. */
-  async send(content: string, options: MessageOptions = {}): Promise<string> {
-    const { id = newId("message"), signal } = onlyKnown(options, MESSAGE, "send");
-    const json = { content, id };
+  async send(content: string, options: SendOptions = {}): Promise<string> {
+    const { id = newId("message"), files, signal } = onlyKnown(options, SEND, "send");
+    const json = { content, id, ...(files && { files }) };
     await this.#http.send(`${this.#path}/messages`, { method: "POST", repeatable: true, json, signal });
     return id;
   }

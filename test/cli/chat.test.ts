@@ -1,8 +1,11 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { defineAgent, defineChat } from "agent-control-service";
 import { JOBS } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import * as v from "valibot";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { banner as bannerOf } from "../../src/cli/banner.ts";
 import { start } from "./_in-process.ts";
 
@@ -44,6 +47,34 @@ it("svc chat sends a message, prints the answer, and continues the thread", asyn
   });
   expect(second).toMatchObject({ code: 0, text: expect.stringContaining("Message number 3\n") });
   expect(JSON.parse(json.text)).toEqual({ message: "third", answer: "Message number 5" });
+});
+
+it("svc chat sends files with a message", async () => {
+  const reader = defineChat({
+    name: "Clerk",
+    version: "1.0.0",
+    reply: ({ message, files, job, turn }) =>
+      turn.step("read", async () => {
+        const texts = await Promise.all(
+          files.map(async (one) => `${one.name}=${await job.open(one).text()}`),
+        );
+        return `${message} ${texts.join(", ")}`;
+      }),
+  });
+  await using world = await start({ agents: [reader] });
+  const { svc } = world;
+  const folder = await mkdtemp(join(tmpdir(), "chat-files-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const [a, b] = [join(folder, "a.txt"), join(folder, "b.txt")];
+  await Promise.all([writeFile(a, "one"), writeFile(b, "two")]);
+
+  const sent = await svc("chat", "clerk", "-m", "read", "--file", a, "--file", b);
+  const missing = await svc("chat", "clerk", "-m", "read", "--file", join(folder, "c.txt"));
+  const alone = await svc("chat", "clerk", "--file", a);
+
+  expect(sent).toMatchObject({ code: 0, text: expect.stringContaining("read a.txt=one, b.txt=two\n") });
+  expect(missing).toMatchObject({ code: 2, text: expect.stringContaining("cannot be read") });
+  expect(alone).toMatchObject({ code: 2, text: expect.stringMatching(/terminal|--message/) });
 });
 
 it("svc chat sends a message with an id once, and prints its answer each time", async () => {

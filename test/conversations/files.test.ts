@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { Message } from "@a2a-js/sdk";
 import { HttpAgent } from "@ag-ui/client";
 import { defineAgent, defineChat, file } from "agent-control-service";
+import { client } from "agent-control-service/client";
 import { FILES, JOBS, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import OpenAI, { toFile } from "openai";
@@ -241,6 +242,51 @@ describe.each(Object.entries(CLIENTS))("the official client of %s", (_, say) => 
     expect(await say("thread-1", "next", "m2")).toEqual(next);
     expect(turns).toBe(2);
   });
+});
+
+it("the typed client sends uploads with a message, once, and gets a file back", async () => {
+  const service = client(server.url, server.key);
+  const job = await service.start("reader", {});
+  const contract = await service.upload(new Blob([PDF], { type: "application/pdf" }), {
+    name: "contract.pdf",
+  });
+  const small = { name: "note.txt", data: Buffer.from("a note").toString("base64") };
+  const post = (body: object) =>
+    server.request(`/jobs/${job.id}/messages`, {
+      ...{ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) },
+    });
+  const delivery = async (count: number) => {
+    await expect.poll(async () => (await job.cases()).filter((one) => one.final_delivery).length).toBe(count);
+    return (await job.cases()).find(({ ref }) => ref === `turn-${count}`)!.final_delivery as {
+      answer: string;
+      files: { sha256: string }[];
+    };
+  };
+
+  await job.send("first", { id: "m1", files: [contract] });
+  const first = await delivery(1);
+  await job.send("first", { id: "m1", files: [contract] });
+  const other = await job.send("first", { id: "m1" }).catch((error: Error) => error);
+  const second = await post({ content: "second", files: [small] });
+  const bad = await Promise.all(
+    [{ upload: "unknown" }, { data: "no base64!" }, {}].map((one) =>
+      post({ content: "third", files: [one] }),
+    ),
+  );
+
+  expect(first.answer).toBe("first: contract.pdf application/pdf: the contract");
+  expect(await (await job.download(first.files[0]!)).text()).toBe("report on the contract");
+  expect(other).toMatchObject({ status: 409 });
+  expect(second.status).toBe(202);
+  expect((await delivery(2)).answer).toBe("second: note.txt text/plain: a note");
+  expect(bad.map(({ status }) => status)).toEqual([404, 422, 422]);
+  expect(turns).toBe(2);
+  await job.send("ask");
+  await expect.poll(async () => (await job.cases()).some(({ question }) => question)).toBe(true);
+  const { question, id: case_id } = (await job.cases()).find((one) => one.question)!;
+  const asked = { case_id, id: question!.id, asked_at: question!.asked_at };
+  const answer = await post({ content: "yes", files: [small], question: asked });
+  expect(await answer.json()).toMatchObject({ answer: { accepted: false } });
 });
 
 it("a client for OpenAI that keeps its own conversation sends pictures and uploads, each with its message", async () => {

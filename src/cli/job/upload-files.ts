@@ -29,12 +29,21 @@ async function upload(
 ): Promise<{ upload: string }> {
   if (!text.startsWith("@"))
     throw new UsageError(`The field "${name}" needs a file`, `Use --field ${name}=@path.`);
-  const path = resolve(context.cwd, text.slice(1));
+  return uploadPath(client, text.slice(1), context);
+}
+
+/** Uploads a file of this machine; a path may be relative to where the command runs. */
+export async function uploadPath(
+  client: ServiceClient,
+  given: string,
+  context: CliContext,
+): Promise<{ upload: string }> {
+  const path = resolve(context.cwd, given);
   let content: Blob;
   try {
     content = await openAsBlob(path);
   } catch {
-    throw new UsageError(`The file ${path} cannot be read`, `Use --field ${name}=@path.`);
+    throw new UsageError(`The file ${path} cannot be read`, "Name a file that exists.");
   }
   const { upload } = await client.upload<{ upload: string }>(
     `/files?name=${encodeURIComponent(basename(path))}`,

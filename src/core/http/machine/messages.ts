@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import * as v from "valibot";
+import type { GivenFile } from "../../agents/read-values.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { SentTurn } from "../../conversations/threads.ts";
 import { EventKeySchema } from "../../models/received-event.ts";
@@ -9,8 +10,24 @@ import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
+/** Whether it is a file is judged when it is taken, as of a field for files. */
+const GivenFileSchema = v.looseObject({
+  upload: v.optional(v.string()),
+  name: v.optional(v.string()),
+  type: v.optional(v.string()),
+  data: v.optional(v.string()),
+});
 const BodySchema = v.object({
   content: v.string(),
+  files: v.optional(
+    v.pipe(
+      v.array(GivenFileSchema),
+      v.description(
+        'Its files: uploads, {"upload": "<id>"}, or small ones, {"name", "type", "data": "<base64>"}',
+      ),
+    ),
+    [],
+  ),
   id: v.optional(EventKeySchema),
   question: v.optional(
     v.pipe(
@@ -41,16 +58,17 @@ export function messageRoute({ prefix, seen }: MachineParts): RouteDefinition {
     narrows: true,
     summary: "Send a message to a thread",
     description:
-      "For jobs of agents that were defined with `defineChat`. The message is stored, and becomes the next turn of the thread: a case, which is closed with `{message, answer}`. With an `id`, repeating the request adds nothing. With `question`, the message is the answer to that question; a token needs the scope `answer`, too. The answer streams from `GET /jobs/{id}/stream`.",
+      "For jobs of agents that were defined with `defineChat`. The message is stored, and becomes the next turn of the thread: a case, which is closed with `{message, answer}`. With an `id`, repeating the request adds nothing. `files` are those of the message; an answer has none. With `question`, the message is the answer to that question; a token needs the scope `answer`, too. The answer streams from `GET /jobs/{id}/stream`.",
     tag: "Chat",
     params: JobPathSchema,
     body: BodySchema,
     status: 202,
     responses: { 202: { description: "The message is stored", schema: SentSchema } },
-    handler: async ({ params, body: { content, id, question }, caller }) => {
+    handler: async ({ params, body: { content, files: given, id, question }, caller }) => {
+      const files = given as readonly GivenFile[];
       const { threads } = seen(caller);
       if (!question) {
-        const { messageId } = await threads.say(params.id, content, id);
+        const { messageId } = await threads.say(params.id, content, id, { files });
         return { job_id: params.id, message_id: messageId! };
       }
       if (caller.kind === "token" && !caller.scopes?.includes("answer")) {
@@ -60,7 +78,14 @@ export function messageRoute({ prefix, seen }: MachineParts): RouteDefinition {
       }
       const key = id ?? randomUUID();
       const asked = keyOf({ id: question.case_id, question });
-      const sent = await threads.reply(params.id, { content, key, seen: asked, by: caller, via: "api" });
+      const sent = await threads.reply(params.id, {
+        content,
+        files,
+        key,
+        seen: asked,
+        by: caller,
+        via: "api",
+      });
       return { job_id: params.id, message_id: key, ...outcomeOf(sent) };
     },
   });

@@ -22,6 +22,7 @@ const PartSchema = v.looseObject({
   mediaType: v.optional(v.string()),
   filename: v.optional(v.string()),
   url: v.optional(v.string()),
+  upload: v.optional(v.pipe(v.string(), v.description("Of a file: the id of an upload, in place of url"))),
   state: v.optional(v.string()),
   toolCallId: v.optional(v.string()),
   output: v.optional(v.unknown()),
@@ -182,7 +183,7 @@ function toMessage(message: Message): SentChatMessage[] {
 function readMessage(message: Message) {
   const files = message.parts
     .filter(({ type }) => type === "file")
-    .map(({ mediaType: type, filename: name, url }) => toGivenFile({ name, type, url }));
+    .map(({ mediaType: type, filename: name, url, upload }) => toGivenFile({ name, type, url, upload }));
   return { content: joined(message), files };
 }
 
