@@ -1,7 +1,8 @@
 // @long
+import { crc32, gzipSync } from "node:zlib";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { requirement } from "../_require.ts";
 import { until } from "../runs/_jobs.ts";
 import { DESKTOP, launch, signIn, visit } from "./_browser.ts";
@@ -61,7 +62,40 @@ const HOSTILE: readonly Hostile[] = [
     content: PAGE,
   },
   { name: "empty.html", type: "text/html", content: "" },
+  // Small as they are sent, and large for who unpacks, expands or draws them.
+  { name: "bomb.csv.gz", content: gzipSync(Buffer.alloc(200_000_000)) },
+  { name: "bomb.docx", content: Buffer.concat([Buffer.from("PK\x03\x04"), Buffer.alloc(2000)]) },
+  { name: "bomb.png", content: hugePng() },
+  { name: "laughs.svg", type: "image/svg+xml", content: laughs() },
+  // Large, and of zeros: a disk may store none of them.
+  { name: "sparse.txt", type: "text/plain", content: Buffer.alloc(2_000_000) },
+  { name: "sparse.json", type: "application/json", content: `[${" ".repeat(2_000_000)}]` },
 ];
+/** What says to be something else than it is. */
+const WRONG: readonly Hostile[] = [
+  { name: "page.png", type: "image/png", content: PAGE },
+  { name: "page.pdf", type: "application/pdf", content: `<!-- %PDF-1.7 -->${PAGE}` },
+  { name: "page.wav", type: "audio/wav", content: PAGE },
+  { name: "page.zip", type: "application/zip", content: PAGE },
+];
+
+/** A picture of 60,000 by 60,000 pixels, as its header says. */
+function hugePng(): Buffer {
+  const bytes = Buffer.from(png(4, 4, [0, 0, 200]));
+  bytes.writeUInt32BE(60_000, 16);
+  bytes.writeUInt32BE(60_000, 20);
+  bytes.writeUInt32BE(crc32(bytes.subarray(12, 29)), 29);
+  return bytes;
+}
+
+/** A drawing whose text has ten times itself, nine times over. */
+function laughs(): string {
+  const entities = Array.from(
+    { length: 9 },
+    (_, at) => `<!ENTITY e${at + 1} "${`&e${at};`.repeat(10)}">`,
+  ).join("");
+  return `<!DOCTYPE svg [<!ENTITY e0 "ha">${entities}]><svg xmlns="http://www.w3.org/2000/svg"><text y="20">&e9;</text></svg>`;
+}
 
 async function startJob(id: string): Promise<void> {
   const files = await Promise.all(
@@ -121,6 +155,9 @@ describe("hostile files", () => {
         if (frame.url().startsWith(server.url))
           await frame.waitForLoadState("load", { timeout: 5000 }).catch(() => {});
       problems.push(...(await reached(page, server.url)).map((one) => `${what} ${one}`));
+      // Of a large content, a page has the beginning.
+      if (path.includes("/view") && (await page.content()).length > 2_000_000)
+        problems.push(`${what} is longer than two million characters`);
     };
     for (const { name, sha256 } of listed) {
       const path = `/admin/jobs/hostile/files/${sha256}`;
@@ -144,6 +181,22 @@ describe("hostile files", () => {
     await page.getByRole("heading", { name: "Dashboard" }).waitFor();
     expect((await context.cookies()).map(({ name }) => name)).toEqual(["svc-admin"]);
     await context.close();
+  });
+
+  it("what says to be something else than it is, is refused", async () => {
+    const server = await testServer({ agents: [gallery] });
+    onTestFinished(() => server[Symbol.asyncDispose]());
+    const statuses: Record<string, number> = {};
+    for (const { name, type = "", content } of WRONG) {
+      const form = new FormData();
+      form.append("file", new Blob([content as never], { type }), name);
+      const sent = await server.request("/files", { method: "POST", body: form });
+      statuses[name] = sent.status;
+    }
+
+    expect(statuses).toEqual({
+      ...{ "page.png": 415, "page.pdf": 415, "page.wav": 415, "page.zip": 415 },
+    });
   });
 
   chromium.it("files are chosen or dropped on a form, and sent by its script", async () => {
