@@ -21,13 +21,16 @@ export async function run(): Promise<BenchRow[]> {
  */
 async function measureGet(): Promise<BenchRow[]> {
   const server = fork(script("server.mjs"));
-  const { ports, apiKey } = (await message(server)) as { ports: Record<Server, number>; apiKey: string };
-  const rate = async (name: Server, milliseconds: number): Promise<number> => {
+  const { ports, keys } = (await message(server)) as {
+    ports: Record<Server, number>;
+    keys: Record<Key, string>;
+  };
+  const rate = async (name: Server, milliseconds: number, key?: Key): Promise<number> => {
     const before = await cpuSeconds(server);
     const answered = await load({
       port: ports[name],
-      path: "/jobs/job-1",
-      headers: { "x-api-key": apiKey },
+      path: key === undefined ? "/jobs/job-1" : "/jobs/job-2",
+      headers: { "x-api-key": keys[key ?? "root"] },
       connections: 32,
       milliseconds,
     });
@@ -40,8 +43,20 @@ async function measureGet(): Promise<BenchRow[]> {
   for (let round = 0; round < ROUNDS; round++) {
     for (const name of names) best[name] = Math.max(best[name], await rate(name, 1000));
   }
+  const byKey: Record<Key, number> = { root: 0, named: 0, limited: 0 };
+  for (let round = 0; round < ROUNDS; round++)
+    for (const key of Object.keys(byKey) as Key[])
+      byKey[key] = Math.max(byKey[key], await rate("service", 1000, key));
   server.send("end");
   await once(server, "exit");
+  const withKey = (name: string, key: Key) => {
+    const ratio = byKey[key] / byKey.root;
+    return {
+      ...{ name, value: byKey[key], unit: "requests/s", ratio },
+      baseline: { name: "with the API key", value: byKey.root },
+      ...{ target: ">= 0.95", ok: ratio >= 0.95 },
+    };
+  };
   const row = { name: "GET of a job, per second of processor time", value: best.service, unit: "requests/s" };
   const toBare = best.service / best.bare;
   return [
@@ -55,11 +70,16 @@ async function measureGet(): Promise<BenchRow[]> {
       baseline: { name: "h3 route, JSON and headers", value: best.dressed },
       ratio: best.service / best.dressed,
     },
+    withKey("the same, with a named key", "named"),
+    withKey("the same, with a named key that is limited to a workspace", "limited"),
   ];
 }
 
 /** The service, an h3 route that returns a text, and one that serializes the object and sends all headers. */
 type Server = "bare" | "dressed" | "service";
+
+/** Who asks: the API key, a named key that sees everything, and one that sees a part. */
+type Key = "root" | "named" | "limited";
 
 async function measureStart(): Promise<BenchRow[]> {
   const dataDir = await mkdtemp(join(tmpdir(), "bench-start-"));

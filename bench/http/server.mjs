@@ -20,26 +20,46 @@ const agent = defineAgent({
 const service = createServer({ agents: [agent], apiKey, dataDir, port: 0, logTo: () => {} });
 await service.listen();
 
+const makeKey = async (access) => {
+  const response = await fetch(`${service.url}/access`, {
+    method: "POST",
+    headers: { "x-api-key": apiKey, "content-type": "application/json" },
+    body: JSON.stringify(access),
+  });
+  if (response.status !== 201) throw new Error(`No key: ${response.status} ${await response.text()}`);
+  return (await response.json()).key;
+};
+const keys = {
+  root: apiKey,
+  named: await makeKey({ name: "whole", role: "viewer" }),
+  limited: await makeKey({ name: "limited", role: "viewer", workspace: "workspace" }),
+};
+
 const headers = { "x-api-key": apiKey, "content-type": "application/json" };
-const start = await fetch(`${service.url}/agents/echo/jobs`, {
-  method: "POST",
-  headers,
-  body: JSON.stringify({
-    job_context: {
-      workspace_id: "workspace",
-      job_id: "job-1",
-      started_by: "bench",
-      started_at: new Date().toISOString(),
-      mission_id: "mission",
-      mission_name: "Mission",
-    },
-    job_fields: { text: "A message of the length that messages have" },
-  }),
-});
-if (start.status !== 202) throw new Error(`The job was not started: ${start.status} ${await start.text()}`);
-while ((await service.get(JOBS).get("job-1")).status !== "completed") {
-  await new Promise((resolve) => setTimeout(resolve, 10));
-}
+const start = async (job_id, more) => {
+  const response = await fetch(`${service.url}/agents/echo/jobs`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({
+      job_context: {
+        workspace_id: "workspace",
+        job_id,
+        started_by: "bench",
+        started_at: new Date().toISOString(),
+        ...more,
+      },
+      job_fields: { text: "A message of the length that messages have" },
+    }),
+  });
+  if (response.status !== 202)
+    throw new Error(`The job was not started: ${response.status} ${await response.text()}`);
+  while ((await service.get(JOBS).get(job_id)).status !== "completed") {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+};
+await start("job-1", { mission_id: "mission", mission_name: "Mission" });
+// Of no mission, which is searched for in the name of a caller who sees a part.
+await start("job-2");
 const answer = await fetch(`${service.url}/jobs/job-1`, { headers });
 const body = await answer.text();
 const ofConnection = new Set(["connection", "content-length", "date", "keep-alive"]);
@@ -67,5 +87,5 @@ process.on("message", (message) => {
 });
 process.send({
   ports: { service: Number(new URL(service.url).port), bare, dressed },
-  apiKey,
+  keys,
 });

@@ -2,6 +2,7 @@ import { ClientError } from "../../client/client-error.ts";
 import { Http, type HttpRequest } from "../../client/http.ts";
 import { isAway } from "../../client/outage.ts";
 import { readServerEvents, type ServerEventText } from "../../client/server-events.ts";
+import { KEY_PREFIX } from "../../core/access/make-key.ts";
 import { CliError } from "../errors.ts";
 
 export interface ServiceClientOptions {
@@ -16,9 +17,6 @@ export interface ServiceClientOptions {
   /** What a command for the same service must have, too: it was named by a flag. @default none */
   readonly flags?: readonly string[];
 }
-
-/** How named keys begin. */
-const NAMED_KEY = "svck_";
 
 /** Who a named key or a sign-in is. */
 interface Who {
@@ -66,7 +64,7 @@ export class ServiceClient {
 
   constructor({ url, key, isSignedIn = false, fetch, last, flags = [] }: ServiceClientOptions) {
     this.#flags = flags;
-    this.#mayBeLimited = isSignedIn || key?.startsWith(NAMED_KEY) === true;
+    this.#mayBeLimited = isSignedIn || key?.startsWith(KEY_PREFIX) === true;
     this.url = url.replace(/\/+$/, "");
     this.#http = new Http(url, key, { fetch });
     this.#hasKey = Boolean(key);

@@ -53,7 +53,7 @@ interface Accepted {
 export class AccessKeys {
   readonly #parts: AccessParts;
   /**
-   * By the SHA-256 of the key. Finding one takes time that depends on the digest of what was sent, which nobody can
+   * By the SHA-256 of the key, in base64url. Finding one takes time that depends on the digest of what was sent, which nobody can
    * bring closer to another one step by step: it reveals nothing about a key.
    */
   #accepted = new Map<string, Accepted>();
@@ -96,8 +96,8 @@ export class AccessKeys {
 
   /** The holder of a key: nobody, or why it no longer works. */
   find(key: string): Caller | "expired" | undefined {
-    // As `digestOf` does: each request with a named key comes here.
-    const found = this.#accepted.get(hash("sha256", key, "hex"));
+    // Each request with a named key comes here, and this form of the digest takes half the time of the stored one.
+    const found = this.#accepted.get(hash("sha256", key, "base64url"));
     if (!found) return undefined;
     const { holder, until } = found;
     const now = this.#parts.clock().getTime();
@@ -221,13 +221,14 @@ export class AccessKeys {
     const accepted = new Map<string, Accepted>();
     for (const [at, holder] of this.#declared.entries()) {
       holders.set(holder.id, holder);
-      accepted.set(this.#parts.declared[at]!.sha256, { holder, until: Number.POSITIVE_INFINITY });
+      accepted.set(inBase64(this.#parts.declared[at]!.sha256), { holder, until: Number.POSITIVE_INFINITY });
     }
     for (const row of rows) {
       const holder = before.get(row.id) ?? toHolder(row);
       holders.set(row.id, holder);
-      accepted.set(row.hash, { holder, until: Number.POSITIVE_INFINITY });
-      for (const { hash, until } of row.previous) accepted.set(hash, { holder, until: Date.parse(until) });
+      accepted.set(inBase64(row.hash), { holder, until: Number.POSITIVE_INFINITY });
+      for (const { hash, until } of row.previous)
+        accepted.set(inBase64(hash), { holder, until: Date.parse(until) });
     }
     this.#holders = holders;
     this.#accepted = accepted;
@@ -263,6 +264,11 @@ export class AccessKeys {
   get #table() {
     return this.#parts.store.table("Access");
   }
+}
+
+/** A digest that is stored in hex. */
+function inBase64(digest: string): string {
+  return Buffer.from(digest, "hex").toString("base64url");
 }
 
 function toHolder(row: StoredAccess): Holder {

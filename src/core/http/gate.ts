@@ -1,4 +1,5 @@
 import type { AccessKeys } from "../access/access-keys.ts";
+import { KEY_PREFIX } from "../access/make-key.ts";
 import { ANYONE, type Caller } from "../audit/caller.ts";
 import type { RejectedKeys } from "../audit/rejected-keys.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -121,7 +122,9 @@ export class Gate {
 
   /** Checks a key, from the header or from a sign-in form, and gives its holder. */
   checkKey(key: string, event: HttpEvent): Caller {
-    const found = this.#isRoot(key) ? ROOT : this.#keys.find(key);
+    // What looks like a named key is searched as one first, as each comparison takes its time.
+    const named = key.startsWith(KEY_PREFIX) ? this.#keys.find(key) : undefined;
+    const found = named ?? (this.#isRoot(key) ? ROOT : this.#keys.find(key));
     const connection = event.runtime?.node?.req.socket;
     // The common case first: a connection that has already sent the right key needs no address. A proxy's
     // connections carry the requests of many.

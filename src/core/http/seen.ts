@@ -30,6 +30,8 @@ type SightsParts = ThreadsParts & Pick<Seen, "feed">;
 export class Sights {
   readonly #whole: Seen;
   readonly #parts: SightsParts;
+  /** A named key is the same caller at each read. */
+  readonly #known = new WeakMap<Caller, Seen>();
 
   constructor(parts: SightsParts) {
     this.#parts = parts;
@@ -41,14 +43,39 @@ export class Sights {
   readonly of = (caller: Caller): Seen => {
     const { sight } = caller;
     if (sight === undefined) return this.#whole;
-    const jobs = this.#parts.jobs.seenBy(sight);
-    const cases = this.#parts.cases.seenBy(sight, jobs);
-    const agents = this.#parts.agents.seenBy(sight);
-    const runner = new SeenRunner(this.#parts.runner, { jobs, cases, agents, sight, caller });
-    const feed = this.#parts.feed.seenBy(jobs);
-    const own = { agents, jobs, cases, runner, feed };
-    return { ...own, threads: new Threads({ ...this.#parts, ...own }) };
+    let seen = this.#known.get(caller);
+    if (seen === undefined) {
+      seen = this.#seenBy(sight, caller);
+      this.#known.set(caller, seen);
+    }
+    return seen;
   };
+
+  #seenBy(sight: Sight, caller: Caller): Seen {
+    const parts = this.#parts;
+    const jobs = parts.jobs.seenBy(sight);
+    const cases = parts.cases.seenBy(sight, jobs);
+    const agents = parts.agents.seenBy(sight);
+    const feed = parts.feed.seenBy(jobs);
+    let runner: Runner | undefined;
+    let threads: Threads | undefined;
+    // Own properties, as parts are spread over those of who sees everything: one that was missing would be theirs. What
+    // acts in the name of a caller is made where it is used, as most requests only read.
+    return {
+      agents,
+      jobs,
+      cases,
+      feed,
+      get runner() {
+        runner ??= new SeenRunner(parts.runner, { jobs, cases, agents, sight, caller });
+        return runner;
+      },
+      get threads() {
+        threads ??= new Threads({ ...parts, agents, jobs, cases, feed, runner: this.runner });
+        return threads;
+      },
+    };
+  }
 }
 
 interface SeenParts {

@@ -39,6 +39,7 @@ function toCounts(byStatus: Readonly<Record<string, number>>): EntityCounts {
     running: sum(RUNNING),
     completed: byStatus.completed ?? 0,
     failed: sum(FAILED),
-    by_status: byStatus,
+    // In an order that says nothing of jobs that the caller does not see.
+    by_status: Object.fromEntries(Object.entries(byStatus).sort(([a], [b]) => (a < b ? -1 : 1))),
   };
 }
