@@ -61,7 +61,7 @@ async function moved(from: string, ...texts: string[]): Promise<string> {
   return to;
 }
 
-it("a backup of a store that was encrypted anew has nothing of former keys or plain text, also where earlier ones are beside it", async () => {
+it("a backup of a store that was encrypted again has nothing of former keys or plain text, also where earlier ones are beside it", async () => {
   const [data, one, two] = [folder(), newKey(), newKey()];
   const { make, restore } = backups();
   await run(data);

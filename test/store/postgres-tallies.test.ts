@@ -13,7 +13,7 @@ const at = <T>(values: readonly T[], number: number) => values[number % values.l
 const iso = (time: number) => new Date(time).toISOString();
 
 requirement("postgres").describe("The numbers of a Postgres store by hour", () => {
-  it("are those of its entities, whoever changes them before, while and after hours are counted", async () => {
+  it("are those of its entities, which any client may change before, while and after hours are counted", async () => {
     const cluster = await sharedCluster();
     const schema = await borrowSchema(cluster);
     onTestFinished(() => giveBackSchema(schema));

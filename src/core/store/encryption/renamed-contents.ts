@@ -7,8 +7,8 @@ import type { Keyring } from "./keyring.ts";
 import { sealedPlace } from "./sealed-place.ts";
 
 /*
- * What is encrypted anew gets another name: a backup ships each part of a file once, and knows it by its name. With the former
- * name, later backups would go on naming parts that only a former key opens, or that are plain text.
+ * What is encrypted again gets another name: a backup ships each part of a file once, and knows it by its name. With the former
+ * name, later backups would continue to name parts that only a former key opens, or that are plain text.
  */
 
 /** Tables whose rows say where the parts of a content are. */

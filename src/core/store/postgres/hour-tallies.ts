@@ -19,7 +19,7 @@ type Tally = NonNullable<TableLayout["spec"]["tallies"]>[number];
 
 /**
  * The numbers of a table's entities by hour. An hour is counted once, some minutes after its end; from then on, a trigger
- * adds each later change of its entities in the transaction that changes them, whoever writes. So an entity costs nothing
+ * adds each later change of its entities in the transaction that changes them, from any instance. So an entity costs nothing
  * where it is created and ends within the open hours, and the numbers are exact at each moment.
  *
  * Another definition has another name: code of another version keeps its own numbers beside these.

@@ -172,7 +172,7 @@ async function prepareFiles(at: Releasing, image: string, ref: string): Promise<
       "usage",
       `${DATABASE_URL} leads to another database than the one beside the service`,
       {
-        fix: `Leave out --postgres; or move the jobs first (svc store move), remove the service with svc deploy down, and deploy with --postgres`,
+        fix: `Omit --postgres; or move the jobs first (svc store move), remove the service with svc deploy down, and deploy with --postgres`,
       },
     );
   if (code !== OTHER_VERSION)
