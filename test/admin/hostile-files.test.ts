@@ -68,8 +68,7 @@ const HOSTILE: readonly Hostile[] = [
   { name: "bomb.png", content: hugePng() },
   { name: "laughs.svg", type: "image/svg+xml", content: laughs() },
   // Large, and of zeros: a disk may store none of them.
-  { name: "sparse.txt", type: "text/plain", content: Buffer.alloc(2_000_000) },
-  { name: "sparse.json", type: "application/json", content: `[${" ".repeat(2_000_000)}]` },
+  { name: "sparse.bin", type: "application/octet-stream", content: Buffer.alloc(30_000_000) },
 ];
 /** What says to be something else than it is. */
 const WRONG: readonly Hostile[] = [
