@@ -14,6 +14,13 @@ const sameAs = (test: Elsewhere["test"], why: string, ...lines: string[]) =>
 /** By command line, as the pages show it. */
 export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ...sameAs(
+    ["test/cli/encryption.test.ts", "the commands on data take the keys from the variable"],
+    "each key is another one",
+    "openssl rand -base64 32",
+    "export SERVICE_ENCRYPTION_KEYS=NEW,FORMER",
+    "svc store move --from data --to data-new",
+  ),
+  ...sameAs(
     ["test/examples.test.ts", "are served together by npm start"],
     "it is for a clone of the repository, whose checks it runs",
     "npm ci && npm start",
@@ -122,6 +129,11 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
 
 /** Variables that the test of the commands does not set, with the test that does. */
 export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
+  ...sameAs(
+    ["test/cli/encryption.test.ts", "the commands on data take the keys from the variable"],
+    "each key is another one",
+    "SERVICE_ENCRYPTION_KEYS",
+  ),
   ...sameAs(
     ["test/cli/rotated-keys.test.ts", "SERVICE_PREVIOUS_RSA_PRIVATE_KEY"],
     "a service is started with a new key beside it",
