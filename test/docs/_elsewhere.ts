@@ -55,6 +55,14 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
   ...sameAs(
     [
+      "test/deploy/server-database.test.ts",
+      "has its jobs over updates, a new image of the database, and a removal; the last command removes all",
+    ],
+    "the image of the database is in a registry of others",
+    "npx svc deploy up --platform server --host me@server.example --postgres postgres:17 --generate-api-key --generate-rsa",
+  ),
+  ...sameAs(
+    [
       "test/platforms/given-image.test.ts",
       "releases an image as it is, once, and the next release without it builds again",
     ],
