@@ -160,7 +160,7 @@ export default createServer({ agents: [asker] });
       {
         code: 1,
         stderr: expect.stringContaining(
-          "Agents on this service: reply-desk, assistant, invoice-audit, log-watch, hello",
+          "Agents on this service: reply-desk, assistant, contract-review, invoice-audit, log-watch, hello",
         ),
       },
       { code: 2, stderr: expect.stringContaining("Did you mean names?") },

@@ -25,7 +25,7 @@ test("svc torture: the examples neither lose nor repeat anything, however often 
   const cwd = await project();
   await cp(join(REPOSITORY, "examples"), join(cwd, "examples"), { recursive: true });
   // What the examples import besides the package.
-  for (const name of ["ai", "@ai-sdk"])
+  for (const name of ["ai", "@ai-sdk", "unpdf"])
     await symlink(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
   const args = ["--rounds", ROUNDS, "--field", "deadline=1h", "--json"];
 

@@ -19,8 +19,9 @@ export interface Sealed {
   readonly run_count?: unknown;
 }
 
-export function isSealed(value: object): value is Sealed {
-  return FIELD in value;
+/** What a store gives back that has lost a row is not a row. */
+export function isSealed(value: object | undefined): value is Sealed {
+  return value !== undefined && FIELD in value;
 }
 
 /** Whether the JSON of an entity or entry is that of a sealed one. */
