@@ -983,7 +983,7 @@ export const ROWS: readonly Row[] = [
     before: asking,
     send: (id, { question }) => tool("job_answer", { job_id: id, question, answer: yes }),
     counts: { ...answered, "lines of the audit log": (desk, id) => desk.audit("case.answer", caseOf(id)) },
-    says: { result: { isError: true, content: [{ text: expect.stringContaining("is not open") }] } },
+    same: ({ result }) => result,
   },
   {
     of: "POST /mcp",

@@ -1,7 +1,9 @@
+import { hash } from "node:crypto";
 import type { Client } from "@modelcontextprotocol/client";
 import { defineAgent } from "agent-control-service";
 import { definePlugin, JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
+import * as v from "valibot";
 import { expect, it } from "vitest";
 import { mcp } from "../../src/mcp.ts";
 import { refunds } from "./_agent.ts";
@@ -92,12 +94,15 @@ it.each([false, true])(
       questions: { question: string }[];
     };
     const answer = { job_id, question: questions[0]!.question, answer: { approved: true } };
-    await client.callTool({ name: "job_answer", arguments: answer });
+    const answered = await client.callTool({ name: "job_answer", arguments: answer });
 
     for (const _ of [2, 3]) {
       await server.crash();
       const next = await connectPlain(server, { modern });
       expect([await call(next, "k1"), await call(next, "k2", "job_start")]).toEqual(first);
+      expect(await next.callTool({ name: "job_answer", arguments: answer })).toEqual(answered);
+      const other = { ...answer, answer: { approved: false } };
+      expect(await next.callTool({ name: "job_answer", arguments: other })).toMatchObject({ isError: true });
     }
     expect(first.map(({ structuredContent }) => structuredContent)).toMatchObject([
       { status: "awaiting", questions: [{ text: "Refund A1?" }], cases: [{ status: "awaiting" }] },
@@ -105,6 +110,54 @@ it.each([false, true])(
     ]);
   },
 );
+
+it("the same answer of another caller is no repetition: two keys are not two people", async () => {
+  const agent = defineAgent({
+    name: "Payer",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        run: async ({ job }) => {
+          const item = await job.openCase({ id: "payment", name: "Payment" });
+          const fields = v.object({ pay: v.boolean() });
+          const { pay } = await item.ask({ question: "Pay?", fields, approvers: 2 });
+          await item.close({ pay });
+          return pay;
+        },
+      },
+    },
+  });
+  const keyOf = (name: string) => `svck_test_${name}_${"k".repeat(43)}`;
+  const keys = ["one", "two"].map((name) => ({
+    ...{ name, role: "operator" as const, sha256: hash("sha256", keyOf(name)) },
+  }));
+  await using server = await testServer({
+    agents: [agent],
+    plugins: [mcp({ wait: "60s" })],
+    access: { keys },
+  });
+  const { url } = server;
+  const mine = await connectPlain({ url, key: keyOf("one") });
+  const { job_id, questions } = (await mine.callTool({ name: "payer", arguments: {} })).structuredContent as {
+    job_id: string;
+    questions: { question: string }[];
+  };
+  const call = {
+    name: "job_answer",
+    arguments: { job_id, question: questions[0]!.question, answer: { pay: true } },
+  };
+
+  const first = await mine.callTool(call);
+  const again = await mine.callTool(call);
+  const waiting = await statusOf(server);
+  const last = await (await connectPlain({ url, key: keyOf("two") })).callTool(call);
+
+  expect(first).toMatchObject({ isError: false });
+  expect(again).toEqual(first);
+  expect(waiting).toBe("awaiting");
+  expect(last).toMatchObject({ isError: true });
+  expect(await statusOf(server)).toBe("awaiting");
+});
 
 it("a message of another session cancels nothing", async () => {
   await using given = await open();

@@ -27,6 +27,7 @@ import type { StoreFactory } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { borrowSchema, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
+import { shareOf } from "../_share.ts";
 import { bytesOf, FileParts, LIMITS, sha256, textOf, toFile } from "../entities/_files.ts";
 
 const log = { info() {}, warn() {}, error() {} };
@@ -160,29 +161,92 @@ it("a move takes the files along, into a storage and back, and can be undone", a
   await expectFiles(openJsonStore, back);
 });
 
-it("a move that ends while files are copied is finished by the next one", async () => {
-  const dataDir = await filled();
-  const storage = memoryDriver() as StorageLike;
-  const place = new BucketPlace({ name: "memory", storage, dead: 0 });
-  const { contents } = place;
-  let writes = 0;
-  const broken = Object.assign(Object.create(place) as BucketPlace, {});
-  Object.defineProperty(broken, "contents", {
-    value: {
-      getItemRaw: (key: string) => contents.getItemRaw(key),
-      getKeys: (base: string) => contents.getKeys(base),
-      setItemRaw: async (key: string, value: Uint8Array) => {
-        if (++writes === 2) throw new Error("the process ended");
-        await contents.setItemRaw(key, value);
+/** What a process did not come to: it ended before or after one of the calls that change something. */
+class Ending {
+  readonly #at: number;
+  readonly #isAfter: boolean;
+  calls = 0;
+
+  constructor(at: number, isAfter: boolean) {
+    this.#at = at;
+    this.#isAfter = isAfter;
+  }
+
+  async #call<T>(work: () => Promise<T>): Promise<T> {
+    const isLast = ++this.calls === this.#at;
+    const done = isLast && !this.#isAfter ? undefined : await work();
+    if (isLast) throw new Error("the process ended");
+    return done as T;
+  }
+
+  of(place: Place): Place {
+    const { contents } = place;
+    return {
+      name: place.name,
+      lock: () => place.lock(),
+      release: () => place.release(),
+      state: () => place.state(),
+      read: (work) => place.read(work),
+      setMark: (mark) => this.#call(() => place.setMark(mark)),
+      fill: (content, mark, check) => this.#call(() => place.fill(content, mark, check)),
+      clear: (move) => this.#call(() => place.clear(move)),
+      prepare: async () => place.prepare && this.#call(() => place.prepare!()),
+      contents: {
+        getItemRaw: (key) => contents.getItemRaw(key),
+        getKeys: (base) => contents.getKeys(base),
+        getMount: (key) => contents.getMount(key),
+        setItemRaw: (key, value) => this.#call(() => contents.setItemRaw(key, value)),
+        removeItem: (key) => this.#call(() => contents.removeItem(key)),
       },
-    },
+    };
+  }
+}
+
+/** Where a move ends: a place, and how a store there is opened. */
+interface Target {
+  place(): Place;
+  readonly open: StoreFactory;
+  readonly dataDir: string;
+}
+
+/** Ends a move at each of its calls, and finishes it: no file is lost, and none is in both places. */
+async function expectFinished(
+  to: () => Target | Promise<Target>,
+  ends: readonly boolean[] = [false, true],
+): Promise<void> {
+  for (const isAfter of ends)
+    for (let at = 1; ; at++) {
+      const [dataDir, target] = [await filled(), await to()];
+      const ending = new Ending(at, isAfter);
+      const ended = await move(ending.of(new FolderPlace(dataDir)), ending.of(target.place())).catch(
+        (error: Error) => error.message,
+      );
+      if (ending.calls < at) {
+        expect(at).toBeGreaterThan(6);
+        break;
+      }
+      expect(ended).toContain("the process ended");
+      // The instance of a database that checked it counts as alive for a moment.
+      const finish = () => move(new FolderPlace(dataDir), target.place()).then(() => true, String);
+      await expect.poll(finish, { message: `${at} ${isAfter}` }).toBe(true);
+      await expect(within(openJsonStore, dataDir, async () => {})).rejects.toThrow();
+      await expectFiles(target.open, target.dataDir);
+    }
+}
+
+it("a move to a folder that ends at any of its calls is finished by the next one", async () => {
+  await expectFinished(() => {
+    const to = join(folder(), "data");
+    return { place: () => new FolderPlace(to), open: openJsonStore, dataDir: to };
   });
-  for (const name of ["lock", "release", "state", "read", "setMark", "fill", "clear"] as const)
-    Object.defineProperty(broken, name, { value: place[name].bind(place) });
-  await expect(move(new FolderPlace(dataDir), broken)).rejects.toThrow("the process ended");
-  await expect(within(openJsonStore, dataDir, async () => {})).rejects.toThrow();
-  await move(new FolderPlace(dataDir), new BucketPlace({ name: "memory", storage, dead: 0 }));
-  await expectFiles(bucketStore(storage), folder());
+});
+
+it("a move to a storage that ends at any of its calls is finished by the next one", async () => {
+  await expectFinished(() => {
+    const storage = memoryDriver() as StorageLike;
+    const place = () => new BucketPlace({ name: "memory", storage, dead: 0 });
+    return { place, open: bucketStore(storage), dataDir: folder() };
+  });
 });
 
 const server = requirement("postgres");
@@ -205,6 +269,18 @@ server.describe("a database", () => {
     await moveStore(options());
     await undoMove({ ...options(), force: true });
     await expectFiles(openJsonStore, dataDir);
+  });
+
+  it("a move into it that ends at any of its calls is finished by the next one", async () => {
+    const cluster = await sharedCluster();
+    await expectFinished(
+      async () => {
+        const own = await borrowSchema(cluster);
+        const open: StoreFactory = (context) => openPostgresStore(context, { url, schema: own });
+        return { place: () => new DatabasePlace({ url, schema: own }), open, dataDir: folder() };
+      },
+      shareOf([false, true], 2),
+    );
   });
 
   it("its store moves into a folder with the files", async () => {

@@ -1,11 +1,21 @@
+import { hash } from "node:crypto";
 import * as v from "valibot";
 import { readJobFields } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
-import type { Caller } from "../../core/audit/caller.ts";
+import { type Caller, nameOf } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
+import { inOrder } from "../../core/base/in-order.ts";
+import { requestWithKey } from "../../core/entities/keyed-requests.ts";
 import { check } from "../../core/http/check.ts";
-import { type AskedJob, firstSettled, type ShownJob, shownNow } from "../../core/http/first-response.ts";
+import {
+  type AskedJob,
+  findFirst,
+  firstSettled,
+  keepFirst,
+  type ShownJob,
+  shownNow,
+} from "../../core/http/first-response.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
@@ -193,9 +203,7 @@ export async function callJobTool(
         const calling = { by, signal, seconds: parts.wait / 1000 };
         return answerThread(parts, job, { key: question, values: answer, message }, calling);
       }
-      const answered = await answerByKey(parts, job, { key: question, values: answer, message }, by);
-      const result = toResult(parts, await shownNow(parts, await parts.jobs.get(job_id)));
-      return answered ? result : { ...result, ...refused(question) };
+      return answerOnce(parts, job, { key: question, values: answer, message }, by);
     }
     case "job_cancel": {
       const { id } = await findJob(parts, check(CancelSchema, given, "body").job_id);
@@ -204,6 +212,30 @@ export async function callJobTool(
     default:
       return undefined;
   }
+}
+
+/** Answers a question; the same answer of the same caller again gets the first result. */
+async function answerOnce(
+  parts: McpParts,
+  job: StoredJob,
+  answer: Parameters<typeof answerByKey>[2],
+  by: Caller,
+): Promise<Record<string, unknown>> {
+  const { key: question, values, message } = answer;
+  // Of a question that several must agree to, the same answer of another person is another one.
+  const who = [by.kind, by.access, by.session, nameOf(by)];
+  const content = hash("sha256", JSON.stringify(inOrder({ values, message, who })), "base64url");
+  const key = `mcp job_answer ${question} ${content}`;
+  const shown = `${key} shown`;
+  const first = await findFirst(parts, { job, key: shown });
+  if (first) return toResult(parts, first);
+  const once = { key, content: null, after: await parts.feed.last(job.id) };
+  const isAnswered =
+    (await answerByKey(parts, job, { ...answer, once }, by)) !== undefined ||
+    (await requestWithKey(parts.store, job.id, key)) !== undefined;
+  const now = await parts.jobs.get(job.id);
+  if (isAnswered) return toResult(parts, await keepFirst(parts, { job: now, key: shown }));
+  return { ...toResult(parts, await shownNow(parts, now)), ...refused(question) };
 }
 
 function refused(question: string) {

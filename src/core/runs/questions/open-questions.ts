@@ -1,6 +1,7 @@
 import { readFlat } from "../../agents/to-json-schema.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Cases } from "../../entities/cases.ts";
+import type { GivenKey } from "../../entities/keyed-requests.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Question } from "../../models/question.ts";
@@ -50,6 +51,7 @@ export async function answerByKey(
     readonly key: string;
     readonly values: Readonly<Record<string, unknown>>;
     readonly message?: string | undefined;
+    readonly once?: GivenKey;
   },
   by: Parameters<Runner["answer"]>[3],
 ): Promise<StoredCase | undefined> {
@@ -58,7 +60,8 @@ export async function answerByKey(
   const answer = readFlat(asking.question.fields, given.values);
   try {
     const { id: question_id, asked_at } = asking.question;
-    const request = { answer, message: given.message ?? null, question_id, asked_at };
+    const { message = null, once } = given;
+    const request = { answer, message, question_id, asked_at, ...(once && { once }) };
     return await runner.answer(job.id, asking.id, request, by);
   } catch (error) {
     // Somebody else was faster, or its time is over.

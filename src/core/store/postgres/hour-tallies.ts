@@ -103,7 +103,13 @@ export class HourTallies {
         .join("\n")}`;
   }
 
-  /** What reads until when hours are counted: `null` if none is. */
+  /** What reads until when hours are counted, `null` if none is, and whether the table has any entity. */
+  get stateSql(): string {
+    return `select s.until, s.until is not null or exists (select from ${this.#layout.table}) as any
+      from (select (${this.untilSql}) as until) s`;
+  }
+
+  /** What reads until when hours are counted: nothing if none is. */
   get untilSql(): string {
     return `select t.until from ${this.#layout.own(TALLIED)} t where t.name = ${constant(this.name)}`;
   }

@@ -320,18 +320,19 @@ class PostgresStore implements Store, Source {
     }, this.#recheckAfter).unref();
   }
 
-  /** Reads until when the hours of a table are counted: those before remain so. */
-  async #readTallied(tallies: KnownTallies, joins?: Joins): Promise<void> {
-    const [row] = await this.#poll(joins, tallies.kept.untilSql, []);
-    tallies.until = row?.until as number | undefined;
+  /** Reads until when the hours of a table are counted: those before remain so. Resolves with whether it has any entity. */
+  async #readTallied(tallies: KnownTallies, joins?: Joins): Promise<boolean> {
+    const [row] = await this.#poll(joins, tallies.kept.stateSql, []);
+    tallies.until = (row?.until ?? undefined) as number | undefined;
+    return row?.any === true;
   }
 
   /** Counts the entities of hours that are over. Until that is done, or where it fails, they are counted when they are asked for. */
   async #tally(): Promise<void> {
     const due = HourTallies.due(this.time());
     for (const tallies of this.#tallies.values()) {
-      await this.#readTallied(tallies, "soon");
-      if (tallies.until !== undefined && tallies.until >= due) continue;
+      const isEmpty = !(await this.#readTallied(tallies, "soon"));
+      if (isEmpty || (tallies.until !== undefined && tallies.until >= due)) continue;
       const client = await this.#connections.single();
       try {
         while (this.#closed === undefined) {
