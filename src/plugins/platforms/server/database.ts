@@ -184,7 +184,7 @@ async function prepareFiles(at: Releasing, image: string, ref: string): Promise<
     "usage",
     `The database has files of Postgres ${have}, and ${image} is Postgres ${is}`,
     {
-      fix: `Deploy with an image of Postgres ${have}. To change the version: svc deploy backup, --remove-data with svc deploy down, deploy again, svc deploy restore`,
+      fix: `Deploy with an image of Postgres ${have}. To change the version: svc deploy backup, --remove-data with svc deploy down, deploy again with the same keys, svc deploy restore`,
     },
   );
 }
