@@ -18,6 +18,8 @@ export interface AdminSession {
   readonly access?: string;
   /** The program that it was opened for, such as `svc on ada-laptop`: it sends the session as a key is sent. */
   readonly program?: string;
+  /** Until the program has fetched it, which it can do once. */
+  readonly unfetched?: true;
   /** Whom the identity provider vouches for; the session has what the person may do now. */
   readonly person?: Proven;
   /** What the provider is asked with whether it still does, encrypted. */

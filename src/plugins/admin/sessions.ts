@@ -62,6 +62,8 @@ export interface SessionOwner {
   readonly like?: Readonly<AdminSession>;
   /** The program that the session is for, instead of a browser. */
   readonly program?: string;
+  /** Whether the program fetches it with a code. */
+  readonly unfetched?: true;
 }
 
 /** A session that is not stored yet. */
@@ -124,7 +126,7 @@ export class Sessions implements SessionVerifier {
    * program.
    */
   make(event: HttpEvent, owner: SessionOwner): NewSession {
-    const { like, vouched, program, key } = owner;
+    const { like, vouched, program, unfetched, key } = owner;
     const { name = "", access } = like ?? owner;
     const value = randomBytes(32).toString("base64url");
     const maxAge = Math.round(this.#parts.hours * 3600);
@@ -136,6 +138,7 @@ export class Sessions implements SessionVerifier {
       address: this.#parts.clients.address(event),
       key: like?.key ?? markOf(key ?? this.#parts.keys.apiKey, this.#parts.keys.rsaPrivateKeys[0]),
       ...(program !== undefined && { program }),
+      ...(unfetched && { unfetched }),
       ...(access !== undefined && { access }),
       ...(vouched && { person: vouched.person, tokens: this.#close(vouched.tokens), checked: now }),
       since: now,
@@ -173,6 +176,17 @@ export class Sessions implements SessionVerifier {
     const id = this.current(event);
     const row = id === undefined ? undefined : await this.#table.peek(id);
     return row?.program === undefined ? row : undefined;
+  }
+
+  /** Hands a session to its program: resolves with whether it is open, and was not fetched before, at any instance. */
+  fetch(value: string): Promise<boolean> {
+    const id = toId(value);
+    return this.#parts.store.transaction(async (tx) => {
+      const row = await tx.get("AdminSession", id);
+      if (row?.unfetched === undefined || !this.#isValid(row)) return false;
+      await tx.change("AdminSession", id, ({ unfetched: _, ...fetched }) => fetched);
+      return true;
+    });
   }
 
   /** Id of the session of a request that was verified; nothing for a request with a key. */

@@ -39,7 +39,7 @@ export function personRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 303: { description: "Redirect to the identity provider" } },
       handler: ({ query, event }) =>
         orSignInPage(parts, event, async () => {
-          const { url, cookie } = await leave(parts, event, { next: localPath(query.next ?? null) });
+          const { url, cookie } = await leave(parts, event, { next: query.next ?? "/admin/" });
           return redirect(url.href, [cookie]);
         }),
     }),
@@ -95,7 +95,7 @@ async function comeBack(parts: AdminParts, event: HttpEvent): Promise<Response> 
   const { program } = kept;
   const opened = (await openSession(parts, event, {
     vouched,
-    ...(program && { program: program.program }),
+    ...(program && { program: program.program, unfetched: true }),
   }))!;
   const gone = keep(parts, event, "");
   if (program) {

@@ -59,7 +59,11 @@ export function programRoutes(parts: AdminParts): RouteDefinition[] {
         if (own?.person !== undefined && parts.provider) return leaveForProvider(parts, event, { program });
         const { access } = caller;
         const owner = own ? { like: own } : { ...(key !== null && { key }), ...(access && { access }) };
-        const opened = (await openSession(parts, event, { ...owner, program: program.program }))!;
+        const opened = (await openSession(parts, event, {
+          ...owner,
+          program: program.program,
+          unfetched: true,
+        }))!;
         return leadToProgram(parts, event, { opened, program });
       },
     }),
@@ -74,7 +78,7 @@ export function programRoutes(parts: AdminParts): RouteDefinition[] {
       body: ExchangeSchema,
       responses: { 200: { description: "What the program sends as a key", schema: TokenSchema } },
       handler: ({ body, event }) =>
-        "link" in body ? exchangeLink(parts, event, body) : toSignIn(valueIn(parts, body)),
+        "link" in body ? exchangeLink(parts, event, body) : exchangeCode(parts, body),
     }),
     defineRoute({
       ...page,
@@ -91,6 +95,16 @@ export function programRoutes(parts: AdminParts): RouteDefinition[] {
       },
     }),
   ];
+}
+
+/** A request that is sent again gets nothing, as in the code flow of OAuth: the program signs in again. */
+async function exchangeCode(
+  parts: AdminParts,
+  body: { readonly code: string; readonly verifier: string },
+): Promise<v.InferOutput<typeof TokenSchema>> {
+  const coded = valueIn(parts, body);
+  if (!(await parts.sessions.fetch(coded.value))) throw signInEnded("This code was already used");
+  return toSignIn(coded);
 }
 
 async function exchangeLink(

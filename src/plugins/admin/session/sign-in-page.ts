@@ -67,11 +67,12 @@ function bareShell(parts: PageParts, event: HttpEvent) {
   return { title: options.title, theme: readTheme(event, parts), assets: assets.urls };
 }
 
+const ADMIN = /^\/admin(\/|\?|$)/;
+
 /** A path of the admin interface from a form; anything else becomes the dashboard. */
 export function localPath(path: string | null): string {
-  if (path === null || !/^\/admin(\/|\?|$)/.test(path) || /[\\\p{C}]/u.test(path)) return "/admin/";
-  const url = new URL(path, "http://local");
-  return url.origin === "http://local" && url.pathname.startsWith("/admin")
-    ? url.pathname + url.search
-    : "/admin/";
+  if (path === null || !ADMIN.test(path) || /[\\\p{C}]/u.test(path)) return "/admin/";
+  // Dots in it may lead elsewhere, and to another host where two slashes follow them.
+  const { pathname, search } = new URL(path, "http://local");
+  return ADMIN.test(pathname) ? pathname + search : "/admin/";
 }
