@@ -1,4 +1,11 @@
-import { exportJWK, generateKeyPair, generateSecret, type JWTVerifyGetKey, SignJWT, UnsecuredJWT } from "jose";
+import {
+  exportJWK,
+  generateKeyPair,
+  generateSecret,
+  type JWTVerifyGetKey,
+  SignJWT,
+  UnsecuredJWT,
+} from "jose";
 import { describe, expect, it } from "vitest";
 import { verifyJwt } from "../../src/core/access/verify-jwt.ts";
 
