@@ -1,7 +1,9 @@
 import type { Service } from "agent-control-service";
-import { askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
-import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
+import { askCase, endCase, updateCase } from "../../src/core/entities/change-case.ts";
+import { moveJob } from "../../src/core/entities/change-job.ts";
+import { createJob } from "../../src/core/entities/create-job.ts";
 import type { Unit } from "../../src/core/entities/ledger.ts";
+import { openCase } from "../../src/core/entities/open-case.ts";
 import type { EntityStatus } from "../../src/core/models/entity-status.ts";
 import type { StopReason } from "../../src/core/models/job.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";

@@ -1,7 +1,7 @@
 import { defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { openCase } from "../../src/core/entities/cases.ts";
+import { openCase } from "../../src/core/entities/open-case.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { STORE } from "../../src/core/service/tokens.ts";
 import { seedJob } from "./_seed.ts";

@@ -1,6 +1,8 @@
 import type { Service } from "agent-control-service";
-import { answerCase, askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
-import { createJob, holdJob, moveJob, releaseJob } from "../../src/core/entities/jobs.ts";
+import { answerCase, askCase, endCase, updateCase } from "../../src/core/entities/change-case.ts";
+import { holdJob, moveJob, releaseJob } from "../../src/core/entities/change-job.ts";
+import { createJob } from "../../src/core/entities/create-job.ts";
+import { openCase } from "../../src/core/entities/open-case.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { RUNNER } from "../../src/core/service/tokens.ts";
 

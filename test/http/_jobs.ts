@@ -1,5 +1,5 @@
 import type { JobContext, Service } from "agent-control-service";
-import { createJob } from "../../src/core/entities/jobs.ts";
+import { createJob } from "../../src/core/entities/create-job.ts";
 import type { Unit } from "../../src/core/entities/ledger.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 

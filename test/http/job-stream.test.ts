@@ -12,7 +12,8 @@ import {
 } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
-import { moveJob, overrideJob, removeJob } from "../../src/core/entities/jobs.ts";
+import { moveJob, overrideJob } from "../../src/core/entities/change-job.ts";
+import { removeJob } from "../../src/core/entities/remove-job.ts";
 import { JobFeed } from "../../src/core/http/job-feed.ts";
 import { LiveStreams } from "../../src/core/http/live-streams.ts";
 import { Emissions } from "../../src/core/runs/emissions/emissions.ts";

@@ -4,8 +4,9 @@ import type { DeletedCase } from "../models/deleted-job.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import { laterOf } from "../store/timestamp.ts";
 import { splitHistory } from "./case-history.ts";
-import { caseNotFound, endCase } from "./cases.ts";
-import { changeJob } from "./jobs.ts";
+import { caseNotFound } from "./cases.ts";
+import { endCase } from "./change-case.ts";
+import { changeJob } from "./change-job.ts";
 import type { Unit } from "./ledger.ts";
 
 /** Deletes a case inside a unit so that it can be restored, cancelled where it was open; its job continues. */

@@ -3,11 +3,13 @@ import type { DeletedJob } from "../models/deleted-job.ts";
 import type { StoredJob } from "../models/job.ts";
 import { laterOf } from "../store/timestamp.ts";
 import { eraseCasesOf, splitHistory } from "./case-history.ts";
+import { leaveRelatives } from "./change-job.ts";
 import { freeKey, takeKey } from "./idempotency-keys.ts";
 import { unlinkFiles } from "./job-files.ts";
-import { caseIdsOf, jobNotFound, leaveRelatives } from "./jobs.ts";
+import { jobNotFound } from "./jobs.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
+import { caseIdsOf } from "./remove-job.ts";
 
 /*
  * A deleted job and its cases are in tables of their own, so that no list, search, count or export has them. Their

@@ -4,10 +4,10 @@ import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { PulledFrom } from "../models/lineage.ts";
 import { type RunEntry, withIds } from "../models/run-entry.ts";
-import { insertCopy } from "./cases.ts";
-import { removeCasesOf } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
+import { insertCopy } from "./open-case.ts";
 import { refuseDeleted } from "./refuse-deleted.ts";
+import { removeCasesOf } from "./remove-job.ts";
 
 /** A job with all that is recorded of it. */
 export interface WholeJob {

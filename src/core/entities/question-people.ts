@@ -1,6 +1,6 @@
 import type { StoredCase } from "../models/case.ts";
 import { noticesDue, type Question } from "../models/question.ts";
-import { updateCase } from "./cases.ts";
+import { updateCase } from "./change-case.ts";
 import type { Unit } from "./ledger.ts";
 
 /** Gives the open question of a case to a person or role inside a unit; `null` to nobody. */

@@ -1,5 +1,5 @@
-import { removeJob } from "../entities/jobs.ts";
 import { isRefusal, type Ledger, type Unit } from "../entities/ledger.ts";
+import { removeJob } from "../entities/remove-job.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RemovedBatch } from "../models/own-rows.ts";

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { fieldsOf } from "../agents/fields.ts";
 import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
-import { wakeJob } from "../entities/jobs.ts";
+import { wakeJob } from "../entities/change-job.ts";
 import type { Unit } from "../entities/ledger.ts";
 import { receiveEvent } from "../entities/received-events.ts";
 import { AgentMethodFieldSchema } from "../models/agent-method-field.ts";

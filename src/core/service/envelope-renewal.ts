@@ -6,7 +6,7 @@ import type { AuditLog } from "../audit/audit-log.ts";
 import { SYSTEM } from "../audit/caller.ts";
 import type { Logger } from "../base/log.ts";
 import type { StartTimer } from "../base/timer.ts";
-import { renewParameters } from "../entities/jobs.ts";
+import { renewParameters } from "../entities/change-job.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import { findLiving } from "../runs/cluster/membership.ts";
 import type { Store } from "../store/store.ts";

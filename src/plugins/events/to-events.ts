@@ -1,7 +1,7 @@
 import type { MaybePromise } from "../../core/base/maybe-promise.ts";
 import type { NewEvent } from "../../core/delivery/events.ts";
 import type { Change } from "../../core/entities/change.ts";
-import { caseIdsOf } from "../../core/entities/jobs.ts";
+import { caseIdsOf } from "../../core/entities/remove-job.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { caseStartEvent } from "../../core/models/events/case-start-event.ts";
 import { caseUpdateEvent } from "../../core/models/events/case-update-event.ts";

@@ -1,17 +1,10 @@
 import type { HostedAgent } from "../../agents/registry.ts";
-import { endCases } from "../../entities/cases.ts";
+import { endCases } from "../../entities/change-case.ts";
+import { changeJob, endJob, holdJob, moveJob, releaseJob } from "../../entities/change-job.ts";
 import { TO_CANCELLING } from "../../entities/ending.ts";
-import {
-  caseIdsOf,
-  changeJob,
-  endJob,
-  holdJob,
-  moveJob,
-  releaseJob,
-  removeCasesOf,
-} from "../../entities/jobs.ts";
 import { isRefusal, type Unit } from "../../entities/ledger.ts";
 import { removeWaits } from "../../entities/received-events.ts";
+import { caseIdsOf, removeCasesOf } from "../../entities/remove-job.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { holdOf, isIn, stateOf } from "../../models/job-state.ts";

@@ -1,4 +1,5 @@
-import { type Jobs, takeJob } from "../../entities/jobs.ts";
+import { takeJob } from "../../entities/change-job.ts";
+import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { stopChildren } from "../operate/steer.ts";
 import { endOfParent } from "../replay/children.ts";

@@ -1,4 +1,4 @@
-import { releaseJob } from "../../entities/jobs.ts";
+import { releaseJob } from "../../entities/change-job.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { ACTIVE_JOBS, type HoldReason, holdOf } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";

@@ -1,7 +1,8 @@
 import { type AgentRegistry, compareVersions } from "../../agents/registry.ts";
 import type { Logger } from "../../base/log.ts";
+import { noteDoing, takeJob } from "../../entities/change-job.ts";
 import type { Hooks } from "../../entities/hooks.ts";
-import { type Jobs, noteDoing, takeJob } from "../../entities/jobs.ts";
+import type { Jobs } from "../../entities/jobs.ts";
 import type { Ledger } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn, QUEUED_JOBS as QUEUED, stateOf } from "../../models/job-state.ts";

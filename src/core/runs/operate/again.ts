@@ -1,10 +1,11 @@
 import * as v from "valibot";
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
-import { reopenCase } from "../../entities/cases.ts";
-import { changeJob, releaseJob, removeCasesOf } from "../../entities/jobs.ts";
+import { reopenCase } from "../../entities/change-case.ts";
+import { changeJob, releaseJob } from "../../entities/change-job.ts";
 import { findKeptRequest, isRepeated } from "../../entities/keyed-requests.ts";
 import { removeWaits } from "../../entities/received-events.ts";
+import { removeCasesOf } from "../../entities/remove-job.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../../models/job-instructions.ts";
 import { endsWithRetry, holdOf } from "../../models/job-state.ts";

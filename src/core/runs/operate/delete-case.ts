@@ -1,5 +1,5 @@
 import { type Actor, nameOf } from "../../audit/caller.ts";
-import { removeCaseOfJob } from "../../entities/cases.ts";
+import { removeCaseOfJob } from "../../entities/change-case.ts";
 import { eraseCase, putCaseAside, restoreCase } from "../../entities/deleted-cases.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { Deletion, DeletionOptions } from "../runner.ts";

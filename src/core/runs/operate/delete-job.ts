@@ -1,7 +1,8 @@
 import { type Actor, nameOf } from "../../audit/caller.ts";
+import { takeJob } from "../../entities/change-job.ts";
 import { eraseJob, putAside, restoreJob } from "../../entities/deleted-jobs.ts";
-import { removeJob, takeJob } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import { removeJob } from "../../entities/remove-job.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { RunEnd } from "../replay/run-errors.ts";

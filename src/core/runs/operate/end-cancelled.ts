@@ -1,7 +1,8 @@
 import type { HostedAgent } from "../../agents/registry.ts";
-import { endCases } from "../../entities/cases.ts";
-import { caseIdsOf, endJob } from "../../entities/jobs.ts";
+import { endCases } from "../../entities/change-case.ts";
+import { endJob } from "../../entities/change-job.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import { caseIdsOf } from "../../entities/remove-job.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { whenWritable } from "../queue/when-writable.ts";
 import { RunRecord } from "../replay/run-record.ts";

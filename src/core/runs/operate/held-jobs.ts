@@ -1,7 +1,7 @@
 import { nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
-import { reopenCase } from "../../entities/cases.ts";
-import { changeJob, released, releaseJob } from "../../entities/jobs.ts";
+import { reopenCase } from "../../entities/change-case.ts";
+import { changeJob, released, releaseJob } from "../../entities/change-job.ts";
 import { findKeptRequest, isRepeated } from "../../entities/keyed-requests.ts";
 import { removeWaits } from "../../entities/received-events.ts";
 import type { StoredJob } from "../../models/job.ts";

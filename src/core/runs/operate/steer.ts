@@ -1,10 +1,11 @@
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import { isServiceError } from "../../base/errors.ts";
-import { endCases, overrideCase } from "../../entities/cases.ts";
+import { endCases, overrideCase } from "../../entities/change-case.ts";
+import { endJob, moveJob, takeJob } from "../../entities/change-job.ts";
 import { TO_CANCELLING } from "../../entities/ending.ts";
-import { caseIdsOf, endJob, moveJob, takeJob } from "../../entities/jobs.ts";
 import { isRepeated } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import { caseIdsOf } from "../../entities/remove-job.ts";
 import type { StoredCase } from "../../models/case.ts";
 import { type EntityStatus, isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";

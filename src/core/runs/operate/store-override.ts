@@ -1,6 +1,7 @@
-import { endCases, reopenCase } from "../../entities/cases.ts";
-import { caseIdsOf, type JobPatch, overrideJob } from "../../entities/jobs.ts";
+import { endCases, reopenCase } from "../../entities/change-case.ts";
+import { type JobPatch, overrideJob } from "../../entities/change-job.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import { caseIdsOf } from "../../entities/remove-job.ts";
 import type { EntityStatus } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { may } from "../../models/job-state.ts";

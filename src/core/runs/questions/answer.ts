@@ -2,7 +2,7 @@ import { type CheckedFields, describeProblems, type Fields, readFields } from ".
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
-import { answerCase } from "../../entities/cases.ts";
+import { answerCase } from "../../entities/change-case.ts";
 import { ownerOf } from "../../entities/job-files.ts";
 import { keepRequest, keptRequest } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";

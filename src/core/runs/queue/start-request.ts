@@ -7,7 +7,7 @@ import { messageOf } from "../../base/error-text.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { inOrder } from "../../base/in-order.ts";
 import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
-import type { NewJob } from "../../entities/jobs.ts";
+import type { NewJob } from "../../entities/create-job.ts";
 import type { JobContext, StartContext } from "../../models/job-context.ts";
 import { withTags } from "../../models/tags.ts";
 import type { StartRequest } from "../runner.ts";

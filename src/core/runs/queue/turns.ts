@@ -1,9 +1,10 @@
 import type { AgentRegistry, HostedAgent } from "../../agents/registry.ts";
 import type { Logger } from "../../base/log.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
-import { notifyOfCopies } from "../../entities/cases.ts";
-import { changeJob, type Jobs, moveJob, released } from "../../entities/jobs.ts";
+import { changeJob, moveJob, released } from "../../entities/change-job.ts";
+import type { Jobs } from "../../entities/jobs.ts";
 import type { Ledger, Unit } from "../../entities/ledger.ts";
+import { notifyOfCopies } from "../../entities/open-case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { may } from "../../models/job-state.ts";
 import type { RunEntry } from "../../models/run-entry.ts";

@@ -15,7 +15,7 @@ import type {
 import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
-import { askCase, endCase, rewordCase, updateCase } from "../../entities/cases.ts";
+import { askCase, endCase, rewordCase, updateCase } from "../../entities/change-case.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { addSpending } from "../../entities/spending.ts";
 import type { Case } from "../../models/case.ts";

@@ -1,5 +1,5 @@
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
-import { holdJob } from "../../entities/jobs.ts";
+import { holdJob } from "../../entities/change-job.ts";
 import { isRefusal } from "../../entities/ledger.ts";
 import type { Spender } from "../../entities/spending.ts";
 import { may } from "../../models/job-state.ts";

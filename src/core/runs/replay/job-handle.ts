@@ -18,8 +18,8 @@ import type {
 } from "../../agents/run-context.ts";
 import { describeIssue, listProblems } from "../../base/describe-issue.ts";
 import { type Duration, toMilliseconds } from "../../base/duration.ts";
-import { openCase } from "../../entities/cases.ts";
-import { tagJob } from "../../entities/jobs.ts";
+import { tagJob } from "../../entities/change-job.ts";
+import { openCase } from "../../entities/open-case.ts";
 import type { FileValue } from "../../models/file.ts";
 import type { Job } from "../../models/job.ts";
 import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";

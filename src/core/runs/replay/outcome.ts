@@ -7,9 +7,9 @@ import {
   messageOf,
   shorten,
 } from "../../base/error-text.ts";
-import type { CaseEnd } from "../../entities/cases.ts";
+import type { CaseEnd } from "../../entities/change-case.ts";
+import type { JobPatch } from "../../entities/change-job.ts";
 import type { Ending } from "../../entities/ending.ts";
-import type { JobPatch } from "../../entities/jobs.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import { NondeterminismError, QuestionExpiredError, type RunEnd } from "./run-errors.ts";

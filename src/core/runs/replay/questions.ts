@@ -1,7 +1,7 @@
 import type { Fields } from "../../agents/fields.ts";
 import type { Logger } from "../../base/log.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
-import { answerCase, endCase } from "../../entities/cases.ts";
+import { answerCase, endCase } from "../../entities/change-case.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { Question } from "../../models/question.ts";

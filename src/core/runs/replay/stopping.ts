@@ -1,4 +1,4 @@
-import type { JobPatch } from "../../entities/jobs.ts";
+import type { JobPatch } from "../../entities/change-job.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { RunEnd } from "./run-errors.ts";
 

@@ -1,5 +1,5 @@
-import { endCases } from "../../entities/cases.ts";
-import { endJob } from "../../entities/jobs.ts";
+import { endCases } from "../../entities/change-case.ts";
+import { endJob } from "../../entities/change-job.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { Spender } from "../../entities/spending.ts";
 import type { Limits } from "./limits.ts";

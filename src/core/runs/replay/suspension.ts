@@ -1,5 +1,5 @@
 import type { Logger } from "../../base/log.ts";
-import { suspendJob } from "../../entities/jobs.ts";
+import { suspendJob } from "../../entities/change-job.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { isIn } from "../../models/job-state.ts";
 import { FencedError } from "../../store/store.ts";

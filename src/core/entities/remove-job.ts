@@ -1,0 +1,44 @@
+import { isTerminal } from "../models/entity-status.ts";
+import type { Transaction } from "../store/store.ts";
+import { eraseCasesOf, removeCase } from "./case-history.ts";
+import { leaveRelatives } from "./change-job.ts";
+import { freeKey } from "./idempotency-keys.ts";
+import { unlinkFiles } from "./job-files.ts";
+import { jobNotFound } from "./jobs.ts";
+import { forgetRequests } from "./keyed-requests.ts";
+import type { Unit } from "./ledger.ts";
+import { removeWaits } from "./received-events.ts";
+
+/** Removes a job with its cases permanently inside a unit; resolves with the number of cases. */
+export async function removeJob(unit: Unit, id: string, by?: string): Promise<number> {
+  const job = await unit.tx.get("Job", id);
+  if (!job) throw jobNotFound(id);
+  const removed = await removeCasesOf(unit, id, by);
+  await eraseCasesOf(unit, id);
+  if (!isTerminal(job.status)) await removeWaits(unit, id);
+  await unit.tx.remove("Job", id);
+  await freeKey(unit.tx, job);
+  await forgetRequests(unit, id);
+  await unlinkFiles(unit, id);
+  await unit.tx.clear("Run", id);
+  await unit.emit({ kind: "job:deleted", job, by });
+  await unit.emit({ kind: "job:erased", job, by });
+  await leaveRelatives(unit, job);
+  return removed;
+}
+
+/** The ids of a job's cases inside a unit, oldest first. */
+export function caseIdsOf(tx: Transaction, jobId: string): Promise<string[]> {
+  return tx.ids("Case", "job_id", jobId);
+}
+
+/** Removes the cases of a job inside a unit; the caller must update the job's count. */
+export async function removeCasesOf(unit: Unit, jobId: string, by?: string): Promise<number> {
+  const ids = await caseIdsOf(unit.tx, jobId);
+  for (const caseId of ids) {
+    const item = await unit.tx.get("Case", caseId);
+    if (!item) continue;
+    await removeCase(unit, item, by);
+  }
+  return ids.length;
+}
