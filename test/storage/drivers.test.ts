@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createStorage, type Driver } from "unstorage";
@@ -577,6 +577,35 @@ describe("the driver file", () => {
 
     expect(readdirSync(folder)).toEqual([".6a1f2c52-5a3e-4a8e-9d0f-1b2c3d4e5f60.tmp", "a"]);
     expect(await driver.getKeys("")).toEqual(["a"]);
+  });
+
+  it("a list removes what a crash has left of a write a day ago, and the folder that was made for it", async () => {
+    const folder = newFolder();
+    const [old, young] = [`.${randomUUID()}.tmp`, `.${randomUUID()}.tmp`];
+    for (const name of ["one", "two"]) mkdirSync(join(folder, name));
+    for (const path of [join("one", old), join("two", young)]) writeFileSync(join(folder, path), "half");
+    const yesterday = new Date(Date.now() - 25 * 3_600_000);
+    utimesSync(join(folder, "one", old), yesterday, yesterday);
+
+    expect(await fileDriver({ folder }).getKeys("")).toEqual([]);
+
+    expect(readdirSync(folder)).toEqual(["two"]);
+    expect(readdirSync(join(folder, "two"))).toEqual([young]);
+  });
+
+  it("a list of a folder does not read others", async () => {
+    const folder = newFolder();
+    const driver = fileDriver({ folder });
+    for (const key of ["a:b:c", "a:bc:d", "b:c"]) await driver.setItemRaw(key, BYTES);
+    // A list that reads its folder removes it.
+    const other = join(folder, "b", `.${randomUUID()}.tmp`);
+    writeFileSync(other, "half");
+    utimesSync(other, new Date(0), new Date(0));
+
+    expect(await driver.getKeys("a:b")).toEqual(["a:b:c", "a:bc:d"]);
+    expect(await driver.getKeys("a:b:")).toEqual(["a:b:c"]);
+
+    expect(readdirSync(join(folder, "b"))).toHaveLength(2);
   });
 
   it("leaves no folder behind that has no items, and writes to one that is removed meanwhile", async () => {

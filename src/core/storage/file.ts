@@ -7,8 +7,9 @@ import { nodeIo } from "./node-io.ts";
 import { type AppendingStorageDriver, toPath } from "./storage-driver.ts";
 import { StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
 
-/** Files that are being written; one that a crash has left is never read. */
+/** Files that are being written; one that a crash has left is never read, and is removed once it is older than a write takes. */
 const TEMPORARY = /^\.[\da-f-]{36}\.tmp$/;
+const LONGEST_WRITE = 24 * 3_600_000;
 
 /** How often a folder is created that is gone again before there is a file in it. */
 const MOST_TRIES = 100;
@@ -101,10 +102,7 @@ export function fileDriver(options: FileOptions): AppendingStorageDriver {
     async getKeys(base = "") {
       try {
         const keys: string[] = [];
-        for await (const path of filesBelow(folder)) {
-          const key = path.slice(join(folder, sep).length).split(sep).join(":");
-          if (key.startsWith(base)) keys.push(key);
-        }
+        for await (const key of keysBelow(folder, { base, top: folder })) keys.push(key);
         return keys.sort();
       } catch (error) {
         throw failureOf(error, folder);
@@ -114,16 +112,39 @@ export function fileDriver(options: FileOptions): AppendingStorageDriver {
   return driver;
 }
 
+interface Listed {
+  /** How keys begin; what is in other folders is not read. */
+  readonly base: string;
+  readonly top: string;
+  /** The key of the folder, with a colon at its end. */
+  readonly at?: string;
+}
+
 /** The items in a folder. One that is removed meanwhile has none: the others are not less for that. */
-async function* filesBelow(folder: string): AsyncGenerator<string> {
+async function* keysBelow(folder: string, { base, top, at = "" }: Listed): AsyncGenerator<string> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return [];
     throw error;
   });
   for (const entry of entries) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) yield* filesBelow(path);
-    else if (entry.isFile() && !TEMPORARY.test(entry.name)) yield path;
+    const key = at + entry.name;
+    if (entry.isDirectory()) {
+      const below = `${key}:`;
+      if (below.startsWith(base) || base.startsWith(below)) yield* keysBelow(path, { base, top, at: below });
+    } else if (entry.isFile() && TEMPORARY.test(entry.name)) await removeLeft(path, top);
+    else if (entry.isFile() && key.startsWith(base)) yield key;
+  }
+}
+
+/** Removes what a crash has left of a write, and the folder that it was made in. */
+async function removeLeft(path: string, top: string): Promise<void> {
+  try {
+    if (Date.now() - (await stat(path)).mtimeMs < LONGEST_WRITE) return;
+    await unlink(path);
+    await removeEmpty(dirname(path), top);
+  } catch {
+    // Its write ended meanwhile, or it is removed by the next list.
   }
 }
 
