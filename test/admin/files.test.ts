@@ -208,6 +208,14 @@ describe("the files of a question", () => {
     expect(own).toMatch(/<figure class="file">[\s\S]*made in a step of the case/);
   });
 
+  it("one that is nested as deeply as its length allows is shown, too", async () => {
+    const lists = 30_000;
+    const deep = text(`[{"a":${"[".repeat(lists)}${"]".repeat(lists)}}]`, "deep.json", "application/json");
+    const id = await start({ "f.files": [deep], "f.show": "deep.json" });
+    const shown = await page(`/admin/inbox?question=${id}-case`);
+    expect([shown.status, await shown.text()]).toEqual([200, expect.stringContaining("<td>…</td>")]);
+  });
+
   it("a link shows those that the question names, takes files, and reaches no others", async () => {
     const id = await start({ "f.files": files, "f.show": "second.txt" });
     const url = await link(id, {});

@@ -67,8 +67,12 @@ const HOSTILE: readonly Hostile[] = [
   { name: "bomb.docx", content: Buffer.concat([Buffer.from("PK\x03\x04"), Buffer.alloc(2000)]) },
   { name: "bomb.png", content: hugePng() },
   { name: "laughs.svg", type: "image/svg+xml", content: laughs() },
+  { name: "deep.json", type: "application/json", content: deep(30_000) },
   // Large, and of zeros: a disk may store none of them.
   { name: "sparse.bin", type: "application/octet-stream", content: Buffer.alloc(30_000_000) },
+  { name: "sparse.txt", type: "text/plain", content: Buffer.alloc(30_000_001) },
+  { name: "wide.csv", type: "text/csv", content: ",".repeat(30_000_000) },
+  { name: "long.json", type: "application/json", content: `["${"a".repeat(30_000_000)}"]` },
 ];
 /** What says to be something else than it is. */
 const WRONG: readonly Hostile[] = [
@@ -85,6 +89,11 @@ function hugePng(): Buffer {
   bytes.writeUInt32BE(60_000, 20);
   bytes.writeUInt32BE(crc32(bytes.subarray(12, 29)), 29);
   return bytes;
+}
+
+/** A table whose only cell has lists in lists. */
+function deep(lists: number): string {
+  return `[{"a":${"[".repeat(lists)}${"]".repeat(lists)}}]`;
 }
 
 /** A drawing whose text has ten times itself, nine times over. */
@@ -144,10 +153,11 @@ describe("hostile files", () => {
     }[];
     const problems: string[] = [];
     const see = async (what: string, path: string) => {
-      await page.goto(server.url + path).catch((error: unknown) => {
+      const response = await page.goto(server.url + path).catch((error: unknown) => {
         if (!String(error).includes("Download is starting") && !String(error).includes("ERR_ABORTED"))
           throw error;
       });
+      if (response && response.status() >= 400) problems.push(`${what} is answered with ${response.status()}`);
       await page.waitForLoadState("load");
       for (const frame of await page.locator("iframe").all()) await frame.scrollIntoViewIfNeeded();
       for (const frame of page.frames().slice(1))

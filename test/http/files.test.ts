@@ -141,6 +141,24 @@ describeServer("files", ({ start: open }) => {
     expect(same.status).toBe(304);
   });
 
+  it("a text is shown up to 1 MiB, and is a download beyond it, which a browser would draw for minutes", async () => {
+    await using server = await open({ agents });
+    const texts = await Promise.all(
+      [1024 * 1024, 1024 * 1024 + 1].map((size) => upload(server, Buffer.alloc(size), "a.txt", "text/plain")),
+    );
+    const { body } = await upload(server, PDF);
+    const more = texts.map((one) => ({ upload: one.body.upload }));
+    await start(server, "reader", "job-1", { contract: { upload: body.upload }, more });
+    const shown = await Promise.all(
+      texts.map((one) => server.request(`/jobs/job-1/files/${one.body.sha256}?inline=true`)),
+    );
+    expect(shown.map(({ headers }) => headers.get("content-type"))).toEqual([
+      "text/plain; charset=utf-8",
+      "application/octet-stream",
+    ]);
+    expect(shown[1]!.headers.get("content-disposition")).toMatch(/^attachment/);
+  });
+
   it("a file that a job does not have does not exist for it, and knowing its hash changes nothing", async () => {
     await using server = await open({ agents });
     const { body } = await upload(server, PDF);

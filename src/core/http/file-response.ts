@@ -9,6 +9,8 @@ const SHOWN = new Set([
   ...["video/mp4", "video/webm", "video/ogg"],
 ]);
 const TEXT = /^(?:text\/(?:plain|csv|markdown)|application\/json)$/;
+/** Bytes up to which text is shown: a browser lays out all of it, which takes minutes for what is a download here. */
+const LONGEST_TEXT = 1024 * 1024;
 
 /** Types with scripts and forms: shown in a frame of our pages only, where nothing of them runs. */
 const MARKUP = /^(?:text\/html|application\/xhtml\+xml|image\/svg\+xml)$/;
@@ -48,7 +50,7 @@ export function fileResponse(
   read: (range?: Range) => AsyncGenerator<Uint8Array, void>,
 ): Response {
   const etag = `"${id}"`;
-  const isText = TEXT.test(named.type);
+  const isText = TEXT.test(named.type) && size <= LONGEST_TEXT;
   // Opened in a window of its own, markup is a download.
   const isMarkup =
     isFramed && isInline && MARKUP.test(named.type) && request.headers.get("sec-fetch-dest") === "iframe";

@@ -95,7 +95,7 @@ function table([head = "", , ...rows]: readonly string[]): Html {
 
 /** What has a mark inside of a line: code, a link or an image, strong, and emphasized text. */
 const MARKS =
-  /`([^`\n]{1,2000})`|(!?)\[([^\]\n]{0,500})\]\(\s*<?([^\s)>]{1,2000})>?(?:\s+"[^"\n]{0,300}")?\s*\)|\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__|\*([^*\s][^*\n]{0,2000})\*|(?<![\p{L}\p{N}])_([^_\s][^_\n]{0,2000})_(?![\p{L}\p{N}])/gu;
+  /`([^`\n]{1,2000})`|(!?)\[([^[\]\n]{0,500})\]\(\s*<?([^[\s)>]{1,2000})>?(?:\s+"[^"\n]{0,300}")?\s*\)|\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__|\*([^*\s][^*\n]{0,2000})\*|(?<![\p{L}\p{N}])_([^_\s][^_\n]{0,2000})_(?![\p{L}\p{N}])/gu;
 
 function inline(text: string): Html {
   const shown: (string | Html)[] = [];

@@ -86,10 +86,19 @@ function renderRows(rows: readonly Row[]): Html {
   const cells = rows.slice(0, ROWS + 1).map((row) =>
     names.map((name) => {
       const value = row[name];
-      return value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
+      return value === undefined ? "" : typeof value === "string" ? value : toText(value);
     }),
   );
   return table(names, cells);
+}
+
+/** What is nested too deeply for `JSON.stringify` was still read by `JSON.parse`. */
+function toText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return "…";
+  }
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): Html {
