@@ -96,6 +96,22 @@ describe("svc store move", () => {
     ]);
   });
 
+  it("moves into the schema that the service of this environment has", async () => {
+    await withJobs("a");
+    const env = { SERVICE_DATABASE_URL: url, SERVICE_DATABASE_SCHEMA: "agents" };
+
+    const moved = await run(["store", "move", "--to", "env:SERVICE_DATABASE_URL"], env);
+    const verified = await run(["store", "verify"], env);
+    const other = await run(
+      ["store", "move", "--to", "env:SERVICE_DATABASE_URL", "--schema", "other", "--json"],
+      { ...env, SERVICE_DATA_DIR: "none" },
+    );
+
+    expect(moved.both).toContain("schema agents");
+    expect(verified).toMatchObject({ code: 0, both: expect.stringMatching(/^Job +1 /m) });
+    expect(other).toMatchObject({ code: 1, both: expect.stringContaining("has no data") });
+  });
+
   it("refuses a password in an argument, and puts none into errors", async () => {
     await withJobs("a");
     const far = `postgres://svc:${PASSWORD}@127.0.0.1:1/agents`;

@@ -15,7 +15,7 @@ import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { renderTable } from "../table.ts";
-import { dataFolderOf, readVariable } from "./data-folder.ts";
+import { databaseSchemaOf, dataFolderOf, readVariable } from "./data-folder.ts";
 import { encryptionKeysOf } from "./encryption-keys.ts";
 import { databasePlace, remoteOf, STORE_FLAGS, storagePlace } from "./with-remote.ts";
 
@@ -91,7 +91,8 @@ function sourceOf(flags: MoveFlags, target: Place, context: CliContext): Place {
 }
 
 /** A place as it is named in an argument. Its value is in no message: it may have a password. */
-function placeOf(text: string, { schema }: MoveFlags, context: CliContext): Place {
+function placeOf(text: string, flags: MoveFlags, context: CliContext): Place {
+  const schema = databaseSchemaOf(flags, context);
   if (text.startsWith("env:")) {
     const name = text.slice("env:".length);
     const url = readVariable(name, context);
