@@ -3,6 +3,8 @@ import { storageError } from "../storage-error.ts";
 
 /** File that is in a folder while a store is copied into it. Of a move it has the id. */
 const INCOMPLETE = "INCOMPLETE";
+/** The same while it is written: what does not have its whole id yet would be of no move. */
+const DRAFT = "INCOMPLETE.tmp";
 
 /** Folder with the record of how far the store was shipped to a storage. */
 export const SHIPPING = "shipping";
@@ -67,18 +69,20 @@ export async function fillFolder<T>(
 ): Promise<T> {
   io.makeFolder(folder);
   // The root of a file system has this folder from the start.
-  const names = io.list(folder).filter((name) => name !== "lost+found" && !isAllowed(name));
+  const names = io.list(folder).filter((name) => name !== "lost+found" && name !== DRAFT && !isAllowed(name));
   if (names.length > 0) {
     throw storageError(`${folder} is not empty`, "Use a folder that is empty or does not exist.");
   }
-  const marker = `${folder}/${INCOMPLETE}`;
-  const file = io.open(marker, "create");
+  const [marker, draft] = [`${folder}/${INCOMPLETE}`, `${folder}/${DRAFT}`];
+  if (io.list(folder).includes(DRAFT)) io.remove(draft);
+  const file = io.open(draft, "create");
   try {
     writeFully(io, file, Buffer.from(move), 0);
     await io.sync(file);
   } finally {
     io.close(file);
   }
+  io.rename(draft, marker);
   await io.syncFolder(folder);
   const filled = await fill();
   await io.syncFolder(folder);
