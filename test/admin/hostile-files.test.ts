@@ -157,7 +157,8 @@ describe("hostile files", () => {
         if (!String(error).includes("Download is starting") && !String(error).includes("ERR_ABORTED"))
           throw error;
       });
-      if (response && response.status() >= 400) problems.push(`${what} is answered with ${response.status()}`);
+      if (response && response.status() >= 400)
+        problems.push(`${what} is answered with ${response.status()}`);
       await page.waitForLoadState("load");
       for (const frame of await page.locator("iframe").all()) await frame.scrollIntoViewIfNeeded();
       for (const frame of page.frames().slice(1))
