@@ -64,6 +64,7 @@ describe("every route of the service", () => {
       "GET /openapi.json",
       "GET /whoami",
       "POST /admin/api/sign-in/program",
+      "POST /admin/density",
       "POST /admin/session",
       "POST /admin/session/end",
       "POST /admin/sign-in",

@@ -555,3 +555,38 @@ chromium.it(
     await context.close();
   },
 );
+
+chromium.it(
+  "a refresh that was sent before a link was followed does not bring the former part of the page back",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await startTicker(server, "left-part");
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/jobs/left-part`);
+    await page.locator("#signal[data-state=live]").waitFor();
+    await waitForTicks(page, 1);
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route("**/admin/api/jobs/left-part", async (route) => {
+      await released;
+      await route.continue();
+    });
+    await page.waitForRequest("**/admin/api/jobs/left-part");
+    const tab = page.locator("nav[aria-label='Parts of this page'] [aria-current]");
+
+    await page.getByRole("link", { name: "History" }).click();
+    await page.getByRole("heading", { name: "History" }).waitFor();
+    const arrived = page.waitForResponse("**/admin/api/jobs/left-part");
+    const next = page.waitForResponse("**/admin/api/jobs/left-part?tab=history");
+    release();
+    await arrived;
+    // What has been missed is asked for where the page is now.
+    await next;
+    expect(await tab.textContent()).toMatch(/^\s*History/);
+    expect(await page.getByRole("heading", { name: "Timeline" }).count()).toBe(0);
+    await context.close();
+  },
+);

@@ -460,3 +460,35 @@ it("bars of a job that runs stay where they are from one refresh to the next", (
   expect(shapes(3601)).toEqual(shapes(3600));
   expect(shapes(3660)).not.toEqual(shapes(3600));
 });
+
+it("shows a part of the time: the lines that have a time in it, on its own axis", () => {
+  const timeline = toTimeline(job, [item], entries, now);
+  const draw = (query: object, step?: string) => toWaterfall(timeline, { currency: "$", query, step });
+
+  const whole = draw({});
+  const part = draw({ span: "24000-36000" });
+  const rows = part.parts.flatMap(({ items }) => items);
+  const bars = rows.flatMap(({ shapes }) => [...shapes.matchAll(/<rect class="w-(\w+)"[^>]* x="([\d.]+)%/g)]);
+
+  expect(whole.zoom).toMatchObject({
+    label: "",
+    inHref: expect.stringMatching(/^\?span=\d+-\d+$/),
+    ways: expect.any(Array),
+  });
+  expect(whole.zoom?.parts.length).toBeGreaterThan(3);
+  expect(part.zoom?.label).toBe("24 s to 36 s of 40 s");
+  expect(rows.map(({ name }) => name)).toEqual(["Job", "Case", "Pay?"]);
+  // Neither the work before the part nor that after it is drawn as a mark at its edge.
+  expect(bars.filter(([, kind]) => kind === "failed")).toEqual([]);
+  expect(part.ticks[0]?.label).toBe("24 s");
+  expect(part.ticks.slice(1).every(({ label }) => label.startsWith("+"))).toBe(true);
+  expect(part.zoom?.ways).toEqual([
+    { label: "Earlier", href: "?span=18000-30000" },
+    { label: "Later", href: "?span=28000-40000" },
+    { label: "Zoom in", href: expect.stringMatching(/^\?span=2\d{4}-3\d{4}$/) },
+    { label: "Zoom out", href: "?span=18000-40000" },
+    { label: "Whole time", href: "?" },
+  ]);
+  // A part that is past the end, or too short to be seen, is all of it.
+  for (const span of ["50000-60000", "100-101", "9000-8000"]) expect(draw({ span }).zoom?.label).toBe("");
+});

@@ -24,7 +24,7 @@ describe("the page at /docs", () => {
   });
 
   requirement("chromium").it(
-    "shows the routes in a browser, and asks for nothing elsewhere",
+    "shows the routes in a browser in the colors of the system, and asks for nothing elsewhere",
     async () => {
       await using server = await testServer({ agents: [greeter] });
       const browser = await chromium.launch({
@@ -46,6 +46,16 @@ describe("the page at /docs", () => {
           return texts.map((path) => path.replaceAll("\u200b", ""));
         };
         await expect.poll(paths).toContain("/openapi.json");
+        const brightness = async () => {
+          const color = await page.evaluate<string>(
+            "getComputedStyle(document.querySelector('.info .title')).color",
+          );
+          return Math.max(...(color.match(/\d+/g) ?? []).slice(0, 3).map(Number));
+        };
+        for (const colorScheme of ["dark", "light"] as const) {
+          await page.emulateMedia({ colorScheme });
+          await expect.poll(brightness)[colorScheme === "dark" ? "toBeGreaterThan" : "toBeLessThan"](128);
+        }
 
         const elsewhere = requested.filter((url) => !url.startsWith(server.url) && !url.startsWith("data:"));
         expect(elsewhere).toEqual([]);

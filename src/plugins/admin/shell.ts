@@ -5,6 +5,7 @@ import type { HttpEvent } from "../../core/http/route.ts";
 import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
+import { type Density, readDensity } from "./density.ts";
 import { countRecentFailures } from "./failures/count-recent.ts";
 import type { Flash } from "./flash.ts";
 import type { CommonParts } from "./parts.ts";
@@ -24,6 +25,8 @@ export interface Shell {
   readonly theme: string;
   readonly otherTheme: string;
   readonly otherThemeLabel: string;
+  readonly density: Density;
+  readonly otherDensity: Density;
   readonly times: TimeSetting;
   /** What the buttons that change it show and send. */
   readonly timesLabel: string;
@@ -92,6 +95,7 @@ export async function createShell(parts: CommonParts, event: HttpEvent, flash?: 
   const path = event.url.pathname;
   const theme = readTheme(event, parts);
   const times = readTimes(event, parts);
+  const density = readDensity(event, parts);
   const session = readCookie(event, parts, SESSION_COOKIE);
   const viewer = viewerOf(event);
   const pages = PAGES.filter((page) => isFor(viewer, page) && (!page.isForMany || parts.isShared()));
@@ -105,6 +109,8 @@ export async function createShell(parts: CommonParts, event: HttpEvent, flash?: 
     theme,
     otherTheme: NEXT_THEME[theme],
     otherThemeLabel: THEME_LABELS[theme],
+    density,
+    otherDensity: density === "compact" ? "comfortable" : "compact",
     times,
     timesLabel: `Times: ${times.form}`,
     otherTimes: times.form === "relative" ? "absolute" : "relative",
@@ -146,6 +152,9 @@ export function readTheme(event: HttpEvent, own: OwnAddress): keyof typeof NEXT_
   return theme === "dark" || theme === "light" ? theme : "";
 }
 
+/** Pages of a case that answer questions: the inbox leads to them. */
+const ASKED = /^\/admin\/cases\/[^/]+\/alike$/;
+
 const RULE: NavItem = { href: "", label: "", icon: "", current: false, badge: "", rule: true };
 
 function item(
@@ -153,7 +162,8 @@ function item(
   { href, label, icon, badge }: { href: string; label: string; icon: string; badge: number },
 ): NavItem {
   const root = href === "/admin/";
-  const current = root ? path === "/admin" || path === href : path === href || path.startsWith(`${href}/`);
+  const at = ASKED.test(path) ? "/admin/inbox" : path;
+  const current = root ? at === "/admin" || at === href : at === href || at.startsWith(`${href}/`);
   const mark = badge > 0 ? html`<span class="count alert">${badge}</span>`.toString() : "";
   return { href, label, icon, current, badge: mark };
 }

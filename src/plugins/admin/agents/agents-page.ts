@@ -173,9 +173,9 @@ function toStatistics({ statistics }: AgentData) {
     { label: "In progress", value: formatCount(in_progress_jobs), note: "now", tone: "" },
     { label: "Completed", value: formatCount(completed_jobs), note: "", tone: "" },
     {
-      label: "Failed",
+      label: "Failed or cancelled",
       value: formatCount(failed_jobs),
-      note: "or cancelled",
+      note: "",
       tone: failed_jobs > 0 ? "bad" : "",
     },
     {

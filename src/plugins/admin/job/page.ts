@@ -30,6 +30,7 @@ import { toStory } from "../views/story.ts";
 import { type TimelineCase, toTimeline } from "../views/timeline.ts";
 import { SHOWN_ENTRIES, toWaterfall, type WaterfallView } from "../views/waterfall.ts";
 import { countWork, toWork } from "../views/work.ts";
+import { SPAN } from "../views/zoom.ts";
 import { type ActionView, jobActions } from "./actions.ts";
 import { limitNote, toMeters } from "./meters.ts";
 import { toNotes } from "./notes.ts";
@@ -65,7 +66,7 @@ const HEAD_FACTS: readonly string[] = [
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const whole = v.pipe(v.string(), v.regex(/^\d{1,9}$/, "must be a whole number"), v.transform(Number));
-/** What the page shows of the job: a tab, a step, a case, a run, a page of lines, or those that failed. */
+/** What the page shows of the job: a tab, a step, a case, a run, a page of lines, those that failed, or a part of the time. */
 const QuerySchema = filterQuery({
   step: optionalText(v.pipe(v.string(), v.maxLength(250))),
   case: optionalText(EntityIdSchema),
@@ -73,6 +74,9 @@ const QuerySchema = filterQuery({
   line: optionalText(whole),
   tab: optionalText(v.picklist(TAB_NAMES)),
   only: optionalText(v.literal("failed")),
+  span: optionalText(
+    v.pipe(v.string(), v.regex(SPAN, "must be two times in milliseconds, such as 1200-5400")),
+  ),
 });
 type View = ReturnType<typeof withoutEmpty<v.InferOutput<typeof QuerySchema>>>;
 

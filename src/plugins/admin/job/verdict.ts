@@ -112,6 +112,7 @@ const DOES: Readonly<Partial<Record<Call["call"], string>>> = {
   ask: "Waiting for",
   child: "Waiting for",
   event: "Waiting for",
+  sleep: "Waiting in",
 };
 
 const REASONS: Readonly<Partial<Record<NonNullable<StoredJob["stop_reason"]>, string>>> = {

@@ -4,6 +4,7 @@ import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core
 import { assertSameOrigin } from "../../../core/http/same-origin.ts";
 import { redirect } from "../answer.ts";
 import { toCookie } from "../cookies.ts";
+import { DENSITY_COOKIE, toDensity } from "../density.ts";
 import { readForm } from "../forms/read-form.ts";
 import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
@@ -118,6 +119,21 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
         const theme = form.get("theme") ?? "";
         const value = theme === "dark" || theme === "light" ? theme : "";
         const cookie = { name: THEME_COOKIE, value, maxAge: value === "" ? 0 : YEAR };
+        return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
+      },
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/density",
+      auth: "session",
+      needs: "nothing",
+      summary: "Choose how close rows of lists are",
+      responses: { 303: { description: "Back" } },
+      handler: async ({ event }) => {
+        const form = await readForm(event);
+        const value = toDensity(form.get("density"));
+        const cookie = { name: DENSITY_COOKIE, value, maxAge: YEAR };
         return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
       },
     }),

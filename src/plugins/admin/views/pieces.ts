@@ -84,12 +84,16 @@ export function trusted(text: string): Html {
   return new Html(text);
 }
 
+/** How long before it is due an answer is urgent, in milliseconds. */
+const SOON = 86_400_000;
+
 /** When an answer is due, kept current by the page's script; nothing if there is no deadline. */
 export function duePiece(deadline: string | null | undefined, now: Date): Html {
   const time = toTimeView(deadline, now);
   if (!time) return html``;
   const late = new Date(time.iso) <= now;
-  return html`<time class="due${late ? " late" : ""}" datetime="${time.iso}" title="${time.full}" data-until="due in|overdue for">${late ? "overdue for" : "due in"} ${distance(time.iso, now)}</time>`;
+  const soon = Date.parse(time.iso) - now.getTime() < SOON;
+  return html`<time class="due${late ? " late" : soon ? " soon" : ""}" datetime="${time.iso}" title="${time.full}" data-until="due in|overdue for">${late ? "overdue for" : "due in"} ${distance(time.iso, now)}</time>`;
 }
 
 /** The time that is left until a deadline, in words; nothing if there is none. */

@@ -3,6 +3,7 @@ import { withQuery } from "../query.ts";
 import { countOf, formatCost, formatCount, formatDuration, toLabel } from "./format.ts";
 import { type Scale, toScale } from "./scale.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
+import { toZoom, type ZoomView, zoomed } from "./zoom.ts";
 
 /** Entries of a run log that a page reads: only the beginning and the end of a longer one. */
 export const SHOWN_ENTRIES = { first: 2000, last: 8000 } as const;
@@ -65,6 +66,8 @@ export interface WaterfallView {
   readonly folded: string;
   /** The link that shows only the lines that failed, or all again; empty where none did. */
   readonly only: { readonly label: string; readonly href: string };
+  /** Links to parts of the time; absent where the page shows one case. */
+  readonly zoom: ZoomView | undefined;
   /** Links of a page of lines; all empty where the timeline is shown from above. */
   readonly pages: {
     readonly label: string;
@@ -94,6 +97,8 @@ export interface WaterfallQuery {
   readonly line?: number | undefined;
   /** Whether only the lines that failed are shown, and the cases that they are of. */
   readonly only?: "failed" | undefined;
+  /** The part of the time that is shown, as `SPAN` has it. */
+  readonly span?: string | undefined;
 }
 
 export interface WaterfallOptions {
@@ -112,9 +117,10 @@ export interface WaterfallOptions {
  */
 export function toWaterfall(timeline: Timeline, options: WaterfallOptions): WaterfallView {
   const { path = "", query = {} } = options;
-  const drawn = withSteadyEnd(timeline);
+  const whole = withSteadyEnd(timeline);
+  const drawn = zoomed(whole, query.span);
   const scale = toScale(drawn);
-  const all = toLines(timeline.rows, options);
+  const all = toLines(drawn.rows, options);
   const failed = all.filter(({ row }) => row.failed && row.kind !== "job");
   const lines = query.only === undefined ? all : withCases(all, failed);
   const length = timeline.to - timeline.from;
@@ -122,7 +128,14 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
   return {
     ...(query.line === undefined ? overview(lines) : pageOf(lines, query.line)),
     only: onlyFailed(failed.length),
-    ticks: toTicks(drawn, scale),
+    zoom:
+      options.path === undefined
+        ? toZoom(
+            { whole, part: drawn, scale },
+            { query, row: timeline.rows.find(({ step }) => step !== undefined && step === options.step) },
+          )
+        : undefined,
+    ticks: toTicks(drawn, scale, whole.from),
     folds: scale.folds.map(({ from, to }) => ({
       x: percent(scale.at(from)),
       width: percent(scale.at(to) - scale.at(from)),
@@ -137,13 +150,13 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
 
   function draw(line: Line): WaterfallRow {
     const { row } = line;
-    const { run, line: page, only } = query;
+    const { run, line: page, only, span } = query;
     const href = row.step
-      ? withQuery(path, { run, line: page, only, step: row.step })
+      ? withQuery(path, { run, line: page, only, span, step: row.step })
       : row.kind === "case"
-        ? withQuery(path, { run, only, case: row.case_id })
+        ? withQuery(path, { run, only, span, case: row.case_id })
         : "";
-    return toRow(line, { timeline, scale, options, href });
+    return toRow(line, { timeline, part: drawn === whole ? undefined : drawn, scale, options, href });
   }
 
   function linkTo(line: number | undefined): string {
@@ -295,12 +308,17 @@ function stretches(lines: readonly Line[], step: string | undefined) {
 
 interface Drawing {
   readonly timeline: Timeline;
+  /** The part of it that is shown, unless it is all. */
+  readonly part: Timeline | undefined;
   readonly scale: Scale;
   readonly options: WaterfallOptions;
   readonly href: string;
 }
 
-function toRow({ row, spans, nested }: Line, { timeline, scale, options, href }: Drawing): WaterfallRow {
+function toRow(
+  { row, spans, nested }: Line,
+  { timeline, part, scale, options, href }: Drawing,
+): WaterfallRow {
   const notes = [
     row.attempts > 1 ? `${row.attempts} attempts` : "",
     row.kind === "question" ? (row.running ? "waits for an answer" : "answered") : "",
@@ -323,7 +341,8 @@ function toRow({ row, spans, nested }: Line, { timeline, scale, options, href }:
     failed: row.failed,
     nested,
     // The segments of a case say what its marks would.
-    shapes: bars(spans, row, scale) + (spans[0]?.kind === "open" ? "" : moments(row, scale)),
+    shapes:
+      bars(spans, { row, part, scale }) + (spans[0]?.kind === "open" ? "" : moments({ row, part, scale })),
     spoken: `starts after ${formatDuration(row.from - timeline.from)}, takes ${duration}${row.failed ? ", failed" : ""}`,
   };
 }
@@ -332,10 +351,18 @@ function kindOf(span: Span, work: TimelineRow["work"]): Span["kind"] {
   return span.kind === "work" && work !== undefined ? work : span.kind;
 }
 
-function bars(spans: readonly Span[], row: TimelineRow, scale: Scale): string {
+/** A row on the axis; where that is a part of the time, only what is in it. */
+interface OnAxis {
+  readonly row: TimelineRow;
+  readonly part: Timeline | undefined;
+  readonly scale: Scale;
+}
+
+function bars(spans: readonly Span[], { row, part, scale }: OnAxis): string {
   const isCase = spans[0]?.kind === "open";
   let last = "";
-  return spans
+  const seen = part ? spans.filter(({ from, to }) => to >= part.from && from <= part.to) : spans;
+  return seen
     .map((span) => {
       const kind = kindOf(span, row.work);
       // What a clock that was set back has put before the job is not drawn.
@@ -369,9 +396,10 @@ function bar(kind: Span["kind"], { x, width, title }: { x: number; width: number
   return `<rect class="w-${kind}"${fill} ${place}${end}`;
 }
 
-function moments(row: TimelineRow, scale: Scale): string {
+function moments({ row, part, scale }: OnAxis): string {
+  const seen = part ? row.moments.filter(({ at }) => at >= part.from && at <= part.to) : row.moments;
   // Those at the same position are one mark.
-  const places = new Map(row.moments.map((one) => [Math.round((scale.at(one.at) / 100) * MARKS), one]));
+  const places = new Map(seen.map((one) => [Math.round((scale.at(one.at) / 100) * MARKS), one]));
   return [...places]
     .map(([place, { note }]) => {
       const x = Math.min(99.8, Math.max(0, (place / MARKS) * 100));
@@ -380,8 +408,8 @@ function moments(row: TimelineRow, scale: Scale): string {
     .join("");
 }
 
-/** Four to seven round marks on the axis; after a fold only where it ends. */
-function toTicks({ from, to }: Timeline, scale: Scale): Tick[] {
+/** Four to seven round marks on the axis; after a fold only where it ends. In a part, they count from its start. */
+function toTicks({ from, to }: Timeline, scale: Scale, start: number): Tick[] {
   const [first] = scale.folds;
   const length = (first?.from ?? to) - from;
   const share = scale.at(first?.from ?? to) / 100;
@@ -396,7 +424,12 @@ function toTicks({ from, to }: Timeline, scale: Scale): Tick[] {
   const kind = step < 1000 ? "short" : to - from < 86_400_000 ? "tick" : "day";
   return shown.map(({ at, x }) => ({
     x: percent(x),
-    label: at === 0 ? "0" : formatDuration(at),
+    label:
+      at > 0
+        ? `${start < from ? "+" : ""}${formatDuration(at)}`
+        : start < from
+          ? formatDuration(from - start)
+          : "0",
     at: new Date(from + at).toISOString(),
     kind,
   }));

@@ -244,6 +244,14 @@
     const { end } = refreshing.get(detail.requestConfig.elt.id) ?? {};
     if (end) setTimeout(end, 0, detail.xhr.status);
   });
+  // A link may have led to another part of the page since the refresh was sent.
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const { elt, path } = detail.requestConfig;
+    if (!isRefresh(detail) || document.getElementById(elt.id)?.getAttribute("hx-get") === path) return;
+    detail.shouldSwap = false;
+    const current = refreshing.get(elt.id);
+    if (current) current.again = true;
+  });
 
   // A refresh changes what differs and leaves the rest in place: selection, focus and the button under the finger stay.
   // A form that can be seen is sent by htmx, also in the first moment.

@@ -1,3 +1,9 @@
+// The style sheet has dark colors for this class, and none that follow the system by themselves.
+const system = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => document.documentElement.classList.toggle("dark-mode", system.matches);
+follow();
+system.addEventListener("change", follow);
+
 SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#api",
