@@ -1,7 +1,7 @@
+import type { EmittedChunks } from "../core/models/emitted-chunks.ts";
 import type { EntityStatus } from "../core/models/entity-status.ts";
 import type { Job } from "../core/models/job.ts";
 import type { RunEntry } from "../core/models/run-entry.ts";
-import type { EmittedChunks } from "../core/runs/emissions/emissions.ts";
 import type { Http, RequestOptions } from "./http.ts";
 import { hasEnded } from "./job-result.ts";
 import { Outage } from "./outage.ts";

@@ -1,7 +1,7 @@
 import type { Case } from "../core/models/case.ts";
+import type { EmittedChunks, EmittingStep } from "../core/models/emitted-chunks.ts";
 import type { EntityStatus } from "../core/models/entity-status.ts";
 import type { RunEntry } from "../core/models/run-entry.ts";
-import type { EmittedChunks, EmittingStep } from "../core/runs/emissions/emissions.ts";
 import { ClientError } from "./client-error.ts";
 import type { JobEvent } from "./job-events.ts";
 import { hasEnded } from "./job-result.ts";

@@ -8,7 +8,7 @@ import { readFields } from "../../src/cli/job/read-fields.ts";
 import { ServiceClient } from "../../src/cli/job/service-client.ts";
 import { readServerEvents } from "../../src/client/server-events.ts";
 import type { AgentMethodField, FieldType } from "../../src/core/models/agent-method-field.ts";
-import type { EmittedChunks } from "../../src/core/runs/emissions/emissions.ts";
+import type { EmittedChunks } from "../../src/core/models/emitted-chunks.ts";
 
 const field = (name: string, field_type: FieldType): AgentMethodField => ({
   name,

@@ -5,7 +5,7 @@ import OpenAI from "openai";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TurnText } from "../../src/core/conversations/turn-text.ts";
-import type { EmittedChunks } from "../../src/core/runs/emissions/emissions.ts";
+import type { EmittedChunks } from "../../src/core/models/emitted-chunks.ts";
 import { greeter } from "../_setup.ts";
 import { EventReader } from "./_event-reader.ts";
 

@@ -1,4 +1,4 @@
-import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
+import type { EmittedChunks } from "../../core/models/emitted-chunks.ts";
 import type { CliContext } from "../context.ts";
 
 /** Prints what steps emit as it arrives: the text of a step in one piece, as long as nothing else is printed. */

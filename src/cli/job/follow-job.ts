@@ -1,8 +1,8 @@
+import type { EmittedChunks } from "../../core/models/emitted-chunks.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
-import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
 import { type ServiceClient, StrangerError, UnreachableError } from "./service-client.ts";
 
 /** Something that happened to a job. */

@@ -1,12 +1,12 @@
 import type { TurnDelivery } from "../agents/define-chat.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
+import type { EmittedChunks } from "../models/emitted-chunks.ts";
 import type { FileValue } from "../models/file.ts";
 import type { AnsweredQuestion } from "../models/keyed-request.ts";
 import type { ModelFacts } from "../models/model-use.ts";
 import type { Question } from "../models/question.ts";
 import type { CallEntry, RunEntry } from "../models/run-entry.ts";
-import type { EmittedChunks } from "../runs/emissions/emissions.ts";
 import { TurnText } from "./turn-text.ts";
 
 /** What happens in a turn of a chat, in order. The last one is a question, the answer, or a failure. */

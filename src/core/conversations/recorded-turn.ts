@@ -11,6 +11,7 @@ import { messageEvent } from "../agents/message-event.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
+import { recordedChunks } from "../runs/emissions/recorded-chunks.ts";
 import type { Store } from "../store/store.ts";
 import type { ThreadFeed } from "./follow-turn.ts";
 
@@ -31,8 +32,11 @@ export function recordedFeed({ jobs, store }: RecordParts): ThreadFeed {
     async *watch(jobId, { after = 0 }) {
       // The job is read before its log: once a job has ended, its log is complete.
       const job = await jobs.find(jobId);
-      for (const { seq, entry } of await log.read(jobId, { after }))
+      for (const { seq, entry } of await log.read(jobId, { after })) {
+        const chunks = recordedChunks(entry);
+        if (chunks) yield { event: "chunk", data: chunks };
         yield { event: entry.type, id: seq, data: entry };
+      }
       if (!job || isTerminal(job.status)) yield { event: "end", data: {} };
     },
   };

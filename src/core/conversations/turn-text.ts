@@ -1,4 +1,4 @@
-import type { EmittedChunks } from "../runs/emissions/emissions.ts";
+import type { EmittedChunks } from "../models/emitted-chunks.ts";
 
 /** Comes before an answer that replaces text that was sent before. */
 const STARTED_OVER = "[The answer was started over]";

@@ -60,23 +60,22 @@ export function keepRequest(
   });
 }
 
-/** Stores inside a unit what the first response to a request shows of its job; gives the row of the first. */
-export async function keepShown(
+/** Stores inside a unit how the response to a request shows its job, at its start or its end; gives the row of the first. */
+export async function keepShown<K extends "began" | "shown">(
   { tx, now }: Pick<Unit, "tx" | "now">,
   job_id: string,
-  { key, after, shown }: Pick<GivenKey, "key" | "after"> & { readonly shown: ShownState },
-): Promise<ShownRequest> {
+  { key, after, as, state }: Pick<GivenKey, "key" | "after"> & { readonly as: K; readonly state: ShownState },
+): Promise<KeyedRequest & { readonly [P in K]: ShownState }> {
+  type Row = KeyedRequest & { readonly [P in K]: ShownState };
   const id = idOf(job_id, key);
   const before = await tx.get("KeyedRequest", id);
-  if (before?.shown) return before as ShownRequest;
-  const row = { id, job_id, at: now, content: hashOf(null), after, shown };
+  if (before?.[as]) return before as Row;
+  const row = { id, job_id, at: now, content: hashOf(null), after, ...before, [as]: state } as Row;
+  if (before) await tx.change("KeyedRequest", id, () => row);
   // A job that was removed meanwhile keeps nothing.
-  if (await tx.get("Job", job_id)) await tx.insert("KeyedRequest", row);
+  else if (await tx.get("Job", job_id)) await tx.insert("KeyedRequest", row);
   return row;
 }
-
-/** A request whose first response is known. */
-export type ShownRequest = KeyedRequest & { readonly shown: ShownState };
 
 /**
  * Whether a request with a key has come before, inside the unit that does what it asks for; keeps the key where it has

@@ -1,7 +1,8 @@
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
-import { keepShown, requestWithKey, type ShownRequest } from "../entities/keyed-requests.ts";
+import { keepShown, requestWithKey } from "../entities/keyed-requests.ts";
 import type { StoredCase } from "../models/case.ts";
+import type { EmittedChunks } from "../models/emitted-chunks.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { ShownState } from "../models/keyed-request.ts";
@@ -37,7 +38,12 @@ export interface ShownJob {
   /** Numbers of the last entries of its log before the request came, and before its response was sent. */
   readonly after: number;
   readonly until: number;
+  /** Of steps that were under way: what a stream has shown of what they emit. */
+  readonly emitted?: readonly EmittedChunks[];
 }
+
+/** Where a response is in the log of its job, and what it has shown that is not there. */
+type Places = Partial<Pick<ShownJob, "after" | "until" | "emitted">>;
 
 /** A request to a job: `key` names it among them, with its protocol; without one, each request is another one. */
 export interface AskedJob {
@@ -49,36 +55,63 @@ export interface AskedJob {
 export async function shownNow(
   { cases }: Pick<Parts, "cases">,
   job: StoredJob,
-  { after = 0, until = after }: { readonly after?: number; readonly until?: number } = {},
+  { after = 0, until = after, emitted = [] }: Places = {},
 ): Promise<ShownJob> {
   const asking = isTerminal(job.status) ? [] : await openQuestions(cases, job);
-  return { job, asking, cases: await listCases(cases, job), after, until };
+  return { job, asking, cases: await listCases(cases, job), after, until, emitted };
 }
 
 /** The job as the first response to a request has shown it; `undefined` before there is one. */
 export async function findFirst(parts: Parts, { job, key }: AskedJob): Promise<ShownJob | undefined> {
   const kept = key === undefined ? undefined : await requestWithKey(parts.store, job.id, key);
-  return kept?.shown && restore(parts, job, kept as ShownRequest);
+  return kept?.shown && restoreAsked(parts, job, kept.after, kept.shown);
+}
+
+/** A new job as the stream of the request that has started it shows it first. */
+export function startOfNew(job: StoredJob): ShownJob {
+  const nothing = { total_cost: 0, case_count: 0, open_questions: 0, error: null, result: null } as const;
+  const asNew: StoredJob = { ...job, status: "stopped", updated_at: job.created_at, ...nothing };
+  return { job: asNew, asking: [], cases: [], after: 0, until: 0 };
+}
+
+/**
+ * A job that exists as the stream of a request to it shows it first, which is stored before the request does anything: it
+ * works, as the request answers what it asks.
+ */
+export async function startOf(parts: Parts, { job, key }: AskedJob): Promise<ShownJob> {
+  const before = key === undefined ? undefined : await requestWithKey(parts.store, job.id, key);
+  if (before?.began) return restore(parts, job, before.after, before.began);
+  // Its first response was no stream: there is nothing between its start and its end.
+  if (before?.shown) {
+    const { until = before.after } = before.shown;
+    return restore(parts, job, until, { ...before.shown, status: "in_progress", asked: [] });
+  }
+  const after = await parts.feed.last(job.id);
+  if (isTerminal(job.status)) return shownNow(parts, job, { after });
+  const status = job.status === "cancelling" ? job.status : "in_progress";
+  const now = await shownNow(parts, { ...job, status, open_questions: 0 }, { after });
+  if (key === undefined) return now;
+  const row = await parts.store.transaction((tx) => {
+    const unit = { tx, now: parts.clock().toISOString() };
+    return keepShown(unit, job.id, { key, after, as: "began", state: toState(now) });
+  });
+  return restore(parts, job, row.after, row.began);
 }
 
 /**
  * Stores how a response shows a job, unless another one to the same request was first; gives the first. Where its questions
  * were answered meanwhile, nothing is stored, and the job asks nothing.
  */
-export async function keepFirst(
-  parts: Parts,
-  { job, key }: AskedJob,
-  places?: { readonly after: number; readonly until: number },
-): Promise<ShownJob> {
+export async function keepFirst(parts: Parts, { job, key }: AskedJob, places?: Places): Promise<ShownJob> {
   const now = await shownNow(parts, job, places);
   if (key === undefined) return now;
   const isAnswered = !isTerminal(job.status) && isAsking(job) && now.asking.length === 0;
   if (isAnswered) return { ...now, job: { ...job, open_questions: 0 } };
   const kept = await parts.store.transaction((tx) => {
     const unit = { tx, now: parts.clock().toISOString() };
-    return keepShown(unit, job.id, { key, after: now.after, shown: toState(now) });
+    return keepShown(unit, job.id, { key, after: now.after, as: "shown", state: toState(now) });
   });
-  return (await restore(parts, job, kept)) ?? now;
+  return (await restoreAsked(parts, job, kept.after, kept.shown)) ?? now;
 }
 
 /**
@@ -96,7 +129,7 @@ export async function firstSettled(parts: Parts, asked: AskedJob, options: Settl
   }
 }
 
-function toState({ job, asking, cases, until }: ShownJob): ShownState {
+function toState({ job, asking, cases, until, emitted = [] }: ShownJob): ShownState {
   const open = cases.filter(({ status }) => !isTerminal(status));
   const costs = open.flatMap(({ id, total_cost }) => (total_cost === 0 ? [] : [[id, total_cost] as const]));
   return {
@@ -106,25 +139,37 @@ function toState({ job, asking, cases, until }: ShownJob): ShownState {
     ...{ case_count: job.case_count, ended: cases.length - open.length },
     ...(costs.length > 0 && { costs: Object.fromEntries(costs) }),
     ...(until > 0 && { until }),
+    ...(emitted.length > 0 && { emitted }),
   };
+}
+
+/** The same where it asks something; `undefined` where the job was started over and has lost the case of a question. */
+async function restoreAsked(
+  parts: Parts,
+  now: StoredJob,
+  after: number,
+  shown: ShownState,
+): Promise<ShownJob | undefined> {
+  const asking = await Promise.all((shown.asked ?? []).map((key) => findAsked(parts.cases, key)));
+  if (!asking.every((item) => item !== undefined)) return undefined;
+  return restore(parts, now, after, shown, asking);
 }
 
 async function restore(
   { cases }: Parts,
   now: StoredJob,
-  { shown, after }: ShownRequest,
-): Promise<ShownJob | undefined> {
-  const { status, at, cost, error = null, asked = [], case_count, until = after } = shown;
-  const asking = await Promise.all(asked.map((key) => findAsked(cases, key)));
-  // A job that was started over may have lost the case.
-  if (!asking.every((item) => item !== undefined)) return undefined;
+  after: number,
+  shown: ShownState,
+  asking: readonly AskingCase[] = [],
+): Promise<ShownJob> {
+  const { status, at, cost, error = null, case_count, until = after, emitted = [] } = shown;
   const result = isTerminal(status) ? now.result : null;
   const job: StoredJob = {
     ...now,
     ...{ status, updated_at: at, total_cost: cost, error, result },
     ...{ case_count, open_questions: asking.length },
   };
-  return { job, asking, cases: casesThen(await listCases(cases, job), shown, asking), after, until };
+  return { job, asking, cases: casesThen(await listCases(cases, job), shown, asking), after, until, emitted };
 }
 
 /** Cases as they were: those that have ended since were open. */

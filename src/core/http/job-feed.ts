@@ -1,10 +1,12 @@
 import { isLongerThan } from "../agents/json-value.ts";
 import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
+import type { EmittedChunks } from "../models/emitted-chunks.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import type { RunEntry } from "../models/run-entry.ts";
+import type { CallEntry, RunEntry } from "../models/run-entry.ts";
 import type { EmissionRelay } from "../runs/emissions/emission-relay.ts";
-import type { Emissions, EmittedChunks } from "../runs/emissions/emissions.ts";
+import type { Emissions } from "../runs/emissions/emissions.ts";
+import { attemptKey, recordedChunks } from "../runs/emissions/recorded-chunks.ts";
 import type { Log } from "../store/store.ts";
 import type { StreamSource } from "./live-streams.ts";
 import { type ServerEvent, toEventText } from "./server-event.ts";
@@ -90,7 +92,8 @@ export class JobFeed {
 
   /**
    * The current job as `snapshot`, then each entry of its log after number `after` as it is written, named by its type,
-   * `chunk` with what steps under way emit, and `end` once the job has ended. Entries are read from the log, not buffered
+   * `chunk` with what steps emit, and `end` once the job has ended. What an attempt has emitted comes before the entry that
+   * ends it, also to a reader who comes later: from the record, cut otherwise. Entries are read from the log, not buffered
    * for each reader: a slow one gets all of them. Of chunks, those are counted that a slow reader does not get. Where the
    * job runs at another instance, `chunks` says that they are not here, and once they come.
    */
@@ -98,20 +101,35 @@ export class JobFeed {
     const left = new AbortController();
     const over = signal ? AbortSignal.any([signal, left.signal]) : left.signal;
     try {
-      const next = this.#open(jobId, after, over);
+      const next = this.#open(jobId, after, over, true);
       for (let events = await next(); events; events = await next()) yield* events;
     } finally {
       left.abort();
     }
   }
 
-  /** Gives what has happened since the last call, and waits until something has. */
-  #open(jobId: string, after: number, signal: AbortSignal): Source {
+  /**
+   * Gives what has happened since the last call, and waits until something has. With `isWhole`, chunks that come too late
+   * to be heard come from the records of their attempts.
+   */
+  #open(jobId: string, after: number, signal: AbortSignal, isWhole = false): Source {
     const { jobs, shared } = this.#parts;
     let seen = after;
     let batch = FEWEST;
     let state: "new" | "following" | "over" = "new";
     const change = this.#subscribe(jobId, signal);
+    const heard = new HeardAttempts();
+    const chunksOf = (which: "over" | "all") =>
+      isWhole ? heard.filter(change.chunks(which)) : change.chunks(which);
+    const toEvents = ({ seq, entry }: { readonly seq: number; readonly entry: RunEntry }): ServerEvent[] => {
+      const recorded = recordedChunks(entry);
+      if (!recorded) return [{ event: entry.type, id: seq, data: entry }];
+      const { emitted: _, ...data } = entry as CallEntry;
+      const missing = isWhole && heard.ends(recorded) ? [recorded] : [];
+      return [...missing.map(toEvent), { event: entry.type, id: seq, data }];
+    };
+    // Before that, chunks would come earlier than entries that were written before them.
+    let isCurrent = !isWhole;
     let isHere = true;
 
     return async () => {
@@ -140,26 +158,28 @@ export class JobFeed {
           const entries = job ? await jobs.log(jobId, { after: seen, limit: batch }) : [];
           shared?.relay.settle(jobId, entries);
           // They come before the entry that ends their attempt, which is read again.
-          const ended = change.chunks("over");
+          const ended = isCurrent ? chunksOf("over") : [];
           if (ended.length > 0) {
             change.isStored = true;
-            return ended;
+            return ended.map(toEvent);
           }
           if (entries.length > 0) {
             change.isStored = true;
             seen = entries.at(-1)!.seq;
-            const events = entries.map(({ seq, entry }) => ({ event: entry.type, id: seq, data: entry }));
+            const events = entries.flatMap(toEvents);
             const isAll = entries.length < batch;
+            isCurrent ||= isAll;
             batch = isLongerThan(LONG, entries) ? 1 : Math.min(batch * 2, MOST);
-            return isAll ? [...events, ...change.chunks("all")] : events;
+            return isAll ? [...events, ...chunksOf("all").map(toEvent)] : events;
           }
+          isCurrent = true;
           if (!job || isTerminal(job.status)) {
             state = "over";
             return [{ event: "end", data: { status: job?.status ?? "deleted" } }];
           }
         }
-        const chunks = change.chunks("all");
-        if (chunks.length > 0) return chunks;
+        const chunks = chunksOf("all");
+        if (chunks.length > 0) return chunks.map(toEvent);
         await change.happened();
       }
       return undefined;
@@ -180,7 +200,7 @@ export class JobFeed {
       },
       /** Whether something may have been stored since it was set to false. */
       isStored: true,
-      chunks: (which: "over" | "all") => reader.take(which).map(toEvent),
+      chunks: (which: "over" | "all") => reader.take(which),
       /** Settles once something happens; not if it has. */
       happened: () =>
         new Promise<void>((resolve) => {
@@ -209,6 +229,27 @@ export class JobFeed {
   #tell(jobId: string): void {
     const followers = this.#followers.get(jobId);
     if (followers) for (const tell of [...followers]) tell();
+  }
+}
+
+/** Of which attempts a reader has had chunks: each comes once, as it is emitted or from its record. */
+class HeardAttempts {
+  readonly #heard = new Map<string, "live" | "ended">();
+
+  /** Without the chunks of attempts that have come from their records. */
+  filter(chunks: readonly EmittedChunks[]): EmittedChunks[] {
+    const known = chunks.filter((one) => this.#heard.get(attemptKey(one)) !== "ended");
+    for (const one of known) this.#heard.set(attemptKey(one), "live");
+    return known;
+  }
+
+  /** An attempt is over; gives whether its chunks were not heard. */
+  ends(attempt: EmittedChunks): boolean {
+    const key = attemptKey(attempt);
+    // All that was emitted has come before.
+    if (this.#heard.delete(key)) return false;
+    this.#heard.set(key, "ended");
+    return true;
   }
 }
 

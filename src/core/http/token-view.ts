@@ -1,10 +1,10 @@
 import type { Caller } from "../audit/caller.ts";
 import type { Case } from "../models/case.ts";
+import type { EmittedChunks } from "../models/emitted-chunks.ts";
 import type { Job } from "../models/job.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import type { Question } from "../models/question.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { EmittedChunks } from "../runs/emissions/emissions.ts";
 import type { ServerEvent } from "./server-event.ts";
 
 /** What a caller is shown of the record of a job: all of it, all without stack traces, or its state. */

@@ -1,3 +1,4 @@
+import type { EmittedChunks } from "./emitted-chunks.ts";
 import type { EntityStatus } from "./entity-status.ts";
 
 /** What a request to a job has done that came with a key: the same request again does nothing. */
@@ -24,6 +25,8 @@ export interface KeyedRequest {
   };
   /** What its first response has shown of the job. */
   readonly shown?: ShownState;
+  /** What its first response, where that is a stream, has shown at its start of a job that existed. */
+  readonly began?: ShownState;
 }
 
 /** A job as a response has shown it: what of that may change later. */
@@ -42,6 +45,8 @@ export interface ShownState {
   readonly costs?: Readonly<Record<string, number>>;
   /** Number of the last entry of the job's log before the response was sent, where that matters. */
   readonly until?: number;
+  /** Of steps that were under way then: what a stream has shown of what they emit. */
+  readonly emitted?: readonly EmittedChunks[];
 }
 
 /** A question of a job, as a request has met it: its answer has closed it, has added to it, or was none. */

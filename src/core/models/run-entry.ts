@@ -41,8 +41,18 @@ export interface WorkEntry {
   model?: ModelFacts;
 }
 
+/** What an attempt of a step has emitted. Only for readers of streams: replay does not use it. */
+export interface EmittedEntry {
+  emitted?: {
+    /** In which of the job's runs, from 1. */
+    run: number;
+    /** Masked, with texts in a row as one; absent where that is the step's result. */
+    chunks?: readonly unknown[];
+  };
+}
+
 /** A recorded call that replay uses: its identity and its result. */
-export interface CallEntry extends CallEntryBase, WorkEntry {
+export interface CallEntry extends CallEntryBase, WorkEntry, EmittedEntry {
   type: "call";
   call:
     | "step"
@@ -91,7 +101,7 @@ export interface CallEntry extends CallEntryBase, WorkEntry {
 export type RecordedError = NonNullable<CallEntry["error"]>;
 
 /** A failed attempt of a step that will be retried. */
-export interface AttemptEntry extends CallEntryBase, WorkEntry {
+export interface AttemptEntry extends CallEntryBase, WorkEntry, EmittedEntry {
   type: "attempt";
   /** What was attempted, if not a step: the agent's `human_answer`. */
   call?: "ask";

@@ -14,18 +14,22 @@ import {
   keepFirst,
   type ShownJob,
   shownNow,
+  startOf,
+  startOfNew,
 } from "../../core/http/first-response.ts";
+import { tellStory } from "../../core/http/job-story.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
 import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import type { ListQuery, Page } from "../../core/store/store.ts";
-import { type FollowOptions, followTask } from "./follow-task.ts";
+import { followTask } from "./follow-task.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
 import { assertUsable, type PushConfig, type TaskPlace } from "./push.ts";
 import { contextOf } from "./states.ts";
 import { toTask } from "./task.ts";
+import { toTaskEvents } from "./task-events.ts";
 import type { Json } from "./updates.ts";
 
 const MOST_LISTED = 100;
@@ -101,12 +105,15 @@ export class AgentRequests implements Server.A2ARequestHandler {
     request: Sdk.SendMessageRequest,
     context: Server.ServerCallContext,
   ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
-    const job = await this.guarded(() => this.#take(request, callerOf(context)));
     const key = keyOfMessage(request);
-    const first = await findFirst(this.parts, { job, key });
-    if (first) return yield this.sdk.types.StreamResponse.fromJSON({ task: toTask(this.parts, first) });
-    const keep = (now: StoredJob) => keepFirst(this.parts, { job: now, key });
-    yield* this.#follow(job, { untilAsked: keep, signal: signalOf(context) });
+    const { job, start } = await this.guarded(async () => {
+      const taskId = request.message?.taskId;
+      const known = taskId ? await startOf(this.parts, { job: await this.#find(taskId), key }) : undefined;
+      const taken = await this.#take(request, callerOf(context));
+      return { job: taken, start: known ?? startOfNew(taken) };
+    });
+    const story = tellStory(this.parts, { job, key }, { start, signal: signalOf(context) });
+    yield* this.#toEvents(toTaskEvents(this.parts, story));
   }
 
   async *resubscribe(
@@ -116,7 +123,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
     const { UnsupportedOperationError } = this.sdk.errors;
     const job = await this.#find(id);
     if (isTerminal(job.status)) throw new UnsupportedOperationError(`Task "${id}" has ended`);
-    yield* this.#follow(job, { signal: signalOf(context) });
+    yield* this.#toEvents(followTask(this.parts, job, signalOf(context)));
   }
 
   async getTask({ id }: Sdk.GetTaskRequest): Promise<Sdk.Task> {
@@ -339,12 +346,9 @@ export class AgentRequests implements Server.A2ARequestHandler {
     return AbortSignal.any(signals.filter((signal) => signal !== undefined));
   }
 
-  async *#follow(
-    job: StoredJob,
-    options: FollowOptions,
-  ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
+  async *#toEvents(events: AsyncIterable<Json>): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
     const { StreamResponse } = this.sdk.types;
-    for await (const event of followTask(this.parts, job, options)) yield StreamResponse.fromJSON(event);
+    for await (const event of events) yield StreamResponse.fromJSON(event);
   }
 
   #toTask(shown: ShownJob): Sdk.Task {

@@ -7,7 +7,8 @@ import { ServiceError } from "../../core/base/errors.ts";
 import { inOrder } from "../../core/base/in-order.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
 import { baseUrl } from "../../core/http/base-url.ts";
-import { findFirst } from "../../core/http/first-response.ts";
+import { findFirst, startOf, startOfNew } from "../../core/http/first-response.ts";
+import { tellStory } from "../../core/http/job-story.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
@@ -105,19 +106,25 @@ export const agUi = definePlugin({
             });
           }
           const parts = { jobs, cases, feed, store: get(STORE), clock: get(CLOCK) };
-          const key = keyOfRun(body);
-          const first = before && (await findFirst(parts, { job: before, key }));
-          const after = before ? await feed.last(id) : 0;
-          if (!before) {
+          const startJob = () => {
             const job_fields = readInput(body, definition);
-            await runner.start(slug, { job_context: { job_id: id, started_by: "ag-ui" }, job_fields });
-          }
-          for (const { interruptId, status, payload } of before && !first ? body.resume : []) {
+            return runner.start(slug, { job_context: { job_id: id, started_by: "ag-ui" }, job_fields });
+          };
+          const key = keyOfRun(body);
+          // A run without answers shows what has happened from the beginning.
+          const answers = before ? body.resume : [];
+          const known = before && answers.length > 0 ? await startOf(parts, { job: before, key }) : undefined;
+          const job = before ?? (await startJob());
+          const first = await findFirst(parts, { job, key });
+          for (const { interruptId, status, payload } of first ? [] : answers) {
             if (status !== "resolved") continue;
             const values = v.is(JsonMapSchema, payload) ? payload : {};
             await answerByKey({ cases, runner }, before!, { key: interruptId, values }, caller);
           }
-          return stream((signal) => toEvents(parts, { id, after, key, first, ...body, base, signal }));
+          const start = known ?? startOfNew(job);
+          return stream((signal) =>
+            toEvents(tellStory(parts, { job, key }, { start, signal }), { ...body, base }),
+          );
         },
       }),
     );

@@ -1,101 +1,54 @@
-import { setTimeout as after } from "node:timers/promises";
 import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
 import { fileUrl } from "../../core/conversations/file-parts.ts";
 import { toolCallOf } from "../../core/conversations/follow-turn.ts";
-import { keepFirst, type ShownJob } from "../../core/http/first-response.ts";
-import { isAsking, isBusy } from "../../core/http/settled.ts";
+import type { ShownJob } from "../../core/http/first-response.ts";
+import type { StoryEvent } from "../../core/http/job-story.ts";
+import type { EmittedChunks } from "../../core/models/emitted-chunks.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { type FileValue, filesIn } from "../../core/models/file.ts";
-import type { Job, StoredJob } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
-import type { EmittedChunks } from "../../core/runs/emissions/emissions.ts";
-import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
+import { type AskingCase, keyOf, textOf } from "../../core/runs/questions/open-questions.ts";
 import { RunState } from "./run-state.ts";
 import type { Sent } from "./sent.ts";
 import { toToolCall } from "./to-tool-call.ts";
 
-/** Milliseconds for which a run waits for further questions: those that were asked together are shown together. */
-const TOGETHER = 100;
-
-type Parts = Parameters<typeof keepFirst>[0];
-
 interface Run {
-  /** Id of the job. */
-  readonly id: string;
-  /** Number of the last entry of its log that earlier runs have shown. */
-  readonly after: number;
   readonly threadId: string;
   readonly runId: string;
-  /** Of the run among those of its job. */
-  readonly key: string;
-  /** What it has ended with before, if it is sent again. */
-  readonly first: ShownJob | undefined;
   /** Of the URLs of files. */
   readonly base: string;
-  readonly signal: AbortSignal;
 }
 
-/**
- * What happens to a job until it has ended or asks something, as the events of a run; one that is sent again ends where it
- * ended before.
- */
-export async function* toEvents(parts: Parts, run: Run): AsyncGenerator<Sent, void> {
-  const { jobs, feed } = parts;
-  const { id, threadId, runId, first, base, signal } = run;
-  const { after } = first ?? run;
-  let until = after;
+/** What happens to a job until it has ended or asks something, as the events of a run. */
+export async function* toEvents(
+  story: AsyncIterable<StoryEvent>,
+  { threadId, runId, base }: Run,
+): AsyncGenerator<Sent, void> {
   const texts = new OpenTexts();
   const state = new RunState();
-  yield { type: "RUN_STARTED", threadId, runId };
-  for await (const { event, id: seq = until, data } of feed.watch(id, { after, signal })) {
-    until = seq;
-    if (event === "snapshot") {
-      yield* state.update(first?.job ?? (data as Job));
-    } else if (event === "chunk") {
-      yield* texts.add(data as EmittedChunks);
-    } else if (event === "call" || event === "attempt") {
-      const entry = data as RunEntry;
+  for await (const event of story) {
+    if (event.type === "began") {
+      yield { type: "RUN_STARTED", threadId, runId };
+      yield* state.update(event.shown.job);
+    } else if (event.type === "chunk") {
+      yield* texts.add(event.chunks);
+    } else if (event.type === "moved") {
+      yield* state.update(event.job);
+    } else if (event.type === "entry") {
+      const { entry } = event;
       yield* texts.end(entry);
       if (entry.type === "call" && entry.call === "step" && entry.kind === "tool")
         yield* toToolCall(toolCallOf(entry));
-    }
-    if (first && until < first.until && event !== "end") continue;
-    // Entries of before are shown first: the job may have been asked and answered since.
-    if (!first && event !== "snapshot" && event !== "status" && event !== "end" && event !== "begun")
-      continue;
-    const job = first?.job ?? (await jobs.find(id));
-    if (!job) {
+    } else {
       yield* texts.endAll();
-      yield { type: "RUN_ERROR", message: "The job was removed" };
-      return;
+      if (event.type === "removed") return yield { type: "RUN_ERROR", message: "The job was removed" };
+      const { job } = event.shown;
+      yield* state.update(job);
+      if (isTerminal(job.status))
+        for (const file of filesIn(job.result).values()) yield toFileEvent(base, job.id, file);
+      yield toEnd(event.shown, { threadId, runId });
     }
-    // A job that has ended has more in its log.
-    if (!first && isTerminal(job.status) && event !== "end") continue;
-    const shown = first ?? (await settle(parts, run, { job, after, until }));
-    if (!shown) continue;
-    yield* texts.endAll();
-    yield* state.update(shown.job);
-    if (isTerminal(shown.job.status))
-      for (const file of filesIn(shown.job.result).values()) yield toFileEvent(base, id, file);
-    yield toEnd(shown, { threadId, runId });
-    return;
   }
-}
-
-/** The job as a run ends with it, which is stored; `undefined` while the run continues. */
-async function settle(
-  parts: Parts,
-  { id, key, signal }: Run,
-  { job, ...places }: { readonly job: StoredJob; readonly after: number; readonly until: number },
-): Promise<ShownJob | undefined> {
-  if (isTerminal(job.status)) return keepFirst(parts, { job, key }, places);
-  if ((await openQuestions(parts.cases, job)).length === 0) return undefined;
-  await after(TOGETHER, undefined, { signal }).catch(() => {});
-  const later = await parts.jobs.find(id);
-  if (!later || isTerminal(later.status) || !isAsking(later)) return undefined;
-  const shown = await keepFirst(parts, { job: later, key }, places);
-  // Somebody else has answered: the job continues.
-  return isBusy(shown.job) ? undefined : shown;
 }
 
 /** The steps that have emitted something, and the text messages that they write. */

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
+import type { EmittedChunks, EmittingStep } from "../../models/emitted-chunks.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
 import type { Hints } from "../../store/store.ts";
-import type { EmissionReader, Emissions, EmittedChunks, EmittingStep, RelayedAttempt } from "./emissions.ts";
+import type { EmissionReader, Emissions, RelayedAttempt } from "./emissions.ts";
 
 /** Topics of its hints. */
 const FOLLOW = "follow";

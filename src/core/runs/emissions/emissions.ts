@@ -1,31 +1,17 @@
 import { isLongerThan, toJsonValue } from "../../agents/json-value.ts";
 import { PassingMap } from "../../base/passing-map.ts";
 import type { RedactedParts, Redactor } from "../../base/redactor.ts";
-import type { CallEntryBase } from "../../models/run-entry.ts";
-
-/** Which attempt of which step has emitted something: of `position` and `case_id`, as in the entries of the run log. */
-export interface EmittingStep extends Pick<CallEntryBase, "case_id" | "position" | "name" | "key"> {
-  /** Which of the job's runs, from 1. */
-  readonly run: number;
-  readonly attempt: number;
-}
-
-/** Chunks that a step has emitted: an event of the job's stream, which is not stored. */
-export interface EmittedChunks extends EmittingStep {
-  readonly type: "chunk";
-  /** Number of the first of `chunks` among those of the attempt, from 0. */
-  readonly index: number;
-  readonly chunks: readonly unknown[];
-  /** Number of chunks before `index` that this reader does not get: it was too slow, or there were too many. */
-  readonly skipped?: number;
-}
+import type { EmittedChunks, EmittingStep } from "../../models/emitted-chunks.ts";
 
 /** For one attempt of a step. */
 export interface Emitter {
   /** Throws what JSON cannot represent. */
   emit(chunk: unknown): void;
-  /** The attempt is over: nothing more is emitted. */
-  end(): void;
+  /**
+   * The attempt is over: nothing more is emitted. Gives all that it has emitted, masked, with texts in a row as one;
+   * `undefined` where that is nothing, or too much.
+   */
+  end(): readonly unknown[] | undefined;
 }
 
 /** For an attempt of a step at another instance. */
@@ -53,8 +39,9 @@ const MOST = 64 * 1024 * 1024;
 const LONG = 256 * 1024;
 
 /**
- * What steps under way have emitted. Nothing is stored: an attempt's chunks are known while it is under way, then until
- * those have them who followed the job meanwhile. What there is too much of is dropped, the oldest first, and counted.
+ * What steps under way have emitted: an attempt's chunks are known while it is under way, then until those have them who
+ * followed the job meanwhile; later readers find them in the record of the attempt. What there is too much of is dropped,
+ * the oldest first, and counted.
  */
 export class Emissions {
   readonly #redactor: Redactor;
@@ -81,7 +68,7 @@ export class Emissions {
       },
       end: () => {
         isOver = true;
-        attempt?.end();
+        return attempt?.end();
       },
     };
   }
@@ -222,11 +209,13 @@ class Attempt implements RelayedAttempt {
     for (const chunk of chunks.slice(this.count - at)) this.#push(chunk);
   }
 
-  end(): void {
-    if (this.#isOver) return;
+  end(): readonly unknown[] | undefined {
+    if (this.#isOver) return undefined;
     this.#flush();
     this.#isOver = true;
+    const all = this.#first === 0 && this.#chunks.length > 0 ? joinTexts(this.#chunks) : undefined;
     this.#told.over();
+    return all;
   }
 
   /** What was emitted from chunk `from` on, at most about so many bytes. */
@@ -335,6 +324,26 @@ class Reader {
     for (const attempt of this.#next.keys()) if (attempt.isOver) this.#read(attempt);
     this.#next.clear();
   }
+}
+
+/** Chunks with texts in a row as one. */
+export function joinTexts(chunks: readonly unknown[]): unknown[] {
+  const joined: unknown[] = [];
+  let texts: string[] = [];
+  const end = (): void => {
+    if (texts.length > 0) joined.push(texts.join(""));
+    texts = [];
+  };
+  for (const chunk of chunks) {
+    if (typeof chunk === "string") {
+      texts.push(chunk);
+      continue;
+    }
+    end();
+    joined.push(chunk);
+  }
+  end();
+  return joined;
 }
 
 /** Approximate bytes that a chunk takes. */

@@ -17,6 +17,8 @@ export interface StepUnderWay {
   files?: WrittenFile[];
   /** Its result, where that is too large for its record. */
   result?: WrittenFile;
+  /** What its function has emitted. */
+  emitted?: readonly unknown[];
   /** When its function was called; empty before that. */
   startedAt: string;
   /** Whether what became of it is on its way into the store, and its cost was counted. */

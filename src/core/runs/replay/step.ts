@@ -7,7 +7,7 @@ import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { toFileValue } from "../../entities/written-files.ts";
-import type { CallEntry } from "../../models/run-entry.ts";
+import type { CallEntry, EmittedEntry } from "../../models/run-entry.ts";
 import type { Emitter } from "../emissions/emissions.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
@@ -164,7 +164,8 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries
       value = await run.life.orEnd(() => invoke(call, one, emitter));
     } finally {
       // Before its end is stored: a reader of that has read the chunks.
-      emitter?.end();
+      const emitted = emitter?.end();
+      if (emitted) one.emitted = emitted;
     }
     const result = toRecord(value, call.name);
     const writing = writeLarge(run, result);
@@ -221,6 +222,7 @@ async function recordResult<T>(
     attempts: attempt > 1 ? attempt : undefined,
     cost: cost > 0 ? cost : undefined,
     input: input === undefined ? undefined : toRecordedInput(input),
+    ...emittedBy(scope.run, one, result),
     ...workOf(one),
     ...limitBy(scope.run, unit, one),
   });
@@ -250,7 +252,7 @@ async function recordFailure<T>(
   const { redact } = run.parts;
   const message = shorten(redact(failure.message), LONGEST_MESSAGE);
   const stack = failure.stack && shorten(redact(failure.stack), LONGEST_STACK);
-  const entry = { ...one.call.fields, started_at: startedAt };
+  const entry = { ...one.call.fields, started_at: startedAt, ...emittedBy(run, one) };
   const charge = cost > 0 ? { cost } : {};
   const payload = { attempt, ...(!isFinal && { retried: true }) };
   // A try that is not the last one has no entry that is given to a handler again: the next try finds the limit.
@@ -294,6 +296,14 @@ function emitterOf({ parts, jobId }: Run, { call, attempt }: StepUnderWay): Emit
     const { case_id, name, key, position } = call.fields;
     return { run: parts.epoch, case_id, name, key, position, attempt };
   });
+}
+
+/** What an attempt has emitted, as its record has it. */
+function emittedBy({ parts }: Run, one: StepUnderWay, result?: unknown): EmittedEntry {
+  const { emitted } = one;
+  if (!emitted) return {};
+  const isResult = emitted.length === 1 && emitted[0] === result && !one.result;
+  return { emitted: { run: parts.epoch, ...(!isResult && { chunks: emitted }) } };
 }
 
 /** Where a step has cost more than was set aside for it. */
