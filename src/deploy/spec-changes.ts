@@ -1,7 +1,9 @@
+import { passwordIn } from "../core/base/redactor.ts";
 import { MARKS } from "./config.ts";
 import type { Release, ReleaseSpec } from "./platform.ts";
+import { findSecret } from "./secret-forms.ts";
 
-/** A field that a release would change; the values of secrets are never shown. */
+/** A field that a release would change; the values of secrets are never shown, of variables that may be some neither. */
 export interface FieldChange {
   readonly field: string;
   readonly from: string | null;
@@ -28,6 +30,9 @@ export function changesOf(
  */
 export function specChanges(spec: ReleaseSpec, live: Release | undefined): FieldChange[] {
   const changes: FieldChange[] = [];
+  // What somebody has set by hand as a variable may be a secret, and often is listed as one next.
+  const secrets = [...Object.keys(spec.secrets), ...(live?.secretNames ?? [])];
+  const isHidden = (key: string, value: string) => secrets.includes(key) || looksSecret(key, value);
   const compare = (field: string, from: string | undefined, to: string | undefined) => {
     changes.push(...changesOf([[field, from, to]]));
   };
@@ -37,7 +42,8 @@ export function specChanges(spec: ReleaseSpec, live: Release | undefined): Field
   for (const key of sorted(Object.keys(live?.env ?? {}), Object.keys(spec.env)).filter(
     (one) => !MARKS.includes(one),
   ))
-    compare(`env.${key}`, live?.env?.[key], spec.env[key]);
+    for (const change of changesOf([[`env.${key}`, live?.env?.[key], spec.env[key]]]))
+      changes.push({ ...change, ...hidden(change, (value) => isHidden(key, value)) });
 
   const wanted = Object.keys(spec.secrets);
   for (const key of sorted(live?.secretNames ?? [], wanted)) {
@@ -51,6 +57,19 @@ export function specChanges(spec: ReleaseSpec, live: Release | undefined): Field
     else if (isOther) changes.push({ field: `secret.${key}`, from: "set", to: "changed" });
   }
   return changes;
+}
+
+/** Both values in other words where one of them is not to be shown. */
+function hidden({ from, to }: FieldChange, isHidden: (value: string) => boolean): Partial<FieldChange> {
+  if (![from, to].some((value) => value !== null && isHidden(value))) return {};
+  return { from: from === null ? null : "set", to: to === null ? null : from === null ? "set" : "changed" };
+}
+
+/** By the name of a variable, or by what it contains. */
+function looksSecret(name: string, value: string): boolean {
+  const isNamed =
+    /(^|_)(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIALS?|API_?KEY|PRIVATE_KEY)S?($|_)/i.test(name);
+  return isNamed || findSecret(value) !== undefined || passwordIn(value) !== undefined;
 }
 
 function sorted(...lists: readonly (readonly string[])[]): string[] {

@@ -245,6 +245,37 @@ describe("svc deploy on the command line", () => {
     expect(out).toContain('env.NOTE: one line → "first\\nsecond"');
   });
 
+  it.each(["plan", "plan --json", "up", "up --json"])(
+    "%s shows no value of a variable that may be a secret: that becomes one, or is named or formed as one",
+    async (command) => {
+      const at = await stage({ predictable: true });
+      const write = (settings: object) => writeAll(at.cwd, { "deploy.yaml": JSON.stringify(settings) });
+      write({ variables: { LEGACY: "planted-one", GREETING: "one" } });
+      await svc(at, UP);
+      // As somebody has set them by hand.
+      at.world.change(({ services }) =>
+        Object.assign(services["hello-dev"]!.revisions[0]!.env, {
+          ...{ MAIL_PASSWORD: "planted-two", MAIL: "smtp://agents:planted-three@mail.example" },
+          OTHER: `ghp_${"Planted".repeat(6)}`,
+        }),
+      );
+      const removed = { MAIL_PASSWORD: null, MAIL: null, OTHER: null };
+      write({ variables: { ...removed, GREETING: "two" }, secrets: { LEGACY: null } });
+
+      const { out, err } = await svc(at, `${command} --platform memory --name hello`, {
+        env: { PATH: process.env.PATH, LEGACY: "another-value" },
+      });
+
+      expect(out).toContain("MAIL_PASSWORD");
+      expect(out + err).not.toMatch(/planted|another-value/i);
+      if (command === "plan") {
+        expect(out).toContain("- env.MAIL_PASSWORD: set");
+        expect(out).toContain("- env.LEGACY: set");
+        expect(out).toContain("~ env.GREETING: one → two");
+      }
+    },
+  );
+
   it("two concurrent runs: the second ends with 6 and names the first", async () => {
     const at = await stage();
     const held = await at.open();

@@ -1,4 +1,5 @@
 // @long
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -79,6 +80,7 @@ describe("a database beside a service on a server", () => {
     const moved = await mine.up({ flags: { postgres: other } });
     await expectStatuses({ one: "awaiting" });
     const inspected = docker("inspect", database, ...at.running());
+    const log = execFileSync("sh", ["-c", 'docker logs "$0" 2>&1', at.running()[0]!], { encoding: "utf8" });
     const password = docker("exec", database, "cat", "/pgdata/password");
     const published = docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", database);
     const tables = query(
@@ -102,6 +104,8 @@ describe("a database beside a service on a server", () => {
     expect(moved.changed).toBe(true);
     expect(password.length).toBeGreaterThan(40);
     expect(inspected).not.toContain(password);
+    expect(log).toContain("postgres");
+    expect(log).not.toContain("not encrypted");
     expect(JSON.stringify([first.plan, first.result, moved.plan])).not.toContain(password);
     expect(published).not.toContain("HostPort");
     expect(Number(tables)).toBeGreaterThan(0);

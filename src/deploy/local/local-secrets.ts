@@ -62,7 +62,7 @@ export async function gatherLocalSecrets(run: LocalRun, database?: WithDatabase)
       const password = (await readIfThere(join(folder, POSTGRES_PASSWORD))) ?? newApiKey();
       tools.redact(password);
       await keep(run, POSTGRES_PASSWORD, password);
-      values[name] = `postgres://service:${password}@postgres:5432/service`;
+      values[name] = `postgres://service:${password}@postgres:5432/service?sslmode=disable`;
       continue;
     }
     const listed = config.secrets.find((secret) => secret.name === name);

@@ -52,7 +52,10 @@ export function isPooledUrl(url: string): boolean {
   return is;
 }
 
-/** Whether a URL leads to another host without TLS. */
+/**
+ * Whether a URL leads to another host without TLS. One that says so itself, and names its host as only a network of one's own
+ * does, is as somebody wants it: a database in a container beside the service.
+ */
 export function isClearText(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { hostname, searchParams } = new URL(url);
@@ -60,7 +63,8 @@ export function isClearText(url: string): boolean {
     searchParams.get("sslmode") ?? (searchParams.get("ssl") === "true" ? "verify-full" : "disable");
   const host = searchParams.get("host") ?? hostname;
   const isHere = host === "" || host.startsWith("/") || /^(localhost|127\..*|\[?::1\]?)$/.test(host);
-  return mode === "disable" && !isHere;
+  const isBeside = searchParams.get("sslmode") === "disable" && /^[\w-]+(\.postgres)?$/.test(host);
+  return mode === "disable" && !isHere && !isBeside;
 }
 
 /** What options are where they are not given. */

@@ -71,7 +71,7 @@ const RECEIVE = `cd /data && rm -rf .restore && mkdir .restore && tar -xf - -C .
  * Runs in a container of the service, with its database: fills another one of that server from a backup, which arrives as
  * for files. `svc` checks what it has written.
  */
-const RECEIVE_INTO_DATABASE = `url=$(sed "s#/[^/]*\\$#/$2#" "$1") && [ -n "$url" ] || exit 1
+const RECEIVE_INTO_DATABASE = `url=$(sed "s#/[^/?]*\\(?.*\\)*\\$#/$2\\1#" "$1") && [ -n "$url" ] || exit 1
   from=/data/.restore; rm -rf "$from" && mkdir "$from" && tar -xf - -C "$from" &&
   (cd "$from" && sha256sum --check --quiet SUMS && rm SUMS) &&
   SERVICE_DATABASE_URL=$url node_modules/.bin/svc store restore "$from"

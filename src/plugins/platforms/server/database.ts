@@ -20,7 +20,7 @@ const OTHER_DATABASE = 8;
 /** The URL of the database beside a service, with a new password. */
 export function databaseUrl(serviceName: string): string {
   const { database } = namesOf(serviceName);
-  return `postgres://${ROLE}:${randomBytes(32).toString("base64url")}@${database}:5432/${ROLE}`;
+  return `postgres://${ROLE}:${randomBytes(32).toString("base64url")}@${database}:5432/${ROLE}?sslmode=disable`;
 }
 
 /**
@@ -28,7 +28,7 @@ export function databaseUrl(serviceName: string): string {
  * reads it. Refuses files that this version of Postgres cannot open, and the URL of another database.
  */
 const PREPARE = `set -e
-  case $(cat /run/secret/${DATABASE_URL}) in *"@$1:5432/${ROLE}") ;; *) exit ${OTHER_DATABASE} ;; esac
+  case $(cat /run/secret/${DATABASE_URL}) in *"@$1:5432/${ROLE}" | *"@$1:5432/${ROLE}?sslmode=disable") ;; *) exit ${OTHER_DATABASE} ;; esac
   have=$(cat /pgdata/data/PG_VERSION 2>/dev/null || true)
   is=$(postgres --version | sed 's/^[^0-9]*\\([0-9]*\\).*/\\1/')
   if [ -n "$have" ] && [ "$have" != "$is" ]; then echo "$have $is"; exit ${OTHER_VERSION}; fi
