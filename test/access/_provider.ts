@@ -21,6 +21,8 @@ export interface TestProvider {
   walk(from: string, account: string, back: string): Promise<string>;
   /** An access token for an account and a resource, as a program gets one, and the ID token that comes with it. */
   tokensFor(account: string, resource: string): Promise<{ readonly access: string; readonly id: string }>;
+  /** The secret of the service from now on. */
+  expectSecret(secret: string): Promise<void>;
   /** Answers nothing from now on, or again. */
   down(is: boolean): void;
 }
@@ -88,6 +90,10 @@ export async function startProvider(service: () => string, { refresh = true } = 
     accounts,
     down: (is) => {
       isDown = is;
+    },
+    expectSecret: async (secret) => {
+      const client = await provider.Client.find("the-service");
+      Object.assign(client!, { clientSecret: secret });
     },
     signIn: (from, account) => walk(from, account, service()),
     walk,

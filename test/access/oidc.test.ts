@@ -199,6 +199,22 @@ describe.each([
   });
 });
 
+it("a client secret that is changed at the provider first signs nobody in, and nobody out", async () => {
+  await using at = await start();
+  const cookie = cookieOf(await at.as("ada"));
+
+  await at.provider.expectSecret("another-secret-than-the-service-has");
+  await at.server.advance("61s");
+  const [meanwhile, signingIn] = [await whoami(at.server, cookie), await at.as("ada")];
+  await at.provider.expectSecret("a-client-secret-of-the-service");
+  const after = await whoami(at.server, cookie);
+
+  expect([meanwhile.status, signingIn.status, after.status]).toEqual([503, 503, 200]);
+  expect(await meanwhile.json()).toMatchObject({
+    error: "The identity provider does not accept this service",
+  });
+});
+
 describe("a session of a person", () => {
   it("ends when an administrator removes the person", async () => {
     await using at = await start();
