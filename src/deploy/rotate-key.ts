@@ -11,7 +11,8 @@ const KEYS = {
   rsa: {
     name: "SERVICE_RSA_PRIVATE_KEY",
     previous: "SERVICE_PREVIOUS_RSA_PRIVATE_KEY",
-    make: newRsaKey,
+    // As variables give it, in which nobody ends a line.
+    make: () => newRsaKey().trim(),
     most: 10,
   },
   api: { name: "SERVICE_API_KEY", previous: "SERVICE_PREVIOUS_API_KEY", make: newApiKey, most: 1 },
@@ -47,6 +48,12 @@ export async function rotatedKeys(
       outcome: "Nothing was changed",
       fix: `Give the new key there, and the present one as ${previous}`,
     });
+  if (config.removed?.includes(previous))
+    throw new DeployError("bad_config", `${config.file ?? "The configuration"} removes ${previous}`, {
+      detail: "The next deployment would end the key that is replaced now",
+      outcome: "Nothing was changed",
+      fix: `Take that line out once svc deploy up has removed it: ${previous}`,
+    });
   const there = stored.find((secret) => secret.name === name);
   if (!there || live === undefined)
     throw new DeployError("bad_config", `There is no ${name} to replace`, {
@@ -72,10 +79,20 @@ export async function rotatedKeys(
       outcome: "Nothing was changed",
       fix: "svc deploy up releases what is stored",
     });
-  const isKept = stored.some((secret) => secret.name === previous);
-  const kept = isKept ? keysIn((await session.readSecret?.(previous)) ?? tools.env[previous]) : [];
-  const isHalf = kept.includes(present.trim());
-  if (isKept && !isHalf && unreleasedSecrets(live, stored).includes(name)) {
+  const isStored = stored.some((secret) => secret.name === previous);
+  const listedKeys = isStored ? keysIn((await session.readSecret?.(previous)) ?? tools.env[previous]) : [];
+  const isHalf = listedKeys.includes(present.trim());
+  // Those that were removed may still be in the vault, and stay removed.
+  const isUnreleased = unreleasedSecrets(live, stored).includes(name);
+  const isPassed = live.secretNames?.includes(previous) !== false;
+  const isKept = isHalf || (isStored && (isPassed || isUnreleased));
+  const kept = isKept ? listedKeys : [];
+  if (isKept && kept.length === 0)
+    throw new DeployError("bad_config", `${platform.name} does not show ${previous}, which is still valid`, {
+      outcome: "Nothing was changed",
+      fix: `Give it to this command, beside ${name}: ${previous}=… svc deploy rotate-key …`,
+    });
+  if (isKept && !isHalf && isUnreleased) {
     inform(
       emit,
       `The ${name} that an earlier run has stored is released; run this again to replace it once more`,
@@ -85,6 +102,12 @@ export async function rotatedKeys(
   const running = await session.readSecret?.(name, live.secrets?.[name]);
   const former = new Set([running, present].flatMap((key) => (key === undefined ? [] : [key.trim()])));
   for (const key of kept) former.add(key);
+  if (former.size > most)
+    throw new DeployError("bad_config", `${previous} is still valid, and would end`, {
+      detail: `The service accepts ${most === 1 ? "one former key" : `${most} former keys`}. An earlier run may have replaced the key a moment ago`,
+      outcome: "Nothing was changed",
+      fix: `Once nobody needs it, remove it, then replace the key: ${previous}: { remove: true } among the secrets, and svc deploy up`,
+    });
   if (tools.env[name] !== undefined)
     warn(
       emit,
@@ -92,7 +115,7 @@ export async function rotatedKeys(
       "Remove it wherever deployments run: they would set it back",
     );
   // In this order they are stored.
-  return { [previous]: [...former].slice(0, most).join("\n"), [name]: make() };
+  return { [previous]: [...former].join("\n"), [name]: make() };
 }
 
 function keysIn(text: string | undefined): string[] {

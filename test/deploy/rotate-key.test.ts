@@ -94,6 +94,45 @@ describe.each(KINDS)("a key that is replaced, on a platform %s", (_, options) =>
     expect(runningValue(at, "SERVICE_PREVIOUS_API_KEY")).toBe(API_KEY);
   });
 
+  it("is not replaced again while its former one is valid, which clients may have", async () => {
+    const at = await deployed(options);
+    await run(at, { rotateKey: "api" });
+    const second = runningValue(at, "SERVICE_API_KEY");
+
+    await expect(run(at, { rotateKey: "api" })).rejects.toMatchObject({
+      message: "SERVICE_PREVIOUS_API_KEY is still valid, and would end",
+    });
+    writeAll(at.cwd, {
+      "deploy.yaml":
+        "platform: memory\nname: hello\nsecrets: { SERVICE_PREVIOUS_API_KEY: { remove: true } }\n",
+    });
+    await expect(run(at, { rotateKey: "api" })).rejects.toThrow(/removes SERVICE_PREVIOUS_API_KEY/);
+    expect([runningValue(at, "SERVICE_API_KEY"), runningValue(at, "SERVICE_PREVIOUS_API_KEY")]).toEqual([
+      second,
+      API_KEY,
+    ]);
+    await run(at);
+    writeAll(at.cwd, { "deploy.yaml": "platform: memory\nname: hello\n" });
+    await run(at, { rotateKey: "api" });
+
+    expect(runningValue(at, "SERVICE_PREVIOUS_API_KEY")).toBe(second);
+  });
+
+  it.each(["SERVICE_PREVIOUS_API_KEY", "SERVICE_API_KEY"])(
+    "is the one that clients have, or the former one, where the run for a new API key is killed after %s",
+    async (name) => {
+      const at = await deployed(options);
+      await run(at, { rotateKey: "api", killAt: `secret ${name}` });
+      const between = [runningValue(at, "SERVICE_API_KEY"), runningValue(at, "SERVICE_PREVIOUS_API_KEY")];
+
+      await run(at, { rotateKey: "api" });
+
+      expect(between).toContain(API_KEY);
+      expect(runningValue(at, "SERVICE_API_KEY")).not.toBe(API_KEY);
+      expect(runningValue(at, "SERVICE_PREVIOUS_API_KEY")).toBe(API_KEY);
+    },
+  );
+
   it.each([`secret ${PREVIOUS}`, `secret ${RSA}`, "release"])(
     "is not lost where the run is killed after %s, and the next one finishes it",
     async (killAt) => {
@@ -131,6 +170,19 @@ describe("a key that the platform does not show", () => {
 
     expect(formerKeys(at)).toEqual([FIRST]);
     expect(runningValue(at, RSA)?.trim()).not.toBe(FIRST);
+  });
+
+  it("is not replaced again without the former ones, which are asked for, too", async () => {
+    const at = await deployed({ readable: false });
+    await run(at, { rotateKey: "rsa", env: { [RSA]: FIRST } });
+    const second = runningValue(at, RSA)!;
+
+    await expect(run(at, { rotateKey: "rsa", env: { [RSA]: second } })).rejects.toMatchObject({
+      fix: expect.stringContaining(`${PREVIOUS}=…`),
+    });
+    await run(at, { rotateKey: "rsa", env: { [RSA]: second, [PREVIOUS]: FIRST } });
+
+    expect(formerKeys(at)).toEqual([second.trim(), FIRST]);
   });
 
   it("is not replaced once more by a run that knows only an earlier one", async () => {

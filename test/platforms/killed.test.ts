@@ -1,28 +1,23 @@
 // @alone
 // @long
 // @losses
-import { spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { bundleChild } from "../_bundle.ts";
 import { limitOf, shareOf } from "../_share.ts";
 import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
 import { openSite } from "./flow/site.ts";
-import type { ChildOptions } from "./killed/child.ts";
 import type { Command } from "./killed/command.ts";
 import { runCommand } from "./killed/command.ts";
+import { type Kill, killer } from "./killed/kill.ts";
 import type { LifeStep } from "./killed/life.ts";
 import { LARGER, LIVES, livesOn, SETTINGS } from "./killed/life.ts";
 import { settle } from "./killed/settle.ts";
 import { cloudIn, describeWorld } from "./killed/world.ts";
 import { frontFetch } from "./tools.ts";
 
-const FRONTS = [".run.app", ".ondigitalocean.app", ".awsapprunner.com", ".on.aws"];
-const AWS = ["apprunner", "cloudwatch-logs", "ecr", "ecs", "iam", "secrets-manager", "sts"];
-const PEERS = ["google-auth-library", ...AWS.map((name) => `@aws-sdk/client-${name}`)];
 /** Commands that make no more changes than this are mostly about rollouts. */
 const FEW = 4;
 /** The release of a target's lock: the last change of a command. */
@@ -30,15 +25,6 @@ const RELEASE = /^ecr DeleteRepository|^secretmanager DELETE .*svc-lock/;
 /** Services that live at the same time. */
 const WIDTH = 3;
 const SHARES = 12;
-
-/** Whether the call of a killed run reached the provider, and then whether all it began ended before the next run. */
-type Moment = "before" | "after" | "long after";
-
-interface Kill {
-  readonly moment: Moment;
-  /** Of the changes that the command makes, counted from 1. */
-  readonly call: number;
-}
 
 /** What a step did where nothing disturbed it. */
 interface Undisturbed {
@@ -48,9 +34,9 @@ interface Undisturbed {
   readonly effective: readonly boolean[];
 }
 
-let child: string;
+let runAndKill: Awaited<ReturnType<typeof killer>>;
 beforeAll(async () => {
-  child = await bundleChild(new URL("killed/child.ts", import.meta.url), PEERS);
+  runAndKill = await killer();
 });
 
 function commandOf(flow: FlowPlatform, at: Site, step: LifeStep): Command {
@@ -68,39 +54,6 @@ function variablesOf(flow: FlowPlatform, { env }: LifeStep): Readonly<Record<str
   const { PREVIOUS_WHERE_NEEDED: previous, ...others } = env ?? {};
   const isNeeded = flow.name === "do-app-platform" && previous !== undefined;
   return { ...others, ...(isNeeded ? { SERVICE_PREVIOUS_API_KEY: previous } : {}) };
-}
-
-/** Runs a command in a process of its own and kills that at a call which changes something. */
-async function runAndKill(flow: FlowPlatform, at: Site, command: Command, kill: Kill) {
-  const options: ChildOptions = {
-    platform: flow.name,
-    command,
-    fronts: FRONTS.flatMap((end) => {
-      const front = at.cloud.frontFor(`x${end}`);
-      return front === undefined ? [] : [[end, front] as const];
-    }),
-  };
-  const { recorder } = at.cloud;
-  const running = spawn(process.execPath, [child, JSON.stringify(options)], {
-    env: { PATH: process.env.PATH ?? "" },
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-  const ended = new Promise<NodeJS.Signals | null>((resolve) =>
-    running.once("close", (_, signal) => resolve(signal)),
-  );
-  const last = recorder.changes.length + kill.call;
-  const killNow = async (_: unknown, count: number) => {
-    if (count !== last) return false;
-    running.kill("SIGKILL");
-    await ended;
-    return true;
-  };
-  if (kill.moment === "before") recorder.cutBefore = killNow;
-  else recorder.afterChange = async (call, count) => void (await killNow(call, count));
-  const signal = await ended;
-  recorder.cutBefore = undefined;
-  recorder.afterChange = undefined;
-  return signal;
 }
 
 async function liveUndisturbed(flow: FlowPlatform, life: readonly LifeStep[]): Promise<Undisturbed[]> {

@@ -16,6 +16,8 @@ export interface Command {
   readonly projectId?: string | undefined;
   readonly flags: Readonly<Record<string, unknown>>;
   readonly acceptDataLoss?: boolean;
+  /** The key that `up` replaces. */
+  readonly rotateKey?: "rsa" | "api" | undefined;
 }
 
 export interface Surroundings {
@@ -25,10 +27,10 @@ export interface Surroundings {
 
 /** Runs a deploy command to its end; resolves with "done" or the exit code and code of its failure. */
 export async function runCommand(command: Command, { platform, frontFor }: Surroundings): Promise<string> {
-  const { name, cwd, env, projectId, flags, acceptDataLoss = false } = command;
+  const { name, cwd, env, projectId, flags, acceptDataLoss = false, rotateKey } = command;
   const deployment = await openDeployment({
     platform,
-    options: { ...DEFAULT_OPTIONS, name: "hello", projectId, acceptDataLoss },
+    options: { ...DEFAULT_OPTIONS, name: "hello", projectId, acceptDataLoss, rotateKey, showApiKey: true },
     flags,
     cwd,
     env,
