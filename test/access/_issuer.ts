@@ -22,6 +22,8 @@ export interface Issuer {
     said?: Said,
     options?: { readonly alg?: string; readonly key?: Parameters<SignJWT["sign"]>[0]; readonly kid?: string },
   ): Promise<string>;
+  /** Publishes another key beside the first; gives how to sign with it. */
+  publish(): Promise<{ readonly key: Parameters<SignJWT["sign"]>[0]; readonly kid: string }>;
   /** How often the public keys were read. */
   readonly reads: () => number;
   /** Takes the public keys away. */
@@ -48,6 +50,11 @@ export async function startIssuer(now: () => Date = () => new Date()): Promise<I
     issuer,
     jwks: `${issuer}/keys`,
     reads: () => reads,
+    async publish() {
+      const other = await generateKeyPair("ES256");
+      keys.push({ ...(await exportJWK(other.publicKey)), kid: "two", alg: "ES256" });
+      return { key: other.privateKey, kid: "two" };
+    },
     fail: () => {
       isDown = true;
     },

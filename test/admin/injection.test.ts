@@ -2,6 +2,7 @@ import { defineAgent } from "agent-control-service";
 import { LOGGER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
+import { greeter } from "../_setup.ts";
 import { seedCase, seedJob } from "./_seed.ts";
 
 /** Breaks out of text, of attributes in either quote, of scripts, styles and templates. */
@@ -104,3 +105,17 @@ it("values that the sign-in form shows again are escaped", async () => {
   expect(response.status).toBe(401);
   expect(await response.text()).not.toMatch(RAW);
 });
+
+it.each(["/admin/", "/admin/jobs/", "/admin/cases/"])(
+  "an error page shows no key that somebody has put into its address: %s",
+  async (path) => {
+    await using server = await testServer({ agents: [greeter] });
+    const headers = { accept: "text/html" };
+
+    const page = await (await server.request(`${path}${server.key}`, { headers })).text();
+
+    const said = [...page.matchAll(/<title>.*?<\/title>|<main.*<\/main>/gs)].join("");
+    expect(said).toContain("[secret]");
+    expect(said).not.toContain(server.key);
+  },
+);

@@ -54,15 +54,15 @@ function noPage(event: HttpEvent): ServiceError {
 }
 
 async function showError(parts: AdminParts, event: HttpEvent, error: ServiceError): Promise<Response> {
-  const state = {
-    error: {
-      title: error.message,
-      detail: error.detail ?? "",
-      status: error.status,
-      type: error.type,
-      ...wayOut(event, error),
-    },
+  const shown = {
+    title: error.message,
+    detail: error.detail ?? "",
+    status: error.status,
+    type: error.type,
+    ...wayOut(event, error),
   };
+  // Somebody may have put a key into the URL.
+  const state = { error: parts.redactor.json(shown) };
   const answer = { status: error.status, headers: error.headers };
   if (wantedOf(event) === "fragment") {
     return renderFragment(parts, event, { template: "error", state }, answer);
