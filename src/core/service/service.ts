@@ -1,85 +1,47 @@
-import { join } from "node:path";
 import type { H3 } from "h3";
-import { AccessKeys } from "../access/access-keys.ts";
-import { assertAgentsExist } from "../access/assert-agents-exist.ts";
-import { People } from "../access/people.ts";
-import { RevokedTokens } from "../access/revoked-tokens.ts";
-import { SigningKeys } from "../access/signing-keys.ts";
-import { AgentSettings } from "../agents/agent-settings.ts";
-import { Parameters } from "../agents/parameters.ts";
-import { AgentRegistry } from "../agents/registry.ts";
-import { AuditLog } from "../audit/audit-log.ts";
-import { RejectedKeys } from "../audit/rejected-keys.ts";
-import { Container, type Token } from "../base/container.ts";
+import type { Container, Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
-import { createLogger, type LoggerParts } from "../base/log.ts";
-import { LogOutput } from "../base/log-output.ts";
 import { noteTime } from "../base/note-time.ts";
-import { passwordIn, Redactor } from "../base/redactor.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { WallTimers } from "../base/wall-timers.ts";
-import { Cases } from "../entities/cases.ts";
-import { Files } from "../entities/files.ts";
-import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
-import { Jobs, type LiveCosts } from "../entities/jobs.ts";
-import { Ledger } from "../entities/ledger.ts";
-import { ReceivedEvents } from "../entities/received-events.ts";
+import type { CoreHooks } from "../entities/hooks.ts";
 import { hearOthers } from "../entities/touched.ts";
 import { explainListenError } from "../http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
-import { ServiceState, VERSION } from "../http/service-state.ts";
+import { VERSION } from "../http/service-state.ts";
 import { answerInStandby } from "../http/standby-answer.ts";
-import { shortInstance } from "../models/own-rows.ts";
-import { FileSweep } from "../retention/file-sweep.ts";
-import { Retention } from "../retention/retention.ts";
-import { Attention } from "../runs/attention/attention.ts";
-import { FailureMarks } from "../runs/attention/failure-marks.ts";
-import { openUnderWay } from "../runs/cluster/under-way.ts";
-import { createRunner } from "../runs/create-runner.ts";
-import { Emissions } from "../runs/emissions/emissions.ts";
-import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
 import { assertAllKeptApart } from "../runs/isolation/kept-apart.ts";
-import { Budgets } from "../runs/queue/budgets.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
 import type { Backups } from "../store/backup/backups.ts";
 import type { Standby } from "../store/bucket/standby.ts";
 import { NO_KEYS } from "../store/encryption/keyring.ts";
 import { sealStore } from "../store/encryption/sealed-store.ts";
-import { contentsOf } from "../store/files/contents-of.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
 import { createApp } from "./app.ts";
 import type { ResolvedBackup } from "./backup-options.ts";
 import { checkPlugins } from "./check-plugins.ts";
+import { createScope, ownFile } from "./create-scope.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
-import { EnvelopeRenewal } from "./envelope-renewal.ts";
-import { EMISSIONS, EMITTER, FILE_SWEEP, LEDGER, SCHEDULES } from "./inner-tokens.ts";
+import { EMITTER, FILE_SWEEP, LEDGER, SCHEDULES } from "./inner-tokens.ts";
+import { noteKeyChanges, renewEnvelopes } from "./key-changes.ts";
 import { loadKeys, requireLastingKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin } from "./plugin.ts";
-import { rsaKeysIn } from "./rsa-key.ts";
 import type { ServiceOptions } from "./service-options.ts";
 import { type PluginReport, setUpPlugins } from "./set-up-plugins.ts";
-import { claimStore, hasFormerMark, noteKey, refuseOther, showOwner } from "./store-owner.ts";
+import { claimStore, refuseOther } from "./store-owner.ts";
 import {
   ACCESS,
-  AGENT_SETTINGS,
   AGENTS,
-  ATTENTION,
-  AUDIT,
   BACKUPS,
   BUDGETS,
-  CASES,
   CLOCK,
-  CONTROL_SYSTEM,
   FILES,
   HOOKS,
-  JOBS,
   KEYS,
   LOGGER,
-  OPTIONS,
-  PARAMETERS,
   PEOPLE,
   PLUGINS,
   REDACTOR,
@@ -88,9 +50,7 @@ import {
   REVOKED_TOKENS,
   RUNNER,
   SERVICE_STATE,
-  SIGNING_KEYS,
   STORE,
-  TRACES,
 } from "./tokens.ts";
 
 /** A service: hosts agents, answers requests. Created by `createServer`. */
@@ -333,217 +293,6 @@ async function openBackups({ to, every, keep }: ResolvedBackup, scope: Container
   return new Backups({ storage, contents, every, keep, store, log, clock, startTimer, version: VERSION });
 }
 
-/** A file in the data folder that instances in the same folder do not share. */
-function ownFile({ dataDir, place }: ResolvedOptions, name: string): string {
-  return join(dataDir, place === undefined ? name : `${name}-${place}`);
-}
-
-/** The parts of a service by their tokens; without its store and keys. */
-export function createScope(options: ResolvedOptions): Container {
-  const scope = new Container();
-  const redactor = new Redactor();
-  const { apiKey, previousApiKey, rsaPrivateKey, previousRsaPrivateKey, account, databaseUrl } = options;
-  const { signIn } = options.access;
-  if (signIn && signIn.kind !== "proxy") redactor.add(signIn.clientSecret);
-  const rsaKeys = [rsaPrivateKey, ...rsaKeysIn(previousRsaPrivateKey)];
-  for (const secret of [apiKey, previousApiKey, ...rsaKeys, account?.api_key, databaseUrl]) {
-    redactor.add(secret);
-  }
-  redactor.add(databaseUrl && passwordIn(databaseUrl));
-  for (const secret of options.encryption?.secrets ?? []) redactor.add(secret);
-  for (const { secrets } of options.receivers) for (const secret of secrets) redactor.add(secret);
-  scope.value(OPTIONS, options);
-  scope.value(CLOCK, options.clock);
-  scope.value(REDACTOR, redactor);
-  let instance = (): string | undefined => undefined;
-  const output = new LogOutput(
-    () => process.stderr,
-    (lost) => scope.get(LOGGER).warn("lines of the log were lost: it could not be written", { lost }),
-  );
-  const unobserved: LoggerParts = {
-    level: options.logLevel,
-    format: options.logFormat,
-    redactor,
-    clock: options.clock,
-    write: options.logTo ?? output.write,
-    instance: () => instance(),
-  };
-  scope.factory(EMITTER, () => {
-    // A failing log observer must not be notified of its own failure.
-    const quiet = createLogger(unobserved);
-    return new Hooks((name, error) => {
-      const log = name === "log" ? quiet : scope.get(LOGGER);
-      log.error("an observer failed", { hook: name, error });
-    });
-  });
-  scope.factory(HOOKS, () => toListener(scope.get(EMITTER)));
-  scope.factory(LOGGER, () =>
-    createLogger({ ...unobserved, observe: (record) => scope.get(EMITTER).emit("log", record) }),
-  );
-  scope.value(AGENTS, new AgentRegistry(options.agents, options.build));
-  scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
-  scope.factory(
-    PARAMETERS,
-    () => new Parameters(scope.get(KEYS), redactor, { envelopes: options.envelopes }),
-  );
-  scope.factory(EMISSIONS, () => new Emissions(redactor));
-  scope.class(LEDGER, Ledger, [STORE, EMITTER, CLOCK, REDACTOR]);
-  const liveCosts: LiveCosts = {};
-  scope.factory(JOBS, () => new Jobs(scope.get(STORE), liveCosts, scope.get(CLOCK)));
-  scope.class(CASES, Cases, [STORE, CLOCK]);
-  scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
-  scope.factory(BUDGETS, () => {
-    const [store, ledger, agents] = [scope.get(STORE), scope.get(LEDGER), scope.get(AGENTS)];
-    const [hooks, log] = [scope.get(EMITTER), scope.get(LOGGER)];
-    const { clock, workspaces } = options;
-    return new Budgets({ store, ledger, agents, workspaces, hooks, log, clock });
-  });
-  scope.factory(FILES, () => {
-    const [store, ledger] = [scope.get(STORE), scope.get(LEDGER)];
-    const limits = {
-      file: options.fileLimit,
-      job: options.jobFilesLimit,
-      workspace: options.workspaceFilesLimit,
-    };
-    const { encryption: keys } = options;
-    return new Files({ store, ledger, storage: contentsOf(store, options.dataDir), keys, limits });
-  });
-  scope.factory(
-    FILE_SWEEP,
-    () =>
-      new FileSweep({
-        files: scope.get(FILES),
-        store: scope.get(STORE),
-        storage: contentsOf(scope.get(STORE), options.dataDir),
-        log: scope.get(LOGGER),
-        clock: options.clock,
-        startTimer: new WallTimers(options.clock).start,
-      }),
-  );
-  scope.factory(RUNNER, () => {
-    const runner = createRunner({
-      agents: scope.get(AGENTS),
-      jobs: scope.get(JOBS),
-      liveCosts,
-      cases: scope.get(CASES),
-      received: new ReceivedEvents(scope.get(STORE)),
-      ledger: scope.get(LEDGER),
-      files: scope.get(FILES),
-      parameters: scope.get(PARAMETERS),
-      settings: scope.get(AGENT_SETTINGS),
-      hooks: scope.get(EMITTER),
-      log: scope.get(LOGGER),
-      audit: scope.get(AUDIT),
-      store: scope.get(STORE),
-      schedules: scope.has(SCHEDULES) ? scope.get(SCHEDULES) : [],
-      redactor,
-      emissions: scope.get(EMISSIONS),
-      trace: async (call) => (scope.has(TRACES) ? scope.get(TRACES)(call) : undefined),
-      clock: options.clock,
-      startTimer: options.startTimer,
-      advancedBy: options.advancedBy,
-      apiUrl: options.account?.api_url ?? null,
-      workspace: options.account?.workspace_id ?? "local",
-      provesPeople: options.access.signIn !== undefined,
-      maxConcurrentJobs: options.maxConcurrentJobs,
-      maxQueuedJobs: options.maxQueuedJobs,
-      workspaces: options.workspaces,
-      deletedKeep: options.deletedRetention,
-      budgets: scope.get(BUDGETS),
-      stopGrace: options.stopGrace,
-      suspendAfter: options.suspendAfter,
-      strictSteps: options.strictSteps,
-      get: (token) => scope.get(token),
-      isPaused: options.paused,
-      leaseTimes: options.leaseTimes,
-      processes: new AgentProcesses(options.controller, { hidden: [options.dataDir] }),
-      // Instances that share the store see there what was under way.
-      underWay: scope.get(STORE).isShared ? undefined : openUnderWay(ownFile(options, "under-way")),
-    });
-    instance = () => shortInstance(runner.instance);
-    return runner;
-  });
-  scope.factory(
-    ATTENTION,
-    () =>
-      new Attention({
-        jobs: scope.get(JOBS),
-        cases: scope.get(CASES),
-        budgets: scope.get(BUDGETS),
-        marks: new FailureMarks(scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)),
-        store: scope.get(STORE),
-        runner: scope.get(RUNNER),
-        backups: scope.get(BACKUPS),
-        deadLetters: async () =>
-          scope.has(CONTROL_SYSTEM) ? (await scope.get(CONTROL_SYSTEM).counts()).dead : 0,
-        clock: options.clock,
-      }),
-  );
-  scope.factory(
-    AUDIT,
-    () =>
-      new AuditLog({
-        store: scope.get(STORE),
-        ledger: scope.get(LEDGER),
-        redactor,
-        log: scope.get(LOGGER),
-      }),
-  );
-  scope.factory(ACCESS, () => {
-    const [store, ledger, audit, log] = [
-      scope.get(STORE),
-      scope.get(LEDGER),
-      scope.get(AUDIT),
-      scope.get(LOGGER),
-    ];
-    const agents = scope.get(AGENTS);
-    const declared = options.access.keys;
-    return new AccessKeys({
-      ...{ store, ledger, audit, log, declared, agents, clock: options.clock },
-    });
-  });
-  scope.factory(SIGNING_KEYS, () => {
-    const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];
-    return new SigningKeys({ store, ledger, audit, parameters: scope.get(PARAMETERS) });
-  });
-  scope.factory(REVOKED_TOKENS, () => {
-    const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];
-    return new RevokedTokens({ store, ledger, audit, log: scope.get(LOGGER), clock: options.clock });
-  });
-  scope.factory(PEOPLE, () => {
-    const [store, ledger, audit] = [scope.get(STORE), scope.get(LEDGER), scope.get(AUDIT)];
-    const [agents, log, { signIn }] = [scope.get(AGENTS), scope.get(LOGGER), options.access];
-    const roles = signIn?.roles ?? {};
-    for (const [who, given] of Object.entries(roles)) {
-      const limits = typeof given === "string" ? undefined : given.agents;
-      assertAgentsExist(limits, agents, `The role of "${who}"`);
-    }
-    return new People({ store, ledger, audit, log, roles, clock: options.clock });
-  });
-  scope.class(REJECTED_KEYS, RejectedKeys, [AUDIT]);
-  scope.factory(
-    RETENTION,
-    () =>
-      new Retention({
-        store: scope.get(STORE),
-        ledger: scope.get(LEDGER),
-        agents: scope.get(AGENTS),
-        policy: options.retention,
-        workspaces: options.workspaces,
-        audit: scope.get(AUDIT),
-        auditKeep: options.auditRetention,
-        eventKeep: options.eventRetention,
-        deletedKeep: options.deletedRetention,
-        log: scope.get(LOGGER),
-        clock: options.clock,
-        elapsed: () => performance.now(),
-        // A test that advances the clock does not advance it through each sweep.
-        startTimer: new WallTimers(options.clock).start,
-      }),
-  );
-  return scope;
-}
-
 function closedError(): ServiceError {
   return new ServiceError("unavailable", "The service is closed");
 }
@@ -552,60 +301,4 @@ function closedError(): ServiceError {
 function displayHost(host: string): string {
   if (host === "0.0.0.0" || host === "::" || host === "[::]") return "127.0.0.1";
   return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
-}
-
-function renewEnvelopes(scope: Container): EnvelopeRenewal {
-  const clock = scope.get(CLOCK);
-  return new EnvelopeRenewal({
-    store: scope.get(STORE),
-    settings: scope.get(AGENT_SETTINGS),
-    ledger: scope.get(LEDGER),
-    signing: scope.get(SIGNING_KEYS),
-    parameters: scope.get(PARAMETERS),
-    audit: scope.get(AUDIT),
-    log: scope.get(LOGGER),
-    clock,
-    startTimer: new WallTimers(clock).start,
-    noteKey: () => noteKey(scope, "rsa-key"),
-  });
-}
-
-async function noteKeyChanges(scope: Container): Promise<void> {
-  const log = scope.get(LOGGER);
-  await noteKey(scope, "api-key");
-  const isKnown = await hasFormerMark(scope);
-  const isOther = await noteKey(scope, "rsa-key");
-  await showOwner(scope);
-  if (isOther && isKnown) log.info("the RSA key is another one than at the last start, which is still read");
-  if (isOther && !isKnown) {
-    log.warn(
-      "the RSA key is another one than at the last start: parameters that are stored for agents cannot be read with it, and tokens of browsers and sign-ins from before are not valid. Give the former key as SERVICE_PREVIOUS_RSA_PRIVATE_KEY, or store the parameters again",
-    );
-  }
-  const where = { status: "awaiting", stop_reason: "unreadable_parameters" };
-  const unreadable = isOther
-    ? await countUnreadable(scope)
-    : (await scope.get(JOBS).list({ where, limit: 0 })).total;
-  if (unreadable === 0) return;
-  log.error(
-    "the parameters of open jobs cannot be read with the present RSA key: these jobs are held. Give the service the key that they were encrypted for (SERVICE_PREVIOUS_RSA_PRIVATE_KEY; a generated one is rsa-private-key.pem in the data folder), and they resume by themselves; or stop them",
-    { jobs: unreadable },
-  );
-}
-
-/** Open jobs that are held, or will be once they run, as their parameters cannot be read. */
-async function countUnreadable(scope: Container): Promise<number> {
-  const [jobs, agents, parameters] = [scope.get(JOBS), scope.get(AGENTS), scope.get(PARAMETERS)];
-  const where = { status: ["stopped", "in_progress", "awaiting"] };
-  let count = 0;
-  const ids = await jobs.ids({ where, sort: "id", limit: Number.POSITIVE_INFINITY });
-  for (const id of ids) {
-    const job = await jobs.find(id);
-    if (
-      job?.encrypted_agent_parameters &&
-      !parameters.canOpen(job.encrypted_agent_parameters, agents.of(job))
-    )
-      count++;
-  }
-  return count;
 }
