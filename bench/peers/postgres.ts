@@ -16,7 +16,7 @@ const DEBIAN = "/usr/lib/postgresql";
  */
 export async function beginPostgres(
   settings: readonly string[] = [],
-): Promise<(AsyncDisposable & { readonly url: string }) | undefined> {
+): Promise<(AsyncDisposable & { readonly url: string; readonly pid: number }) | undefined> {
   const bin = findPrograms();
   if (bin === undefined) return undefined;
   const dir = await mkdtemp(join(tmpdir(), "bench-postgres-"));
@@ -43,6 +43,7 @@ export async function beginPostgres(
   child.stderr.resume();
   return {
     url: `postgresql://bench:${password}@127.0.0.1:${port}/postgres`,
+    pid: child.pid!,
     async [Symbol.asyncDispose]() {
       const gone = once(child, "exit");
       // Does not wait for clients.

@@ -1,28 +1,14 @@
 // The service under measure: jobs of one step and one case, kept for some seconds, started without a pause.
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { defineAgent } from "../../dist/index.js";
-import { RETENTION, RUNNER, STORE } from "../../dist/plugin.js";
+import { RUNNER, STORE } from "../../dist/plugin.js";
 import { makeService, readMemory, startJobs, tell } from "../measured/service.mjs";
+import { worker } from "./worker.mjs";
 
 const [dataDir, count, seconds] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
 const CALLERS = 16;
 const QUARTERS = 4;
 
-const worker = defineAgent({
-  name: "Worker",
-  version: "1.0.0",
-  methods: {
-    job_start: {
-      run: async ({ job }) => {
-        const item = await job.openCase({ id: `${job.id}-case`, name: "Case" });
-        const text = await item.step("work", () => "what a step gives ".repeat(20));
-        await item.close({ text });
-        return { message: text };
-      },
-    },
-  },
-});
 const service = makeService({
   agents: [worker],
   dataDir,
@@ -30,7 +16,7 @@ const service = makeService({
   retention: { completed: seconds },
 });
 await service.ready();
-const [runner, store, retention] = [service.get(RUNNER), service.get(STORE), service.get(RETENTION)];
+const [runner, store] = [service.get(RUNNER), service.get(STORE)];
 
 let started = 0;
 const each = async (id, number) => {
@@ -68,4 +54,4 @@ const quarters = Array.from({ length: QUARTERS }, (_, quarter) => ({
   disk: mean(quarter, ({ disk }) => disk),
   jobs: mean(quarter, ({ jobs }) => jobs),
 }));
-tell(service, { quarters, rate: count / took, removed: (await retention.state())?.jobs ?? 0 });
+tell(service, { quarters, rate: count / took, removed: count - (await store.stats()).tables.Job });

@@ -1,20 +1,22 @@
-import { constant, hashOf, identifier, nameOf } from "./sql-text.ts";
+import { constant, hashOf, identifier } from "./sql-text.ts";
 import { INDEXED_LENGTH, SLOT, type TableLayout } from "./table-layout.ts";
+
+/** What a group has to do with the rows of a part. */
+type PartKind =
+  | ("fence" | "check" | "remove" | "insert" | "change")
+  /** Which ids have a facet's value: of values that are text, or not. */
+  | ("text" | "other")
+  | ("logs" | "clear" | "append");
+
+interface Part {
+  readonly kind: PartKind;
+  /** The table, and the field of a facet. */
+  readonly of: readonly string[];
+  readonly sql: string;
+}
 
 /** Number of the slots in which writers count: as many can commit without waiting for each other. */
 const SLOTS = 16;
-
-/** What a commit's parameters call the rows of a table. */
-export const Part = {
-  fences: ({ name }: TableLayout) => nameOf(`fence:${name}`),
-  checks: ({ name }: TableLayout) => nameOf(`check:${name}`),
-  removes: ({ name }: TableLayout) => nameOf(`remove:${name}`),
-  inserts: ({ name }: TableLayout) => nameOf(`insert:${name}`),
-  changes: ({ name }: TableLayout) => nameOf(`change:${name}`),
-  /** Name of the ids that have a facet's value: of values that are text, or not. */
-  ids: ({ name }: TableLayout, field: string, isText: boolean) =>
-    nameOf(`${isText ? "text" : "other"}:${name}:${field}`),
-};
 
 /**
  * The function that writes one group of transactions: units of one or more transactions that are written together or
@@ -24,26 +26,35 @@ export const Part = {
  * the writer's turn, locks, then what must hold, then the writes. Everything that a unit has read is locked (shared)
  * and everything that it writes (exclusive) before any of it is compared: two groups of which one writes what the other
  * has read or writes are one after the other. Locks are taken in the order of their numbers by everyone.
+ *
+ * What a group has to do is in parts, of which it has few: their numbers are in the order in which they are done, and a
+ * part is found by halves, as each comparison costs the server as much time as a small statement.
  */
 export class CommitFunction {
   /** Its name, without schema and quotes. */
   readonly name: string;
   readonly #schema: string;
   readonly #layouts: readonly TableLayout[];
+  readonly #numbers = new Map<string, number>();
 
   /** `schema` is quoted. */
   constructor(schema: string, layouts: Iterable<TableLayout>) {
     this.#schema = schema;
     this.#layouts = [...layouts].sort((a, b) => (a.name < b.name ? -1 : 1));
+    for (const [at, { kind, of }] of this.#parts().entries()) this.#numbers.set(keyOf(kind, of), at);
     this.name = `_commit:${hashOf(this.#calls() + this.#body())}`;
+  }
+
+  /** The number of a part. Its rows are those of a table, and of a facet's values. */
+  numberOf(kind: PartKind, ...of: readonly string[]): number {
+    return this.#numbers.get(keyOf(kind, of))!;
   }
 
   /** Makes it, and what it calls. */
   get sql(): string {
     return `${this.#calls()}
     create or replace function ${this.#schema}.${identifier(this.name)}(
-      writer bigint, turn bigint, version bigint, wait text, units int, locks bigint[], modes boolean[],
-      work json, puts json, entries json
+      writer bigint, turn bigint, version bigint, wait text, units int, locks bigint[], modes boolean[], work json
     ) returns text language plpgsql as $$${this.#body()}$$`;
   }
 
@@ -51,33 +62,80 @@ export class CommitFunction {
     return this.#layouts.map((layout) => layout.functions()).join("\n");
   }
 
-  #body(): string {
+  /** All that a group may have to do, in the order of the numbers. */
+  #parts(): Part[] {
     const own = this.#schema;
     const all = this.#layouts;
     const facets = all.flatMap((layout) => layout.spec.facets.map((field) => ({ layout, field })));
-    const inWork = [
-      ...all.flatMap((layout) => [Part.fences(layout), Part.checks(layout), Part.removes(layout)]),
-      ...facets.flatMap(({ layout, field }) => [
-        Part.ids(layout, field, true),
-        Part.ids(layout, field, false),
-      ]),
-      ...["logs", "clears"],
-    ];
-    // What was read is unchanged by then, so it is known whether there is a row.
-    const puts = all.flatMap((layout) => [
-      { part: Part.inserts(layout), write: layout.insert, version: layout.version },
-      { part: Part.changes(layout), write: layout.change, version: layout.version },
-    ]);
-    const columns = (names: readonly string[]) => names.map((name) => `${identifier(name)} json`).join(", ");
-    const when = (of: string, part: string, then: (rows: string) => string) =>
-      `if ${of}.${identifier(part)} is not null then ${then(`${of}.${identifier(part)}`)} end if;`;
     const fail = (query: string) =>
       `for unit in ${query} loop if failed[unit] = 0 then failed[unit] := 1; end if; end loop;`;
+    const ofTables = (kind: PartKind, sqlOf: (layout: TableLayout) => string) =>
+      all.map((layout): Part => ({ kind, of: [layout.name], sql: sqlOf(layout) }));
+    const put = (kind: "insert" | "change", layout: TableLayout): Part => ({
+      ...{ kind, of: [layout.name] },
+      sql: `perform ${layout[kind]}(rows, failed, version, ${constant(layout.version)});`,
+    });
+    return [
+      // The fence: the job has this id and is in this run.
+      ...ofTables(
+        "fence",
+        ({ table }) => `
+        for unit in select r._u from json_to_recordset(rows) as r(_u int, id text, epoch bigint)
+          left join ${table} t on t.id = r.id collate "C" and t._epoch = r.epoch where t.id is null
+        loop failed[unit] := 2; end loop;`,
+      ),
+      // What was read is unchanged: entities by version, absent ones by their absence, facets by their ids, logs by length.
+      ...ofTables("check", ({ check }) => fail(`select * from ${check}(rows)`)),
+      {
+        kind: "logs",
+        of: [],
+        sql: fail(`select r._u from json_to_recordset(rows) as r(_u int, log text, key text, last int)
+          where r.last <> coalesce((select max(l.seq) from ${own}._log l where l.log = r.log collate "C" and l.key = r.key collate "C"), 0)`),
+      },
+      ...facets.flatMap(({ layout, field }): Part[] => {
+        const { text, number } = layout.sqlOf(field);
+        const query = (condition: string) =>
+          fail(`select r._u from json_to_recordset(rows) as r(_u int, text text, start text, number float8, ids text[]),
+              lateral (select count(*) as found, count(*) filter (where t.id = any(r.ids)) as expected from ${layout.table} t
+                where ${condition}) c
+              where c.found <> cardinality(r.ids) or c.expected <> cardinality(r.ids)`);
+        const isText = `left(t.${text}, ${INDEXED_LENGTH}) = r.start collate "C" and t.${text} = r.text collate "C"`;
+        const isOther = `t.${text} is null and t.${number} is not distinct from r.number`;
+        const of = [layout.name, field];
+        return [
+          { kind: "text", of, sql: query(isText) },
+          { kind: "other", of, sql: query(isOther) },
+        ];
+      }),
+      // Nothing is written before all is compared.
+      ...ofTables("remove", ({ remove }) => `perform ${remove}(rows, failed);`),
+      // Table by table: two groups that add to the same counts do so in one order, or each could wait for the other.
+      ...all.flatMap((layout) => [put("insert", layout), put("change", layout)]),
+      {
+        kind: "clear",
+        of: [],
+        sql: `delete from ${own}._log l using json_to_recordset(rows) as r(_u int, log text, key text)
+          where l.log = r.log collate "C" and l.key = r.key collate "C" and failed[r._u] = 0;`,
+      },
+      {
+        kind: "append",
+        of: [],
+        sql: `insert into ${own}._log (log, key, seq, body)
+          select r.log, r.key, r.seq, r.body
+          from json_to_recordset(rows) as r(_u int, log text, key text, seq int, body text)
+          where failed[r._u] = 0;`,
+      },
+    ];
+  }
+
+  #body(): string {
+    const own = this.#schema;
     return `
     declare
       failed int[] := array_fill(0, array[units]);
-      w record;
-      p record;
+      part int;
+      rows json;
+      done int := -1;
       unit int;
     begin
       if current_setting('transaction_isolation') not in ('read committed', 'serializable') then
@@ -97,70 +155,13 @@ export class CommitFunction {
       end if;
       perform case when l.mode then pg_advisory_xact_lock(l.key)::text else pg_advisory_xact_lock_shared(l.key)::text end
         from unnest(locks, modes) as l(key, mode);
-      select * into w from json_to_record(work) as r(${columns(inWork)});
-
-      -- The fence: the job has this id and is in this run.
-      ${all
-        .map((layout) =>
-          when(
-            "w",
-            Part.fences(layout),
-            (rows) => `
-        for unit in select r._u from json_to_recordset(${rows}) as r(_u int, id text, epoch bigint)
-          left join ${layout.table} t on t.id = r.id collate "C" and t._epoch = r.epoch where t.id is null
-        loop failed[unit] := 2; end loop;`,
-          ),
-        )
-        .join("\n")}
-      -- What was read is unchanged: entities by version, absent ones by their absence, facets by their ids, logs by length.
-      ${all
-        .map((layout) =>
-          when("w", Part.checks(layout), (rows) => fail(`select * from ${layout.check}(${rows})`)),
-        )
-        .join("\n")}
-      ${when("w", "logs", (rows) =>
-        fail(`select r._u from json_to_recordset(${rows}) as r(_u int, log text, key text, last int)
-          where r.last <> coalesce((select max(l.seq) from ${own}._log l where l.log = r.log collate "C" and l.key = r.key collate "C"), 0)`),
-      )}
-      ${facets
-        .map(({ layout, field }) => {
-          const { text, number } = layout.sqlOf(field);
-          const query = (condition: string) => (rows: string) =>
-            fail(`select r._u from json_to_recordset(${rows}) as r(_u int, text text, start text, number float8, ids text[]),
-              lateral (select count(*) as found, count(*) filter (where t.id = any(r.ids)) as expected from ${layout.table} t
-                where ${condition}) c
-              where c.found <> cardinality(r.ids) or c.expected <> cardinality(r.ids)`);
-          const isText = `left(t.${text}, ${INDEXED_LENGTH}) = r.start collate "C" and t.${text} = r.text collate "C"`;
-          const isOther = `t.${text} is null and t.${number} is not distinct from r.number`;
-          return `${when("w", Part.ids(layout, field, true), query(isText))}
-            ${when("w", Part.ids(layout, field, false), query(isOther))}`;
-        })
-        .join("\n")}
-
-      ${all
-        .map((layout) =>
-          when("w", Part.removes(layout), (rows) => `perform ${layout.remove}(${rows}, failed);`),
-        )
-        .join("\n")}
-      select * into p from json_to_record(puts) as r(${columns(puts.map(({ part }) => part))});
-      ${puts
-        .map(({ part, write, version }) =>
-          when("p", part, (rows) => `perform ${write}(${rows}, failed, version, ${constant(version)});`),
-        )
-        .join("\n")}
-      ${when(
-        "w",
-        "clears",
-        (rows) => `
-        delete from ${own}._log l using json_to_recordset(${rows}) as r(_u int, log text, key text)
-          where l.log = r.log collate "C" and l.key = r.key collate "C" and failed[r._u] = 0;`,
-      )}
-      if entries is not null then
-        insert into ${own}._log (log, key, seq, body)
-          select r.log, r.key, r.seq, r.body
-          from json_to_recordset(entries) as r(_u int, log text, key text, seq int, body text)
-          where failed[r._u] = 0;
-      end if;
+      for part, rows in select e.key::int, e.value from json_each(work) e loop
+        if part <= done then
+          raise exception 'the parts of a group are out of order' using errcode = 'SV004';
+        end if;
+        done := part;
+        ${byHalves(this.#parts())}
+      end loop;
       -- Nothing of it is written if the turn was settled as void meanwhile.
       update ${own}._writer t set seq = turn, result = failed::text, seen_at = now()
         where t.id = writer and t.seq = turn - 1;
@@ -170,4 +171,16 @@ export class CommitFunction {
       return failed::text;
     end `;
   }
+}
+
+function keyOf(kind: PartKind, of: readonly string[]): string {
+  return [kind, ...of].join("\0");
+}
+
+/** Has the part with the number `part` done. */
+function byHalves(parts: readonly Part[], first = 0): string {
+  if (parts.length === 1) return parts[0]!.sql;
+  const half = parts.length >> 1;
+  return `if part < ${first + half} then ${byHalves(parts.slice(0, half), first)}
+    else ${byHalves(parts.slice(half), first + half)} end if;`;
 }

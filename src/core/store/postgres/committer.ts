@@ -2,6 +2,7 @@ import { setTimeout as delay, setImmediate as immediate } from "node:timers/prom
 import { delays } from "../../base/backoff.ts";
 import { storageError } from "../storage-error.ts";
 import type { Attempt } from "./attempt.ts";
+import type { CommitFunction } from "./commit-sql.ts";
 import {
   type Connections,
   explain,
@@ -56,6 +57,7 @@ interface Group {
 export class Committer {
   readonly #connections: Connections;
   readonly #schema: string;
+  readonly #commit: CommitFunction;
   /** The function that writes a group, quoted. */
   readonly #function: string;
   readonly #lockTimeout: number;
@@ -71,8 +73,8 @@ export class Committer {
   constructor(options: {
     connections: Connections;
     schema: string;
-    /** The name of the function that writes a group. */
-    commit: string;
+    /** The function that writes a group. */
+    commit: CommitFunction;
     lockTimeout: number;
     /** Called for each attempt before its promise settles. */
     onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
@@ -81,7 +83,8 @@ export class Committer {
   }) {
     this.#connections = options.connections;
     this.#schema = identifier(options.schema);
-    this.#function = `${this.#schema}.${identifier(options.commit)}`;
+    this.#commit = options.commit;
+    this.#function = `${this.#schema}.${identifier(options.commit.name)}`;
     this.#lockTimeout = options.lockTimeout;
     this.#onSettled = options.onSettled;
     this.#health = options.health;
@@ -222,10 +225,9 @@ export class Committer {
     { writer, turn, version, statement, units }: Group,
     send: (text: string, values: readonly unknown[]) => Promise<Result["rows"]>,
   ): Promise<string> {
-    const { locks, modes, work, puts, entries } = statement;
-    const rows = await send(`select ${this.#function}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as result`, [
-      ...[writer, turn, version, `${this.#lockTimeout}`, units, locks, modes],
-      ...[work, puts, entries],
+    const { locks, modes, work } = statement;
+    const rows = await send(`select ${this.#function}($1, $2, $3, $4, $5, $6, $7, $8) as result`, [
+      ...[writer, turn, version, `${this.#lockTimeout}`, units, locks, modes, work],
     ]);
     return rows[0]!.result as string;
   }
@@ -250,7 +252,13 @@ export class Committer {
   #next({ id, turn: last }: Registered, units: readonly Unit[]): Group {
     const turn = last + 1;
     const version = (BigInt(id) * 2n ** 40n + BigInt(turn)).toString();
-    return { writer: id, turn, version, statement: statementOf(units, version), units: units.length };
+    return {
+      writer: id,
+      turn,
+      version,
+      statement: statementOf(units, version, this.#commit),
+      units: units.length,
+    };
   }
 
   /** What became of a group whose answer was lost: its result, or nothing if it is not written and never will be. */

@@ -1,6 +1,6 @@
 import type { IndexValue } from "../store.ts";
 import { type Attempt, facetKey, type IdRead, type LogWrite } from "./attempt.ts";
-import { Part } from "./commit-sql.ts";
+import type { CommitFunction } from "./commit-sql.ts";
 import { type EntityHead, isPending, type LogHead, type Writer } from "./heads.ts";
 import { toColumn, toKeyColumn } from "./sql-text.ts";
 import { INDEXED_LENGTH, numberOf, type Row } from "./table-layout.ts";
@@ -32,18 +32,17 @@ export function unitsOf(group: readonly Attempt[]): Unit[] {
   });
 }
 
-/** The parameters of the function that commits a group; JSON. */
+/** The parameters of the function that commits a group. */
 export interface Statement {
   readonly locks: readonly number[];
   readonly modes: readonly boolean[];
+  /** JSON: the rows of each part, in the order of their numbers. */
   readonly work: string;
-  readonly puts: string;
-  readonly entries: string | null;
 }
 
-/** Writes a group as parameters; every entity that it writes gets `version`. */
-export function statementOf(units: readonly Unit[], version: string): Statement {
-  const builder = new Builder(version);
+/** Writes a group as parameters of the function; every entity that it writes gets `version`. */
+export function statementOf(units: readonly Unit[], version: string, commit: CommitFunction): Statement {
+  const builder = new Builder(version, commit);
   for (const [at, unit] of units.entries()) builder.add(unit, at + 1);
   return builder.statement();
 }
@@ -80,13 +79,13 @@ class Builder {
   readonly #version: string;
   /** Whether it is exclusive, by number. */
   readonly #locks = new Map<number, boolean>();
-  /** Rows by the name of the part. */
-  readonly #work: Record<string, Row[]> = {};
-  readonly #puts: Record<string, Row[]> = {};
-  readonly #entries: Row[] = [];
+  /** Rows by the number of the part: an object has such keys in their order. */
+  readonly #work: Record<number, Row[]> = {};
+  readonly #commit: CommitFunction;
 
-  constructor(version: string) {
+  constructor(version: string, commit: CommitFunction) {
     this.#version = version;
+    this.#commit = commit;
   }
 
   add({ attempts }: Unit, unit: number): void {
@@ -119,8 +118,6 @@ class Builder {
       locks: locks.map(([lock]) => lock),
       modes: locks.map(([, isExclusive]) => isExclusive),
       work: JSON.stringify(this.#work),
-      puts: JSON.stringify(this.#puts),
-      entries: this.#entries.length === 0 ? null : JSON.stringify(this.#entries),
     };
   }
 
@@ -130,19 +127,19 @@ class Builder {
       const layout = attempt.fenceTable!;
       this.#lock(`e${layout.name}\0${fence.job}`, false);
       const row = { _u: unit, id: toKeyColumn(fence.job), epoch: fence.epoch };
-      rowsOf(this.#work, Part.fences(layout)).push(row);
+      this.#rows("fence", layout.name).push(row);
     }
     for (const head of attempt.reads.values()) {
       if (own(head)) continue;
       this.#lock(`e${head.key}`, false);
       const row = { _u: unit, id: toKeyColumn(head.id), _ver: head.version };
-      rowsOf(this.#work, Part.checks(head.layout)).push(row);
+      this.#rows("check", head.layout.name).push(row);
     }
     for (const head of attempt.logReads.values()) {
       if (own(head)) continue;
       this.#lock(`l${head.key}`, attempt.logWrites.has(head.key));
       const row = { _u: unit, log: toColumn(head.log), key: toKeyColumn(head.id), last: head.last };
-      rowsOf(this.#work, "logs").push(row);
+      this.#rows("logs").push(row);
     }
     for (const read of attempt.idReads) this.#readIds(read, unit);
   }
@@ -152,7 +149,7 @@ class Builder {
     this.#lock(`f${key}`, true);
     const isText = typeof value === "string";
     const text = isText ? toColumn(value) : null;
-    rowsOf(this.#work, Part.ids(layout, field, isText)).push({
+    this.#rows(isText ? "text" : "other", layout.name, field).push({
       _u: unit,
       text,
       start: text && [...text].slice(0, INDEXED_LENGTH).join(""),
@@ -163,11 +160,11 @@ class Builder {
 
   #put({ layout, id, body, record }: EntityHead, unit: number, isStored: boolean): void {
     if (body === undefined) {
-      rowsOf(this.#work, Part.removes(layout)).push({ _u: unit, id: toKeyColumn(id) });
+      this.#rows("remove", layout.name).push({ _u: unit, id: toKeyColumn(id) });
       return;
     }
     const row = layout.rowOf({ id, body: body.text, epoch: epochOf(body.view()) }, record!);
-    rowsOf(this.#puts, isStored ? Part.changes(layout) : Part.inserts(layout)).push({ _u: unit, ...row });
+    this.#rows(isStored ? "change" : "insert", layout.name).push({ _u: unit, ...row });
   }
 
   #writeLogs(attempts: readonly Attempt[], unit: number): void {
@@ -178,10 +175,18 @@ class Builder {
     for (const [key, { head, isCleared, entries }] of writes) {
       this.#lock(`l${key}`, true);
       const name = { _u: unit, log: toColumn(head.log), key: toKeyColumn(head.id) };
-      if (isCleared) rowsOf(this.#work, "clears").push(name);
+      if (isCleared) this.#rows("clear").push(name);
       const first = head.last - entries.length + 1;
-      for (const [at, body] of entries.entries()) this.#entries.push({ ...name, seq: first + at, body });
+      if (entries.length === 0) continue;
+      const rows = this.#rows("append");
+      for (const [at, body] of entries.entries()) rows.push({ ...name, seq: first + at, body });
     }
+  }
+
+  #rows(...part: Parameters<CommitFunction["numberOf"]>): Row[] {
+    const number = this.#commit.numberOf(...part);
+    this.#work[number] ??= [];
+    return this.#work[number];
   }
 
   #lock(key: string, isExclusive: boolean): void {
@@ -200,11 +205,6 @@ function joined(before: LogWrite | undefined, { head, isCleared, entries }: LogW
     return { head, isCleared: isCleared || before?.isCleared === true, entries: [...entries] };
   }
   return { head, isCleared: before.isCleared, entries: [...before.entries, ...entries] };
-}
-
-function rowsOf(parts: Record<string, Row[]>, part: string): Row[] {
-  parts[part] ??= [];
-  return parts[part];
 }
 
 /** The number of an advisory lock: 53 bits of a hash (cyrb53). Two keys with one number only wait for each other. */

@@ -255,7 +255,7 @@ class PostgresStore implements Store, Source {
     this.#committer = new Committer({
       connections,
       ...{ schema: options.schema, lockTimeout: options.lockTimeout },
-      commit: new CommitFunction(this.#schema, layouts.values()).name,
+      commit: new CommitFunction(this.#schema, layouts.values()),
       onSettled: (attempt, outcome) => this.#settle(attempt, outcome),
       health: this.#health,
     });
