@@ -6,6 +6,8 @@ type PartKind =
   | ("fence" | "check" | "remove" | "insert" | "change")
   /** Which ids have a facet's value: of values that are text, or not. */
   | ("text" | "other")
+  /** Which units it is built on of the group before. */
+  | "after"
   | ("logs" | "clear" | "append");
 
 interface Part {
@@ -76,6 +78,12 @@ export class CommitFunction {
       sql: `perform ${layout[kind]}(rows, failed, version, ${constant(layout.version)});`,
     });
     return [
+      {
+        kind: "after",
+        of: [],
+        sql: fail(`select r._u from json_to_recordset(rows) as r(_u int, before int)
+          where case when previous like '{%' then (previous::int[])[r.before] end is distinct from 0`),
+      },
       // The fence: the job has this id and is in this run.
       ...ofTables(
         "fence",
@@ -137,6 +145,7 @@ export class CommitFunction {
       rows json;
       done int := -1;
       unit int;
+      previous text;
     begin
       if current_setting('transaction_isolation') not in ('read committed', 'serializable') then
         raise exception 'the isolation level of this database must be "read committed" or "serializable"' using errcode = 'SV002';
@@ -149,7 +158,7 @@ export class CommitFunction {
       perform set_config('lock_timeout', wait, true), set_config('${SLOT}', (writer % ${SLOTS})::text, true),
         set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
         set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true);
-      perform 1 from ${own}._writer t where t.id = writer and t.seq = turn - 1;
+      select split_part(coalesce(t.result, ''), ' ', 1) into previous from ${own}._writer t where t.id = writer and t.seq = turn - 1;
       if not found then
         raise exception 'this is not the turn of the writer' using errcode = 'SV001';
       end if;
@@ -162,8 +171,8 @@ export class CommitFunction {
         done := part;
         ${byHalves(this.#parts())}
       end loop;
-      -- Nothing of it is written if the turn was settled as void meanwhile.
-      update ${own}._writer t set seq = turn, result = failed::text, seen_at = now()
+      -- Nothing of it is written if the turn was settled as void meanwhile. The answer of the group before may be lost, too.
+      update ${own}._writer t set seq = turn, result = failed::text || ' ' || previous, seen_at = now()
         where t.id = writer and t.seq = turn - 1;
       if not found then
         raise exception 'this is no longer the turn of the writer' using errcode = 'SV001';

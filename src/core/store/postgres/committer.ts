@@ -1,4 +1,4 @@
-import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { delays } from "../../base/backoff.ts";
 import { storageError } from "../storage-error.ts";
 import type { Attempt } from "./attempt.ts";
@@ -12,14 +12,15 @@ import {
   type Result,
 } from "./connection.ts";
 import type { DatabaseHealth } from "./database-health.ts";
-import { type Statement, statementOf, type Unit, unitsOf } from "./group.ts";
+import { statementOf, type Unit, unitsOf } from "./group.ts";
+import { isBuiltOnFailure, type Outcome, outcomeFor, readResult } from "./group-outcome.ts";
+import type { Writer } from "./heads.ts";
 import { identifier } from "./sql-text.ts";
-
-/** What became of an attempt: `conflict` says that its work must run again. */
-export type Outcome = "stored" | "conflict" | "fenced";
 
 /** Maximum number of attempts in a group. */
 const MOST = 256;
+/** Maximum number of groups under way. */
+const DEPTH = 2;
 /** Number of times that a group is sent which the server gave up. */
 const TRIES = 6;
 const REFUSED = delays({ first: 10, most: 1000, jitter: 1 });
@@ -37,22 +38,37 @@ interface Registered {
   turn: number;
 }
 
-/** What the function that writes a group gets. */
-interface Group {
-  readonly writer: string;
+/** A group that was sent. */
+interface Sent {
+  readonly writer: Registered;
   readonly turn: number;
-  readonly version: string;
-  readonly statement: Statement;
-  readonly units: number;
+  /** The number of the unit of each of its attempts. */
+  readonly numbers: ReadonlyMap<Writer, number>;
+  /** The group before it, which was under way. */
+  readonly follows: Sent | undefined;
+  readonly answer: Promise<string>;
+  isSent: boolean;
+  isAnswered: boolean;
+  /** Whether its turn is over: it is written, or void. */
+  isTaken: boolean;
+  isFollowed: boolean;
+}
+
+/** A group, and when it is known what became of its attempts. */
+interface UnderWay {
+  readonly sent: Sent | undefined;
+  readonly over: Promise<void>;
 }
 
 /**
- * Sends attempts to the database: all that wait become one group, which is one statement and one commit. One group is
- * under way at a time, on a connection of its own.
+ * Sends attempts to the database: all that wait become one group, which is one statement and one commit, on a connection
+ * of its own. The next group is sent while the database works on the one before, which it ends first.
  *
  * The row of this writer has the number of its last group and the result. A group takes the next number in the same
  * statement that writes, so an answer that was lost can be asked for, and a group that was never taken is refused from
- * then on.
+ * then on. So is one that follows it: the database compares the number, and what became of the units that it is built
+ * on. A number that a group was sent ahead with is used by no other group: where the one before it was refused, this
+ * process registers as another writer.
  */
 export class Committer {
   readonly #connections: Connections;
@@ -64,7 +80,9 @@ export class Committer {
   readonly #onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
   readonly #health: DatabaseHealth;
   #waiting: Waiting[] = [];
-  #isBusy = false;
+  /** In the order in which they were sent. */
+  readonly #underWay: UnderWay[] = [];
+  #isPlanned = false;
   #isClosed = false;
   #whenIdle: (() => void)[] = [];
   #writer: Registered | undefined;
@@ -95,10 +113,7 @@ export class Committer {
     attempt.state = "queued";
     return new Promise((resolve, reject) => {
       this.#waiting.push({ attempt, resolve, reject });
-      if (this.#isBusy) return;
-      this.#isBusy = true;
-      // Others of this moment join the group.
-      setImmediate(() => void this.#run());
+      this.#sendSoon();
     });
   }
 
@@ -115,31 +130,66 @@ export class Committer {
   /** Waits for what is under way. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    if (this.#isBusy) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    if (this.#isPlanned || this.#underWay.length > 0)
+      await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
   }
 
-  async #run(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      await this.#commitGroup(this.#waiting.splice(0, MOST));
-      // Callers whose transactions this group had join the next one, rather than the one after it.
-      await immediate();
+  /** Others of this moment join the group, such as callers whose transactions the last one had. */
+  #sendSoon(): void {
+    if (this.#isPlanned) return;
+    this.#isPlanned = true;
+    setImmediate(() => {
+      this.#isPlanned = false;
+      this.#sendGroup();
+    });
+  }
+
+  #sendGroup(): void {
+    const last = this.#underWay.at(-1);
+    if (this.#waiting.length === 0) {
+      if (last === undefined) for (const resolve of this.#whenIdle.splice(0)) resolve();
+      return;
     }
-    this.#isBusy = false;
-    for (const resolve of this.#whenIdle.splice(0)) resolve();
-  }
-
-  async #commitGroup(group: readonly Waiting[]): Promise<void> {
+    if (this.#underWay.length === DEPTH || (last !== undefined && !this.#mayFollow(last.sent))) return;
+    const group = this.#waiting.splice(0, MOST);
     const units = unitsOf(group.map(({ attempt }) => attempt));
-    this.#health.writes();
-    await this.#commitUnits(units, group);
-    this.#health.wrote();
+    const sent = this.#writer && this.#sendTo(this.#writer, units, last?.sent);
+    if (last === undefined) this.#health.writes();
+    this.#underWay.push({ sent, over: this.#conclude(units, group, { sent, last }) });
+    if (this.#waiting.length > 0) this.#sendSoon();
   }
 
-  async #commitUnits(units: readonly Unit[], group: readonly Waiting[]): Promise<void> {
+  #mayFollow(sent: Sent | undefined): boolean {
+    return (
+      sent !== undefined && !sent.isAnswered && sent.writer === this.#writer && this.#connections.writesFollow
+    );
+  }
+
+  /** Groups end in their order. */
+  async #conclude(
+    units: readonly Unit[],
+    group: readonly Waiting[],
+    { sent, last }: { sent: Sent | undefined; last: UnderWay | undefined },
+  ): Promise<void> {
+    await last?.over;
+    await this.#commitUnits(units, group, sent);
+    this.#underWay.shift();
+    this.#health.wrote();
+    if (this.#underWay.length > 0) this.#health.writes();
+    this.#sendSoon();
+  }
+
+  /** `sent` is the first attempt to write them. */
+  async #commitUnits(all: readonly Unit[], group: readonly Waiting[], sent?: Sent): Promise<void> {
+    const units = sent ? all : this.#withoutLost(all, group);
+    if (units.length === 0) return;
     let results: readonly Outcome[];
     try {
-      results = await this.#send(units);
+      results = await this.#send(units, sent);
     } catch (error) {
+      // What it was built on is known by now.
+      if (error instanceof NotTaken || (sent?.follows !== undefined && isRefusal(error)))
+        return this.#commitUnits(units, group);
       if (isRefusal(error) && !isTransient(error) && units.length > 1) {
         // One of them cannot be stored: the others must not share its fate.
         for (const unit of units) await this.#commitUnits([unit], group);
@@ -156,12 +206,24 @@ export class Committer {
     for (const [at, unit] of units.entries()) {
       for (const attempt of unit.attempts) outcomes.set(attempt, outcomeFor(attempt, results[at]!, unit));
     }
-    // In the order in which they were asked for, which observers hear of them in.
+    this.#settleAll(group, outcomes);
+    this.#giveUpDependents();
+  }
+
+  /** Gives up units that were built on a failure; returns the others. */
+  #withoutLost(units: readonly Unit[], group: readonly Waiting[]): readonly Unit[] {
+    const isLost = ({ attempts }: Unit) => attempts.some(isBuiltOnFailure);
+    const lost = units.filter(isLost).flatMap(({ attempts }) => attempts);
+    this.#settleAll(group, new Map(lost.map((attempt) => [attempt, "conflict"])));
+    return lost.length === 0 ? units : units.filter((unit) => !isLost(unit));
+  }
+
+  /** In the order in which they were asked for, which observers hear of them in. */
+  #settleAll(group: readonly Waiting[], outcomes: ReadonlyMap<Attempt, Outcome>): void {
     for (const each of group) {
       const outcome = outcomes.get(each.attempt);
       if (outcome !== undefined) this.#settle(each, outcome);
     }
-    this.#giveUpDependents();
   }
 
   #settle({ attempt, resolve }: Waiting, outcome: Outcome): void {
@@ -179,64 +241,109 @@ export class Committer {
   /** What was built on a failure must run again. */
   #giveUpDependents(): void {
     this.#waiting = this.#waiting.filter((waiting) => {
-      if (![...waiting.attempt.after].some(({ state }) => state === "failed")) return true;
+      if (!isBuiltOnFailure(waiting.attempt)) return true;
       this.#settle(waiting, "conflict");
       return false;
     });
   }
 
-  /** Sends a group until the database has written or refused it. */
-  async #send(units: readonly Unit[]): Promise<readonly Outcome[]> {
+  /** Sends a group until the database has written or refused it; one that was sent ahead, once. */
+  async #send(units: readonly Unit[], first: Sent | undefined): Promise<readonly Outcome[]> {
     for (let tries = 1; ; tries++) {
-      if (this.#writer === undefined) await this.register();
-      const writer = this.#writer!;
-      const group = this.#next(writer, units);
-      const { turn } = group;
-      let isSent = false;
+      if (tries > 1 || first === undefined) await this.#whenRegistered();
+      const sent = (tries === 1 && first) || this.#sendTo(this.#writer!, units);
       try {
-        const result = await this.#write(group, (text, values) =>
-          this.#connections.write(text, values, () => {
-            isSent = true;
-          }),
-        );
-        writer.turn = turn;
+        const result = await sent.answer;
+        this.#take(sent);
         this.groups++;
         return readResult(result);
       } catch (error) {
-        if (!isSent) throw error;
-        if (!isRefusal(error)) {
-          this.#health.goDown(error);
-          const result = await this.#findOut(writer, turn);
+        const isRefused = isRefusal(error);
+        if (!isRefused && sent.isSent) this.#health.goDown(error);
+        // Its turn never came, and never will.
+        if (sent.follows?.isTaken === false) throw new NotTaken();
+        if (sent.isSent && !isRefused) {
+          const result = await this.#findOut(sent);
           if (result !== undefined) return readResult(result);
           return units.map(() => "conflict");
         }
-        if (error.code === "SV001") {
+        // The number of the one that follows it must not be that of another group.
+        if (sent.isFollowed) this.#leave(sent.writer);
+        if (!sent.isSent) throw error;
+        if (isRefused && error.code === "SV001") {
           // The database is another one, or an older copy of it: nothing in memory counts.
-          this.#writer = undefined;
+          this.#leave(sent.writer);
           return units.map(() => "conflict");
         }
-        if (!isTransient(error) || tries >= TRIES) throw error;
+        if (!isTransient(error) || tries >= TRIES || sent.follows !== undefined) throw error;
         await delay(REFUSED(tries));
       }
     }
   }
 
+  async #whenRegistered(): Promise<void> {
+    if (this.#writer === undefined) await this.register();
+  }
+
+  /** Writes no more as this writer. */
+  #leave(writer: Registered): void {
+    if (this.#writer === writer) this.#writer = undefined;
+  }
+
+  #take(sent: Sent): void {
+    sent.isTaken = true;
+    sent.writer.turn = sent.turn;
+  }
+
+  /** Sends a group as the next one of a writer. */
+  #sendTo(writer: Registered, units: readonly Unit[], follows?: Sent): Sent {
+    const turn = (follows ?? writer).turn + 1;
+    const numbers = units.flatMap(({ attempts }, at) =>
+      attempts.map((attempt): [Writer, number] => [attempt, at + 1]),
+    );
+    const sent: Sent = {
+      ...{ writer, turn, follows, numbers: new Map(numbers) },
+      ...{ isSent: false, isAnswered: false, isTaken: false, isFollowed: false },
+      answer: this.#write({ writer, turn, units, before: follows?.numbers }, (text, values) =>
+        this.#connections.write(text, values, () => {
+          sent.isSent = true;
+        }),
+      ).finally(() => {
+        sent.isAnswered = true;
+      }),
+    };
+    // It is waited for later, when the group before it is over.
+    sent.answer.catch(() => {});
+    if (follows !== undefined) follows.isFollowed = true;
+    return sent;
+  }
+
   async #write(
-    { writer, turn, version, statement, units }: Group,
+    {
+      writer,
+      turn,
+      units,
+      before,
+    }: Pick<Sent, "writer" | "turn"> & {
+      units: readonly Unit[];
+      before?: Sent["numbers"] | undefined;
+    },
     send: (text: string, values: readonly unknown[]) => Promise<Result["rows"]>,
   ): Promise<string> {
-    const { locks, modes, work } = statement;
+    const version = (BigInt(writer.id) * 2n ** 40n + BigInt(turn)).toString();
+    const { locks, modes, work } = statementOf(units, { version, commit: this.#commit, before });
     const rows = await send(`select ${this.#function}($1, $2, $3, $4, $5, $6, $7, $8) as result`, [
-      ...[writer, turn, version, `${this.#lockTimeout}`, units, locks, modes, work],
+      ...[writer.id, turn, version, `${this.#lockTimeout}`, units.length, locks, modes, work],
     ]);
     return rows[0]!.result as string;
   }
 
   /** Rejects while the server refuses this unit, of which it keeps nothing. */
   async #rehearse(unit: Unit): Promise<void> {
-    if (this.#writer !== undefined) {
+    const writer = this.#writer;
+    if (writer !== undefined) {
       try {
-        await this.#write(this.#next(this.#writer, [unit]), (text, values) =>
+        await this.#write({ writer, turn: writer.turn + 1, units: [unit] }, (text, values) =>
           this.#connections.rehearse(text, values),
         );
         return;
@@ -248,21 +355,9 @@ export class Committer {
     await this.register();
   }
 
-  /** The next group of a writer. */
-  #next({ id, turn: last }: Registered, units: readonly Unit[]): Group {
-    const turn = last + 1;
-    const version = (BigInt(id) * 2n ** 40n + BigInt(turn)).toString();
-    return {
-      writer: id,
-      turn,
-      version,
-      statement: statementOf(units, version, this.#commit),
-      units: units.length,
-    };
-  }
-
   /** What became of a group whose answer was lost: its result, or nothing if it is not written and never will be. */
-  async #findOut(writer: Registered, turn: number): Promise<string | undefined> {
+  async #findOut(sent: Sent): Promise<string | undefined> {
+    const { writer, turn } = sent;
     for (let failures = 0; ; failures++) {
       try {
         const rows = await this.#connections.write(`select ${this.#schema}._settle($1, $2, $3) as result`, [
@@ -270,14 +365,16 @@ export class Committer {
           turn,
           `${this.#lockTimeout}`,
         ]);
-        const result = rows[0]!.result as string | null;
-        writer.turn = turn;
+        const own = rows[0]!.result as string | null;
+        const result = own === null ? await this.#resultBefore(writer, turn + 1) : own.split(" ")[0]!;
+        this.#take(sent);
         this.#health.decided();
         // Without its row it is another database, or an older copy of it: the group is not in there.
-        if (result === null) this.#writer = undefined;
-        return result === null || result === "void" ? undefined : result;
+        if (result === undefined) this.#leave(writer);
+        return result === "void" ? undefined : result;
       } catch (error) {
         if (this.#isClosed) {
+          this.#leave(writer);
           throw storageError(
             "The database did not answer: whether the last writes are stored is not known",
             "The next start reads what is stored.",
@@ -289,21 +386,16 @@ export class Committer {
       }
     }
   }
+
+  /** The result of the group before that of a turn, if that is the last one which was written. */
+  async #resultBefore({ id }: Registered, turn: number): Promise<string | undefined> {
+    const rows = await this.#connections.write(
+      `select split_part(result, ' ', 2) as result from ${this.#schema}._writer where id = $1 and seq = $2`,
+      [id, turn],
+    );
+    return (rows[0]?.result as string | undefined) || undefined;
+  }
 }
 
-const OUTCOMES: readonly Outcome[] = ["stored", "conflict", "fenced"];
-
-/** Reads an array of Postgres. */
-function readResult(text: string): Outcome[] {
-  return text
-    .slice(1, -1)
-    .split(",")
-    .map((number) => OUTCOMES[Number(number)]!);
-}
-
-/** What became of an attempt. Where several with different fences are in a unit, each finds out by itself when it runs again. */
-function outcomeFor(attempt: Attempt, outcome: Outcome, { attempts }: Unit): Outcome {
-  if (outcome !== "fenced") return outcome;
-  const fences = new Set(attempts.flatMap(({ fence }) => (fence ? [`${fence.epoch} ${fence.job}`] : [])));
-  return attempt.fence !== undefined && fences.size === 1 ? "fenced" : "conflict";
-}
+/** A group that was sent ahead is not written: the turn of the one before it was never taken. */
+class NotTaken extends Error {}

@@ -17,6 +17,8 @@ export interface Client {
   connect(): Promise<unknown>;
   end(): Promise<void>;
   release(destroy?: boolean): void;
+  /** Whether it sends a statement before the one before it is answered; missing in earlier versions. */
+  readonly pipeline?: boolean;
   on(event: "error", listener: (error: Error) => void): unknown;
   on(event: "end", listener: () => void): unknown;
   on(event: "notification", listener: (message: { payload?: string }) => void): unknown;
@@ -62,6 +64,10 @@ export class Connections {
   #readers: Pool | undefined;
   #writers: Pool | undefined;
   #lives: Pool | undefined;
+  /** The connection that writes are under way on. */
+  #writing: Shared | undefined;
+  /** Whether a statement that writes may be sent before the one before it is answered. */
+  writesFollow = false;
   /** Grows when a server turns out to be read-only: connections to it are replaced, as its name may have moved. */
   #server = 0;
   /** The number of the server of each connection. */
@@ -104,17 +110,54 @@ export class Connections {
     }
   }
 
-  /** Runs a statement that writes on the connection for writes. `onSend` is called before it is sent. */
+  /**
+   * Runs a statement that writes on the connection for writes, after those that were sent before. `onSend` is called
+   * before it is sent.
+   */
   async write(
     text: string,
     values: readonly unknown[],
     onSend: () => void = () => {},
   ): Promise<Result["rows"]> {
-    this.#writers ??= this.#open(1);
-    return this.#use(this.#writers, (client) => {
+    const shared = this.#share();
+    shared.uses++;
+    try {
+      const client = await shared.client;
       onSend();
-      return this.#query(client, text, values, true);
-    });
+      return await this.#query(client, text, values, true);
+    } catch (error) {
+      this.#note(error);
+      shared.isLost ||= isLoss(error);
+      throw error;
+    } finally {
+      if (--shared.uses === 0) {
+        if (this.#writing === shared) this.#writing = undefined;
+        await shared.client.then(
+          (client) => client.release(shared.isLost),
+          () => {},
+        );
+      }
+    }
+  }
+
+  #share(): Shared {
+    const { client: known, isLost } = this.#writing ?? {};
+    if (known === undefined || isLost || !this.writesFollow) {
+      const client = this.#connect(this.#openWriters());
+      this.#writing = { client, uses: 0, isLost: false };
+      client.then(
+        ({ pipeline }) => {
+          this.writesFollow = pipeline === true && !this.isPooled;
+        },
+        () => {},
+      );
+    }
+    return this.#writing!;
+  }
+
+  #openWriters(): Pool {
+    this.#writers ??= this.#open(1, limitsOf(this.#options), true);
+    return this.#writers;
   }
 
   /** Runs a sign of life on the connection for those, which waits for nothing longer than `limit` milliseconds. */
@@ -125,8 +168,7 @@ export class Connections {
 
   /** Runs a statement that writes, and takes back what it has written. */
   async rehearse(text: string, values: readonly unknown[]): Promise<Result["rows"]> {
-    this.#writers ??= this.#open(1);
-    return this.#use(this.#writers, async (client) => {
+    return this.#use(this.#openWriters(), async (client) => {
       await client.query("begin");
       try {
         return await this.#query(client, text, values, true);
@@ -188,14 +230,16 @@ export class Connections {
       client.release();
       return result;
     } catch (error) {
-      if (isReadOnly(error)) {
-        this.#server++;
-        this.onReplaced();
-      }
-      // A session keeps the settings and the server that it began with, which may be the reason.
-      client.release(!isRefusal(error) || isServerRefusal(error));
+      this.#note(error);
+      client.release(isLoss(error));
       throw error;
     }
+  }
+
+  #note(error: unknown): void {
+    if (!isReadOnly(error)) return;
+    this.#server++;
+    this.onReplaced();
   }
 
   /** A connection to a server that accepts writes, as far as is known. */
@@ -222,8 +266,8 @@ export class Connections {
     await Promise.all([this.#readers?.end(), this.#writers?.end(), this.#lives?.end()]);
   }
 
-  #open(max: number, limits: Limits = limitsOf(this.#options)): Pool {
-    const pool = new this.#pg.Pool({ ...this.#config(limits), max });
+  #open(max: number, limits: Limits = limitsOf(this.#options), pipeline = false): Pool {
+    const pool = new this.#pg.Pool({ ...this.#config(limits), max, pipeline });
     // One that is lost while it is idle is replaced by the next use; while it is in use, its query fails.
     pool.on("error", () => {});
     pool.on("connect", (client) => void client.on("error", () => {}));
@@ -244,6 +288,20 @@ export class Connections {
       }),
     };
   }
+}
+
+/** A connection on which statements are under way. */
+interface Shared {
+  readonly client: Promise<Client>;
+  /** Their number. */
+  uses: number;
+  /** Whether no other statement is to be sent on it. */
+  isLost: boolean;
+}
+
+/** Whether a connection is of no use after an error: a session keeps the settings and the server that it began with, which may be the reason. */
+function isLoss(error: unknown): boolean {
+  return !isRefusal(error) || isServerRefusal(error);
 }
 
 /** Time limits of a connection, milliseconds. */

@@ -17,7 +17,7 @@ export function unitsOf(group: readonly Attempt[]): Unit[] {
     let unit = new Set([attempt]);
     for (const other of attempt.after) {
       const its = units.get(other);
-      // Those of earlier groups are in the database.
+      // Those of earlier groups are in the database, or are written before this one.
       if (its === undefined || its === unit) continue;
       const [small, large] = its.size < unit.size ? [its, unit] : [unit, its];
       for (const one of small) large.add(one);
@@ -40,9 +40,17 @@ export interface Statement {
   readonly work: string;
 }
 
-/** Writes a group as parameters of the function; every entity that it writes gets `version`. */
-export function statementOf(units: readonly Unit[], version: string, commit: CommitFunction): Statement {
-  const builder = new Builder(version, commit);
+interface Parts {
+  /** Every entity that the group writes gets it. */
+  readonly version: string;
+  readonly commit: CommitFunction;
+  /** The numbers of the units of the group before it, by their attempts, where that is under way. */
+  readonly before?: ReadonlyMap<Writer, number> | undefined;
+}
+
+/** Writes a group as parameters of the function. */
+export function statementOf(units: readonly Unit[], parts: Parts): Statement {
+  const builder = new Builder(parts);
   for (const [at, unit] of units.entries()) builder.add(unit, at + 1);
   return builder.statement();
 }
@@ -82,10 +90,12 @@ class Builder {
   /** Rows by the number of the part: an object has such keys in their order. */
   readonly #work: Record<number, Row[]> = {};
   readonly #commit: CommitFunction;
+  readonly #before: ReadonlyMap<Writer, number> | undefined;
 
-  constructor(version: string, commit: CommitFunction) {
+  constructor({ version, commit, before }: Parts) {
     this.#version = version;
     this.#commit = commit;
+    this.#before = before;
   }
 
   add({ attempts }: Unit, unit: number): void {
@@ -95,6 +105,7 @@ class Builder {
     /** Keys of those that are in the database. */
     const stored = new Set<string>();
     for (const attempt of attempts) {
+      this.#follow(attempt, unit);
       this.#read(attempt, unit, own);
       for (const head of attempt.reads.values())
         if (head.body !== undefined && !own(head)) stored.add(head.key);
@@ -119,6 +130,14 @@ class Builder {
       modes: locks.map(([, isExclusive]) => isExclusive),
       work: JSON.stringify(this.#work),
     };
+  }
+
+  /** It is not stored unless what it is built on is. */
+  #follow({ after }: Attempt, unit: number): void {
+    for (const writer of after) {
+      const before = this.#before?.get(writer);
+      if (before !== undefined) this.#rows("after").push({ _u: unit, before });
+    }
   }
 
   #read(attempt: Attempt, unit: number, own: (head: EntityHead | LogHead) => boolean): void {

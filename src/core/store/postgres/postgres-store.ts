@@ -34,7 +34,7 @@ import { arrangeIndexes } from "./arrange-indexes.ts";
 import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
 import { readMark } from "./closed-database.ts";
 import { CommitFunction } from "./commit-sql.ts";
-import { Committer, type Outcome } from "./committer.ts";
+import { Committer } from "./committer.ts";
 import {
   type Client,
   Connections,
@@ -49,6 +49,7 @@ import { DatabaseClock } from "./database-clock.ts";
 import { takeSnapshot } from "./database-content.ts";
 import { DatabaseHealth } from "./database-health.ts";
 import { changedFacets } from "./group.ts";
+import type { Outcome } from "./group-outcome.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { HourTallies } from "./hour-tallies.ts";
 import { JoinedReads } from "./joined-reads.ts";
