@@ -4,6 +4,8 @@ import { beforeAll, expect, it } from "vitest";
 import { type FileFilter, listFiles } from "../../src/core/entities/all-files.ts";
 import { Files } from "../../src/core/entities/files.ts";
 import { Jobs } from "../../src/core/entities/jobs.ts";
+import { findClaimable, findOwners, Searched } from "../../src/core/runs/cluster/find-claimable.ts";
+import type { RequestParts } from "../../src/core/runs/runner-parts.ts";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
 import type { Position, Store, Table } from "../../src/core/store/store.ts";
 import { CORE_TABLES, NO_WAKE_TIME } from "../../src/core/store/tables.ts";
@@ -28,6 +30,8 @@ const FAILED = 20;
 const NAMES = 7919;
 /** Pages of the database, of 8 kB, that a statement may touch. */
 const MOST = 100;
+/** Jobs that an instance has left which ended. */
+const LEFT = 40;
 /** Statements of the dashboard, and those of the instance meanwhile. */
 const STATEMENTS = 60;
 /** Pages that a statement of the dashboard may touch: those of the entities of some hours, and of the numbers of the others. */
@@ -135,6 +139,23 @@ requirement("postgres").describe(`a service on Postgres with ${JOBS} jobs`, () =
     expect(items).toHaveLength(20);
     expect(read).toHaveLength(1);
     expect(read[0]!.buffers).toBeLessThanOrEqual(MOST);
+  });
+
+  it("reads few pages of the database to find the jobs of an instance that has ended", async () => {
+    const left = Array.from({ length: LEFT }, (_, n) => `'${idOf(n * 100 + 3)}'`).join(", ");
+    await cluster.query(
+      `update s."Job" set status = 'in_progress', owner = 'gone', "wake_at#" = null, "finished_at#" = null where id in (${left})`,
+    );
+    const parts = partsOn(store);
+    await reset();
+    const owners = await findOwners(parts);
+
+    await findClaimable(parts, { living: [], owners, searched: new Searched() });
+
+    const read = await statements();
+    expect(owners).toContain("gone");
+    expect(read.some(({ query }) => query.includes("row_number"))).toBe(true);
+    expect(read.filter(({ buffers }) => buffers > MOST)).toEqual([]);
   });
 
   it("touches few pages a statement while it has nothing to do", async () => {
@@ -280,4 +301,17 @@ function filesOn(store: Store) {
   const limits = { file: 1, job: 1, workspace: 1 };
   const files = new Files({ store, ledger: undefined as never, storage: store.contents!, limits });
   return { files, jobs: new Jobs(store) };
+}
+
+/** What finds jobs without a living owner, on a store, at an instance that has room for some. */
+function partsOn(store: Store): RequestParts {
+  const parts = {
+    ...{ jobs: new Jobs(store), store, suspects: { isLeft: () => false } },
+    ...{ cluster: { mayRun: () => true }, runs: { isRunning: () => false }, agents: { find: () => ({}) } },
+    scheduler: {
+      ...{ free: 16, position: () => undefined, runningOf: () => 0 },
+      ...{ hasRoom: () => true, hasFreeSlot: () => true },
+    },
+  };
+  return parts as unknown as RequestParts;
 }
