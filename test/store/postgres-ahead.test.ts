@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { logKey } from "../../src/core/store/postgres/attempt.ts";
 import { lockOf } from "../../src/core/store/postgres/group.ts";
-import type { Store } from "../../src/core/store/store.ts";
+import { FencedError, type Store } from "../../src/core/store/store.ts";
 import { Cluster, openClient, openStores } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
 
@@ -37,27 +37,32 @@ describe("Postgres, sent a group of writes while it works on the one before", ()
   it("stores nothing that is built on a write of the group before which it did not store", async () => {
     const { store, hold, groups, schema, cluster } = await openHeld();
     await store.table("Job").insert(makeJob("a", { run_count: 1 }));
-    const append = (text: string) =>
-      store.transaction((tx) => tx.append("Run", "a", makeEntry(text)), { fence: { job: "a", epoch: 1 } });
-    await append("zero");
     const release = await hold("a");
     const sent = groups();
+    let runs = 0;
 
-    const first = append("first");
+    const claim = store
+      .transaction(async (tx) => {
+        await tx.append("Run", "a", makeEntry("claim"));
+        if (++runs > 1) throw new Error("somebody else has it");
+        await tx.change("Job", "a", (job) => ({ ...job, run_count: 2 }));
+      })
+      .catch((error: unknown) => error);
     await expect.poll(groups).toBe(sent + 1);
-    // Its number is right also where another instance has added the entry before it.
-    const second = append("second");
+    const step = store
+      .transaction((tx) => tx.append("Run", "b", makeEntry("step")), { fence: { job: "a", epoch: 2 } })
+      .catch((error: unknown) => error);
     await expect.poll(groups).toBe(sent + 2);
+    // Another instance does, of which this one has not heard.
     await cluster.query(
-      `insert into ${schema}._log (log, key, seq, body) values ('Run', 'a', 2, '${JSON.stringify(makeEntry("other"))}')`,
+      `insert into ${schema}._log (log, key, seq, body) values ('Run', 'a', 1, '${JSON.stringify(makeEntry("other"))}')`,
     );
     await release();
 
-    expect(await Promise.all([first, second])).toEqual([3, 4]);
-    const messages = (await store.log("Run").read("a")).map(
-      ({ entry }) => (entry as { message: string }).message,
-    );
-    expect(messages).toEqual(["zero", "other", "first", "second"]);
+    expect(await claim).toMatchObject({ message: "somebody else has it" });
+    expect(await step).toBeInstanceOf(FencedError);
+    expect(await store.log("Run").read("b")).toEqual([]);
+    expect(await store.log("Run").read("a")).toHaveLength(1);
   });
 
   it("refuses a group whose group before it was refused, and writes it then", async () => {
