@@ -24,10 +24,12 @@ import { createRunner } from "../../src/core/runs/create-runner.ts";
 import { Emissions } from "../../src/core/runs/emissions/emissions.ts";
 import type { Runner } from "../../src/core/runs/runner.ts";
 import type { RunnerParts } from "../../src/core/runs/runner-parts.ts";
+import { type Keyring, NO_KEYS } from "../../src/core/store/encryption/keyring.ts";
+import { sealStore } from "../../src/core/store/encryption/sealed-store.ts";
 import type { Change } from "../../src/core/store/engine/backend.ts";
 import { createStoreTables, TransactionalStore } from "../../src/core/store/engine/transactional-store.ts";
 import { createMemoryStore, MemoryBackend } from "../../src/core/store/memory-store.ts";
-import type { Store, Transaction, TransactionOptions } from "../../src/core/store/store.ts";
+import type { Store, StoreFactory, Transaction, TransactionOptions } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { emptyPostgresStore, onePostgresStore } from "../_postgres.ts";
 import { jobContext } from "./_jobs.ts";
@@ -269,32 +271,55 @@ export async function bury(life: Life, store: Store, id = life.runner.instance!)
 
 /** A store in memory, and what it held after each of its writes, as a process finds it that was killed then. */
 export class RecordedStore {
-  readonly store: Store;
   readonly #writes: (readonly Change[])[] = [];
+  readonly #backend: MemoryBackend;
+  readonly #keys: Keyring;
 
-  /** `onWrite` gets the number of each write, and the length of the job's log after it, before anyone hears of it. */
-  constructor(onWrite: (write: number, lines: number) => void) {
+  #onWrite: (write: number, lines: number) => void = () => {};
+
+  constructor(keys: Keyring = NO_KEYS) {
     const writes = this.#writes;
-    const backend = new (class extends MemoryBackend {
+    const written = (lines: number) => this.#onWrite(writes.length, lines);
+    this.#keys = keys;
+    this.#backend = new (class extends MemoryBackend {
       override commit(changes: readonly Change[], done: (error?: Error) => void): void {
         writes.push(changes);
         super.commit(changes, (error) => {
-          onWrite(writes.length, this.lastOf({ name: "Run", pending: new PassingMap() }, JOB));
+          written(this.lastOf({ name: "Run", pending: new PassingMap() }, JOB));
           done(error);
         });
       }
     })();
-    this.store = new TransactionalStore({ tables: createStoreTables(CORE_TABLES), backend });
+  }
+
+  /** `onWrite` gets the number of each write, and the length of the job's log after it, before anyone hears of it. */
+  async open(onWrite: (write: number, lines: number) => void): Promise<Store> {
+    const store = await this.#open(this.#backend);
+    this.#onWrite = onWrite;
+    return store;
   }
 
   /** Another store with what this one held after its first `writes` writes. */
-  after(writes: number): Store {
-    const tables = createStoreTables(CORE_TABLES);
+  after(writes: number): Promise<Store> {
     const backend = new MemoryBackend();
-    const moved = (change: Change): Change =>
-      "table" in change ? { ...change, table: tables.get(change.table.name)! } : change;
-    for (const changes of this.#writes.slice(0, writes)) backend.commit(changes.map(moved), () => {});
-    return new TransactionalStore({ tables, backend });
+    return this.#open(backend, (tables) => {
+      const moved = (change: Change): Change =>
+        "table" in change ? { ...change, table: tables.get(change.table.name)! } : change;
+      for (const changes of this.#writes.slice(0, writes)) backend.commit(changes.map(moved), () => {});
+    });
+  }
+
+  #open(
+    backend: MemoryBackend,
+    fill: (tables: ReturnType<typeof createStoreTables>) => void = () => {},
+  ): Promise<Store> {
+    const factory: StoreFactory = async (context) => {
+      const tables = createStoreTables(context.tables);
+      fill(tables);
+      return new TransactionalStore({ tables, backend });
+    };
+    const log = { info: () => {}, warn: () => {}, error: () => {} };
+    return sealStore(factory, this.#keys)({ tables: CORE_TABLES, dataDir: "", log });
   }
 }
 

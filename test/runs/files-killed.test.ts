@@ -8,6 +8,8 @@ import type { FileValue } from "agent-control-service";
 import { expect, test } from "vitest";
 import { s3Driver } from "../../src/core/storage/s3.ts";
 import { bucketStore } from "../../src/core/store/bucket/bucket-store.ts";
+import { Keyring, NO_KEYS } from "../../src/core/store/encryption/keyring.ts";
+import { sealStore } from "../../src/core/store/encryption/sealed-store.ts";
 import { openJsonStore } from "../../src/core/store/json/json-store.ts";
 import { openPostgresStore } from "../../src/core/store/postgres/postgres-store.ts";
 import type { StoreFactory } from "../../src/core/store/store.ts";
@@ -15,8 +17,9 @@ import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { borrowSchema, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
 import { beginSvc, project, type Running } from "../cli/_svc.ts";
-import { FileParts } from "../entities/_files.ts";
+import { FileParts, LIMITS } from "../entities/_files.ts";
 import { startS3 } from "../storage/s3-server.ts";
+import { newKey } from "../store/_key.ts";
 import { jobContext } from "./_jobs.ts";
 
 /** For each store. */
@@ -133,7 +136,11 @@ interface Made {
 }
 
 /** What clients do while the service is killed; then what is left is compared with what they have heard. */
-async function survive(env: Record<string, string>, open: (folder: string) => StoreFactory): Promise<void> {
+async function survive(
+  env: Record<string, string>,
+  open: (folder: string) => StoreFactory,
+  keys: Keyring = NO_KEYS,
+): Promise<void> {
   const folder = await project({ "controller.mjs": CONTROLLER });
   const service = new Killed(folder, env);
   await service.start();
@@ -188,9 +195,12 @@ async function survive(env: Record<string, string>, open: (folder: string) => St
   await service.end("SIGKILL");
 
   const log = { info() {}, warn() {}, error() {} };
-  const store = await open(folder)({ tables: CORE_TABLES, dataDir: join(folder, "data"), log });
+  const store = await sealStore(
+    open(folder),
+    keys,
+  )({ tables: CORE_TABLES, dataDir: join(folder, "data"), log });
   try {
-    const parts = new FileParts(store);
+    const parts = new FileParts(store, store.contents!, LIMITS, keys);
     parts.now = Date.now();
     for (const [job, files] of kept)
       for (const { sha256: wanted } of files) {
@@ -217,6 +227,11 @@ async function survive(env: Record<string, string>, open: (folder: string) => St
 const title = `${ROUNDS} kills lose no file, leave none dangling, and nothing is left over after a sweep`;
 
 test(`${title}: a folder`, () => survive({}, () => openJsonStore), 600_000);
+
+test(`${title}: an encrypted folder`, () => {
+  const key = newKey();
+  return survive({ SERVICE_ENCRYPTION_KEYS: key }, () => openJsonStore, new Keyring([key]));
+}, 600_000);
 
 test(`${title}: a bucket`, async () => {
   const s3 = await startS3(["agents"]);

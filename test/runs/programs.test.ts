@@ -2,7 +2,9 @@
 // @losses
 import { expect, test } from "vitest";
 import type { StoredJob } from "../../src/core/models/job.ts";
+import { Keyring } from "../../src/core/store/encryption/keyring.ts";
 import type { Store } from "../../src/core/store/store.ts";
+import { newKey } from "../store/_key.ts";
 import { RecordedStore } from "./_lives.ts";
 import type { Node } from "./_program.ts";
 import { live, type Trial, tryPrograms } from "./_program-deaths.ts";
@@ -18,17 +20,19 @@ interface Moment {
   /** Length of the job's log. */
   readonly line: number;
   /** What is left of a life that died then: a store, and what its handler had seen. */
-  die(): { store: Store; one: Trial; failed: Set<string>; clock: () => Date };
+  die(): { openStore: () => Promise<Store>; one: Trial; failed: Set<string>; clock: () => Date };
 }
 
 /** Runs a program to its end. */
 async function record(
   program: Node,
   options: { strictSteps: boolean; saysRead: boolean; suspendAfter: number | undefined },
+  keys: Keyring | undefined,
 ): Promise<{ end: StoredJob; moments: Moment[] }> {
   const moments: Moment[] = [];
   const failed = new Set<string>();
-  const recorded = new RecordedStore((writes, line) => {
+  const recorded = new RecordedStore(keys);
+  const store = await recorded.open((writes, line) => {
     const had = failed.size;
     const at = Date.now();
     const runs = trial.witnesses.map(({ seen, did }) => ({ seen: seen.length, did: did.length }));
@@ -39,7 +43,7 @@ async function record(
         return { ...witness, seen: witness.seen.slice(0, seen), did: witness.did.slice(0, did) };
       });
       return {
-        store: recorded.after(writes),
+        openStore: () => recorded.after(writes),
         one: { life: trial.life, witnesses },
         failed: new Set([...failed].slice(0, had)),
         // What it slept for is not over.
@@ -48,34 +52,42 @@ async function record(
     };
     moments.push({ line, die });
   });
-  const trial = live(program, recorded.store, { ...options, failed });
+  const trial = live(program, store, { ...options, failed });
   await trial.life.start();
   const end = (await trial.life.ended())!;
   return { end, moments };
 }
 
-test(
-  `${PROGRAMS} programs, interrupted at lines of their logs and suspended at their waits, end as undisturbed`,
-  async () => {
-    const seeds = { first: SEED, count: PROGRAMS, every: EVERY, atOnce: 8 };
+const undisturbed = "interrupted at lines of their logs and suspended at their waits, end as undisturbed";
+/** With encryption, a tenth of those: what is stored is the same. */
+const STORES = [
+  { what: "programs", count: PROGRAMS, keys: undefined },
+  { what: "programs of an encrypted store", count: Math.ceil(PROGRAMS / 10), keys: new Keyring([newKey()]) },
+];
+
+test.each(STORES)(
+  `$count $what, ${undisturbed}`,
+  async ({ count, keys }) => {
+    const seeds = { first: SEED, count, every: EVERY, atOnce: 8 };
     const found = await tryPrograms(seeds, async (program, options) => {
       // From this run each death is taken: what the store and the handler had at one of the writes of each line.
-      const { end, moments } = await record(program, options);
+      const { end, moments } = await record(program, options, keys);
       const dieAt = async (line: number, random: (most: number) => number) => {
         const those = moments.filter((moment) => moment.line === line);
         // A write may add several lines.
         const moment = those[random(those.length)] ?? moments.find((later) => later.line > line)!;
-        const { store, ...left } = moment.die();
-        return { ...left, openAfter: async () => store };
+        const { openStore, ...left } = moment.die();
+        const store = openStore();
+        return { ...left, openAfter: () => store };
       };
       return { end, lines: moments.at(-1)!.line, dieAt };
     });
 
     expect(found.problems).toEqual([]);
-    expect(found.deaths).toBeGreaterThan(5 * PROGRAMS);
-    expect(found.suspensions).toBeGreaterThan(PROGRAMS / 2);
+    expect(found.deaths).toBeGreaterThan(5 * count);
+    expect(found.suspensions).toBeGreaterThan(count / 2);
     // Most must be of use.
-    expect(found.refused).toBeLessThan(PROGRAMS / 5);
+    expect(found.refused).toBeLessThan(count / 5);
     if (process.env.SVC_PROGRAMS) console.log(found);
   },
   120_000 + 3_000 * PROGRAMS,

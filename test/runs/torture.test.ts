@@ -40,26 +40,28 @@ test("svc torture: the examples neither lose nor repeat anything, however often 
 
 // Instances cost more: every fourth commit's check has them.
 const SEVERAL = shareOf([["--instances", "3"], undefined, undefined, undefined], 4);
-const MIXES = [[], ...SEVERAL.flatMap((one) => (one ? [one] : []))];
+const ENCRYPTED = shareOf([["--encrypted"], ["--instances", "3", "--encrypted"], undefined, undefined], 4);
+const MIXES = [[], ...[...SEVERAL, ...ENCRYPTED].flatMap((one) => (one ? [one] : []))];
 
-describe.each(MIXES)("npm run torture -- %s %s", (...instances) => {
-  const { it } = instances.length > 0 ? requirement("postgres") : { it: test };
+describe.each(MIXES)("npm run torture -- %s %s %s", (...options) => {
+  const { it } = options.includes("--instances") ? requirement("postgres") : { it: test };
   it(
     "loses, doubles and swaps nothing, whatever code the service is started with",
-    () => tortureMix(instances),
+    () => tortureMix(options),
     900_000,
   );
 });
 
-async function tortureMix(instances: readonly string[]): Promise<void> {
-  const rounds = instances.length > 0 && Number(ROUNDS) < MANY ? String(FEW) : ROUNDS;
-  const args = [...instances, "--rounds", rounds, "--jobs", "1", "--json"];
+async function tortureMix(options: readonly string[]): Promise<void> {
+  const areSeveral = options.includes("--instances");
+  const rounds = areSeveral && Number(ROUNDS) < MANY ? String(FEW) : ROUNDS;
+  const args = [...options, "--rounds", rounds, "--jobs", "1", "--json"];
   // So short that others claim the jobs of an instance within the test.
   const env = { SVC_LEASE: "5000" };
 
   const { code, stdout, stderr } = await svc(args, { cwd: await project(), env, command: TORTURE });
 
-  if (instances.length === 0) expect(stderr).not.toContain("Error");
+  if (!areSeveral) expect(stderr).not.toContain("Error");
   const verdict = JSON.parse(stdout) as Record<string, unknown>;
   expect(verdict).toMatchObject({ problems: [], lost: 0, doubled: 0, swapped: 0, wrong: 0 });
   const { children, events, scheduled } = verdict.beside as Record<string, number>;

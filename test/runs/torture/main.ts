@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { CliContext } from "../../../src/cli/context.ts";
@@ -11,7 +12,8 @@ import type { MixCounts } from "./mix/mix-counts.ts";
 
 /*
  * `npm run torture`: the service itself under kills, with agents that use children, events, schedules and questions, and
- * whose code changes; with `--instances`, several instances on a Postgres of their own.
+ * whose code changes; with `--instances`, several instances on a Postgres of their own; with `--encrypted`, what they store
+ * is encrypted.
  */
 
 const CLI = fileURLToPath(new URL("../../../dist/cli.js", import.meta.url));
@@ -21,6 +23,7 @@ const { values } = parseArgs({
     seed: { type: "string", default: String(Math.floor(Math.random() * 1_000_000)) },
     jobs: { type: "string", default: "2" },
     instances: { type: "string" },
+    encrypted: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
   },
 });
@@ -33,7 +36,11 @@ const [rounds, seed, jobs, instances] = [values.rounds, values.seed, values.jobs
 
 const context: CliContext = {
   ...{ argv: process.argv.slice(2), self: [process.execPath, CLI], cwd: process.cwd() },
-  ...{ env: { ...process.env }, interactive: false, platforms: {} },
+  env: {
+    ...process.env,
+    ...(values.encrypted && { SERVICE_ENCRYPTION_KEYS: randomBytes(32).toString("base64") }),
+  },
+  ...{ interactive: false, platforms: {} },
   print: (line) => void process.stdout.write(`${line}\n`),
   note: (line) => void process.stderr.write(`${line}\n`),
 };
@@ -49,7 +56,7 @@ const startFleet = async (program: Target, folder: string) => {
 try {
   const verdict = await torture({
     ...{ rounds, seed, context },
-    command: `npm run torture -- --jobs ${jobs}${values.instances ? ` --instances ${instances}` : ""}`,
+    command: `npm run torture -- --jobs ${jobs}${values.instances ? ` --instances ${instances}` : ""}${values.encrypted ? " --encrypted" : ""}`,
     target: (folder) => new Mix({ folder, jobs }),
     ...(values.instances && { subject: startFleet }),
   });
