@@ -97,7 +97,7 @@ async function readAll(name: string, slug: string, id: string): Promise<Record<s
   const page = { headers: { accept: "text/html" } };
   return Object.fromEntries(
     await Promise.all([
-      ...["", "/result", "/cases", "/stream"].map((path) => read(`/jobs/${id}${path}`)),
+      ...["", "/result", "/cases", "/stream", "/calls", "/export"].map((path) => read(`/jobs/${id}${path}`)),
       read(`/agents/${slug}/jobs/${id}`),
       read(`/agents/${slug}/jobs?limit=100`),
       read("/jobs?limit=100"),
@@ -194,3 +194,37 @@ it("a token of a job reads its record without the ids of other jobs", async () =
   expect(wrong).toEqual([]);
   expect(all.length).toBeGreaterThan(7);
 });
+
+// The last ones: forks are more jobs.
+it.each(HOLDERS.filter(({ role }) => role === "operator"))(
+  "$name names the calls of its jobs, and forks one at each, without the ids of children",
+  async ({ name, agents: [slug = ""] }) => {
+    const others = ids[slug === "child" ? "parent" : "child"]!;
+    const texts: string[] = [];
+    let forks = 0;
+    const request = async (path: string, init: object = {}) => {
+      const response = await server.request(path, { key: keyOf(name), ...init });
+      const text = await response.text();
+      texts.push(`${path} ${text}`);
+      return { status: response.status, text };
+    };
+    for (const id of ids[slug]!) {
+      const page = await request(`/admin/jobs/${id}/fork`, { headers: { accept: "text/html" } });
+      const refused = await request(`/jobs/${id}/fork`, { json: { from: "no such call" } });
+      expect([page.status, refused.status]).toEqual([200, 422]);
+      for (const { name: from, line } of JSON.parse((await request(`/jobs/${id}/calls`)).text) as Call[]) {
+        const { status } = await request(`/jobs/${id}/fork`, { json: { from } });
+        expect([from, status]).toEqual([from, line === null ? expect.any(Number) : 202]);
+        forks++;
+      }
+    }
+
+    expect(texts.filter((text) => others.some((other) => text.includes(other)))).toEqual([]);
+    expect(forks).toBeGreaterThan(2);
+  },
+);
+
+interface Call {
+  readonly name: string;
+  readonly line: number | null;
+}

@@ -49,6 +49,7 @@ const worker = (name: string) =>
     },
   });
 const AGENTS = ["alpha", "omega"];
+const SCHEDULED = { word: "word", end: "done" };
 const talker = defineChat({ name: "Talker", version: "1.0.0", reply: ({ message }) => `heard ${message}` });
 
 class Random {
@@ -156,6 +157,8 @@ async function open(random: Random): Promise<World> {
     agents: [worker("Alpha"), worker("Omega"), talker],
     plugins: [mcp({ wait: "0s" }), a2a({ wait: "0s" }), agUi()],
     access: { keys, signIn },
+    // Their jobs are in the workspace of the service, which only who is limited to no other one sees.
+    schedules: AGENTS.map((agent) => ({ id: `yearly-${agent}`, cron: "@yearly", agent, fields: SCHEDULED })),
     clock: () => NOW,
     suspendAfter: false,
   });
@@ -338,7 +341,11 @@ const namedIn = (text: string) => new Set([...text.matchAll(/q(\d+)q/g)].map(([,
 /** Changes a job in ways that only who sees it may notice. */
 async function disturb({ server }: World, { id, agent }: Made, random: Random): Promise<void> {
   const runner = server.service.get(RUNNER);
-  const how = random.pick(["stop", "message", "retry", "delete", "nothing"]);
+  const how = random.pick(["stop", "message", "retry", "delete", "schedule", "pause", "nothing"]);
+  if (how === "schedule" && agent !== "talker")
+    await server.request(`/schedules/yearly-${agent}/pause`, { json: {} });
+  if (how === "pause") await server.request(`/admin/api/agents/${agent}/pause`, { json: {} });
+  if (how === "pause") await server.request(`/admin/api/agents/${agent}/resume`, { json: {} });
   if (how === "message") await server.request(`/jobs/${id}/messages`, { json: { content: `more of ${id}` } });
   if (how === "stop") await runner.stop(id).catch(() => {});
   if (how === "retry") await server.request(`/jobs/${id}/retry`, { json: {} });

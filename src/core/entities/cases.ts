@@ -3,9 +3,9 @@ import type { Sight } from "../models/access.ts";
 import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { DeletedCase } from "../models/deleted-job.ts";
-import type { ListQuery, Page, Store } from "../store/store.ts";
+import type { Condition, ListQuery, Page, Store } from "../store/store.ts";
 import { splitHistory } from "./case-history.ts";
-import { both, isAsked } from "./in-sight.ts";
+import { both, isAsked, NOTHING } from "./in-sight.ts";
 import type { Jobs } from "./jobs.ts";
 import { withLive } from "./live-values.ts";
 
@@ -93,9 +93,20 @@ export class Cases {
 
   /** Cases that were deleted alone and can be restored. */
   async deleted(query: ListQuery = {}): Promise<Page<DeletedCase>> {
-    if (this.#seen) return { items: [], total: 0 };
-    const where = { ...query.where, deleted_at: { gte: 0 } };
+    const where: Record<string, Condition | undefined> = { ...query.where, deleted_at: { gte: 0 } };
+    // Who sees questions only has none that is open there.
+    if (this.#seen?.sight.askedOf) where.id = NOTHING;
+    else if (this.#seen) where.job_id = await this.#ofSeenJobs(where.job_id);
     return this.#store.table("DeletedCase").list({ ...query, where });
+  }
+
+  /** A case that was deleted, alone or with its job. */
+  async findDeleted(id: string): Promise<DeletedCase | undefined> {
+    const item = await this.#store.table("DeletedCase").get(id);
+    if (!item || !this.#seen) return item;
+    const { sight, jobs } = this.#seen;
+    if (sight.askedOf) return undefined;
+    return ((await jobs.find(item.job_id)) ?? (await jobs.findDeleted(item.job_id))) ? item : undefined;
   }
 
   /** The ids of what `list` would return, all by default: read from the index alone. */
@@ -120,19 +131,23 @@ export class Cases {
   /** A query with the condition of the sight: cases of jobs that are seen, and questions that are asked of somebody. */
   async #inSight<Q extends ListQuery>(query: Q | undefined): Promise<Q | undefined> {
     if (!this.#seen) return query;
-    const { sight, jobs } = this.#seen;
+    const { sight } = this.#seen;
     const where = { ...query?.where };
     if (sight.askedOf) {
       where.assigned_to = both(where.assigned_to, sight.askedOf);
       where.status = both(where.status, ["awaiting"]);
     }
-    if (!sight.askedOf || sight.agents || sight.workspace !== undefined) {
-      const { job_id } = where;
-      // Of one job, as most lists are, without reading the others.
-      const ids = typeof job_id === "string" ? ((await jobs.find(job_id)) ? [job_id] : []) : await jobs.ids();
-      where.job_id = both(job_id, ids);
-    }
+    if (!sight.askedOf || sight.agents || sight.workspace !== undefined)
+      where.job_id = await this.#ofSeenJobs(where.job_id);
     return { ...query, where } as Q;
+  }
+
+  /** The condition on the ids of jobs, and that these are seen. */
+  async #ofSeenJobs(condition: Condition | undefined): Promise<Condition> {
+    const { jobs } = this.#seen!;
+    // Of one job, as most lists are, without reading the others.
+    if (typeof condition === "string") return (await jobs.find(condition)) ? condition : NOTHING;
+    return both(condition, await jobs.ids());
   }
 
   /** The query about how long cases have taken so far, as that is what is shown of them. */

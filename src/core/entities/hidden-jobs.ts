@@ -11,10 +11,10 @@ export interface OtherJobs {
 }
 
 /**
- * How messages of the service name a parent, a child, or the call that starts, awaits or stops one; also within another
- * text in quotes.
+ * How messages of the service name a parent, a child, or the call that starts, awaits or stops one, also within another
+ * text in quotes; and how lists of calls name those.
  */
-const NAMED = /\b(?:parent|child|start|stop) \\*"([A-Za-z0-9_-][A-Za-z0-9._-]{0,199})/gi;
+const NAMED = /\b(?:(?:parent|child|start|stop) \\*"|(?:child|stop):)([A-Za-z0-9_-][A-Za-z0-9._-]{0,199})/gi;
 const HIDDEN = "(not visible)";
 /** Of a text that names more, none is shown: each is searched for. */
 const MOST_NAMED = 100;

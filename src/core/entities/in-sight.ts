@@ -25,6 +25,14 @@ export function seesAgent({ agents, workspace, startedBy, askedOf, job }: Sight,
   return others.every((one) => one === undefined) && (agents?.includes(slug) ?? true);
 }
 
+/** Whether a caller with this sight sees all jobs that a schedule of an agent starts in a workspace. */
+export function seesSchedule(
+  { workspace, ...sight }: Sight,
+  started: { readonly agent: string; readonly workspace: string },
+): boolean {
+  return seesAgent(sight, started.agent) && (workspace === undefined || workspace === started.workspace);
+}
+
 /** A query of jobs, with the condition of a sight. */
 export function jobsInSight<Q extends ListQuery>(
   sight: Sight | undefined,

@@ -4,6 +4,7 @@ import type { Sight } from "../models/access.ts";
 import type { DeletedJob } from "../models/deleted-job.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import { type Job, type StoredJob, toJob } from "../models/job.ts";
+import type { ExportLine } from "../models/job-export.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Condition, ListQuery, LogEntry, Page, Store } from "../store/store.ts";
@@ -37,9 +38,9 @@ export class Jobs {
       return job !== undefined && seesJob(this.#sight, job);
     },
     hides: async (id) => {
-      const job = await this.#store.table("Job").peek(id);
-      if (job) return !seesJob(this.#sight, job);
-      return (await this.#store.table("DeletedJob").get(id)) !== undefined;
+      const job =
+        (await this.#store.table("Job").peek(id)) ?? (await this.#store.table("DeletedJob").get(id));
+      return job !== undefined && !seesJob(this.#sight, job);
     },
   };
 
@@ -107,9 +108,12 @@ export class Jobs {
 
   /** Jobs that were deleted and can be restored. */
   async deleted(query?: ListQuery): Promise<Page<DeletedJob>> {
-    // Their rows no longer say whose they were.
-    if (this.#sight) return { items: [], total: 0 };
-    return this.#store.table("DeletedJob").list(query);
+    return this.#store.table("DeletedJob").list(jobsInSight(this.#sight, query));
+  }
+
+  async findDeleted(id: string): Promise<DeletedJob | undefined> {
+    const job = await this.#store.table("DeletedJob").get(id);
+    return job && seesJob(this.#sight, job) ? job : undefined;
   }
 
   async list(query?: ListQuery): Promise<Page<StoredJob>> {
@@ -183,6 +187,16 @@ export class Jobs {
     if (after <= first) return this.#shown(await log.read(id));
     const [beginning, end] = await Promise.all([log.read(id, { limit: first }), log.read(id, { after })]);
     return this.#shown([...beginning, ...end]);
+  }
+
+  /** The record of a job that the caller sees, without the ids of others. */
+  async *exportAsSeen(lines: AsyncIterable<ExportLine>): AsyncGenerator<ExportLine, void> {
+    const others = asked(this.#others);
+    for await (const line of lines) {
+      if (line.type === "job") yield { ...line, job: await this.asSeen(line.job, others) };
+      else if (line.type === "entry") yield { ...line, entry: await entryWithoutHidden(line.entry, others) };
+      else yield line;
+    }
   }
 
   /** Lines of a log as the caller may read them. */

@@ -132,7 +132,8 @@ export function createApp(scope: Container): H3 {
   const cases = scope.get(CASES);
   const threads = new Threads({ agents, runner, jobs, cases, feed, store, clock });
   scope.value(THREADS, threads);
-  const seen = new Sights({ agents, runner, jobs, cases, feed, store, clock }).of;
+  const home = options.account?.workspace_id ?? "local";
+  const seen = new Sights({ agents, runner, jobs, cases, feed, store, clock, home }).of;
   scope.value(SEEN, seen);
   const routes = machineRoutes({
     prefix: options.apiPrefix,

@@ -161,12 +161,15 @@ const CASE_TABLE: TableSpec<StoredCase> = {
 
 const DELETED_JOB_TABLE = rowTable<DeletedJob>("DeletedJob", {
   readable: "name",
-  index: ({ status, agent_name, name, finished_at, deleted_at }) => ({
+  version: 2,
+  index: ({ status, agent_name, name, job_context, access, finished_at, deleted_at }) => ({
     ...{ status, agent_name, name },
+    workspace_id: job_context.workspace_id,
+    access: access ?? null,
     finished_at: time(finished_at),
     deleted_at: time(deleted_at),
   }),
-  facets: ["status", "agent_name"],
+  facets: ["status", "agent_name", "workspace_id", "access"],
   sorted: ["deleted_at"],
   sparse: ["finished_at"],
   text: ({ id, name }) => `${id}\n${name}`,

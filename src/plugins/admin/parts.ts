@@ -80,6 +80,7 @@ export interface SeenParts extends CommonParts {
   readonly runner: () => Runner;
   readonly threads: Threads;
   readonly figures: Figures;
+  readonly bulk: BulkOperations;
 }
 
 /** What the pages and routes use that are for people who see everything. */

@@ -73,7 +73,7 @@ export const PAGES: readonly PageLink[] = [
   { href: "/admin/failures", label: "Failures", icon: "close", needs: "view", narrows: true },
   { href: "/admin/agents", label: "Agents", icon: "agents", needs: "view", narrows: true },
   { href: "/admin/models", label: "Models", icon: "models", needs: "view" },
-  { href: "/admin/schedules", label: "Schedules", icon: "schedules", needs: "view" },
+  { href: "/admin/schedules", label: "Schedules", icon: "schedules", needs: "view", narrows: true },
   { href: "/admin/events", label: "Events", icon: "events", needs: "view" },
   { href: "/admin/console", label: "Console", icon: "console", needs: "operate" },
   { href: "/admin/deliveries", label: "Deliveries", icon: "deliveries", needs: "view" },

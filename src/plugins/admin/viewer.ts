@@ -28,6 +28,7 @@ export function seenBy(parts: AdminParts, caller: Caller): SeenParts {
     jobLog: caller.sight ? logSeenBy(jobs, jobLog) : jobLog,
     ...{ caller, jobs, cases, agents, threads, runner: () => runner },
     figures: figuresOf(parts, { caller, jobs, cases }),
+    bulk: parts.bulk.seenBy(caller, () => runner),
   };
 }
 

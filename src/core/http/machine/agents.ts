@@ -47,13 +47,14 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/agents/{slug}/status`,
       needs: "view",
+      narrows: true,
       summary: "Ask an agent about the progress of a job",
       description: "Calls the agent's `job_status`; `params.job_id` names the job.",
       params: AgentPathSchema,
       body: AgentMethodParamsSchema,
       responses: { 200: { description: "The agent's response", schema: JobResponseSchema } },
-      handler: ({ params, body }) =>
-        runner.call(agents.get(params.slug).slug, {
+      handler: ({ params, body, caller }) =>
+        seen(caller).runner.call(seen(caller).agents.get(params.slug).slug, {
           method: "job_status",
           jobId: jobIdIn(body.params),
           params: body.params,

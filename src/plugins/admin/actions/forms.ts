@@ -95,7 +95,7 @@ export function pair(parts: AdminParts, kind: Kind, change: Pair): RouteDefiniti
 }
 
 /** The same also for people who see a part. */
-function seenPair(parts: AdminParts, kind: Kind, change: Pair<SeenParts>): RouteDefinition[] {
+export function seenPair(parts: AdminParts, kind: Kind, change: Pair<SeenParts>): RouteDefinition[] {
   const { get, post } = pairOf(kind, change);
   return [seenRoute(parts, get), seenRoute(parts, post)];
 }
@@ -204,7 +204,7 @@ const JOB_ACTS: Readonly<Record<string, Act<SeenParts>>> = {
     return {
       text,
       path: "/admin/jobs",
-      ...(mayUndo(caller, restorableUntil) && { undo: { kind: "jobs", id } }),
+      ...(restorableUntil !== null && { undo: { kind: "jobs", id } }),
     };
   },
 };
@@ -216,15 +216,10 @@ const CASE_ACTS: Readonly<Record<string, Act<SeenParts>>> = {
   },
   delete: async ({ runner }, id, { caller }) => {
     const { restorableUntil } = await runner().removeCase(id, caller);
-    const undo = mayUndo(caller, restorableUntil) && ({ undo: { kind: "cases", id } } as const);
+    const undo = restorableUntil !== null && ({ undo: { kind: "cases", id } } as const);
     return { text: "The case was deleted.", path: "/admin/cases", ...undo };
   },
 };
-
-/** What was deleted says no longer whose it was: who sees a part cannot restore it. */
-function mayUndo({ sight }: Caller, restorableUntil: string | null): boolean {
-  return restorableUntil !== null && sight === undefined;
-}
 
 function readStatus(form: URLSearchParams) {
   const status = form.get("status");

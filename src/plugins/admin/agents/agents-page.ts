@@ -3,6 +3,7 @@ import { readAgentHealth } from "../../../core/agents/agent-health.ts";
 import { toAgentResponse } from "../../../core/agents/agent-response.ts";
 import type { AgentInstructions } from "../../../core/agents/instructions.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
+import { seesAgent } from "../../../core/entities/in-sight.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethod } from "../../../core/models/agent-method.ts";
 import type { FieldType } from "../../../core/models/agent-method-field.ts";
@@ -86,9 +87,10 @@ function agentsResource(parts: SeenParts): Resource {
 function agentResource(
   parts: SeenParts,
   hosted: HostedAgent,
-  whole: Pick<AdminParts, "runner" | "parameters">,
+  whole: Pick<AdminParts, "parameters">,
 ): Resource {
   const may = offeredTo(parts.caller);
+  const { sight } = parts.caller;
   return {
     page: "agent",
     fragment: "agent",
@@ -101,12 +103,13 @@ function agentResource(
         readForecast(parts, hosted.slug),
         may.manageAll ? readParameters({ ...parts, parameters: whole.parameters }, hosted) : undefined,
         parts.jobs.list({ where, limit: SHOWN_FAILURES, sort: "-updated_at" }),
-        may.viewAll ? whole.runner().schedules.list() : [],
+        parts.runner().schedules.list(),
       ]);
       const usual = forecast ? formatDuration(forecast.medianDuration) : "–";
       return {
         agent: {
           ...toHead(agent, now),
+          mayPause: may.operate && (sight === undefined || seesAgent(sight, agent.slug)),
           api: `/admin/api/agents/${encodeURIComponent(agent.slug)}`,
           chatHref: may.start && hosted.definition.chats ? newChatPath(agent.slug) : "",
           figures: [

@@ -1,6 +1,8 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import { adminRoute } from "../admin-route.ts";
+import type { Runner } from "../../../core/runs/runner.ts";
+import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { PausedSchema } from "../answers/service.ts";
 import { flashCookie } from "../flash.ts";
@@ -28,10 +30,10 @@ export function pauseRoutes(parts: AdminParts): RouteDefinition[] {
   const about = { method: "POST", params: PathSchema } as const;
   return (["pause", "resume"] as const).flatMap((action) => {
     const { summary, description, done } = ACTS[action];
-    const act = (slug: string, by: Parameters<RouteDefinition["handler"]>[0]["caller"]) =>
-      action === "pause" ? parts.runner().pauseAgent(slug, by) : parts.runner().resumeAgent(slug, by);
+    const act = (runner: Runner, slug: string, by: Caller) =>
+      action === "pause" ? runner.pauseAgent(slug, by) : runner.resumeAgent(slug, by);
     return [
-      adminRoute({
+      seenRoute(parts, {
         ...about,
         path: `/admin/api/agents/{slug}/${action}`,
         needs: "operate",
@@ -43,20 +45,20 @@ export function pauseRoutes(parts: AdminParts): RouteDefinition[] {
             schema: v.object({ slug: v.string(), paused: v.nullable(PausedSchema) }),
           },
         },
-        handler: async ({ params: { slug }, caller }) => {
-          await act(slug, caller);
+        handler: async ({ params: { slug }, caller }, { runner }) => {
+          await act(runner(), slug, caller);
           return { slug, paused: (await parts.settings.find(slug))?.paused ?? null };
         },
       }),
-      adminRoute({
+      seenRoute(parts, {
         ...about,
         path: `/admin/agents/{slug}/${action}`,
         needs: "operate",
         summary: `${summary} (form)`,
         hidden: true,
         responses: { 303: { description: "Redirect to the agent's page" } },
-        handler: async ({ params: { slug }, event, caller }) => {
-          await act(slug, caller);
+        handler: async ({ params: { slug }, event, caller }, { runner }) => {
+          await act(runner(), slug, caller);
           return redirect(pathTo("agents", slug), [flashCookie(parts, event, "good", done)]);
         },
       }),

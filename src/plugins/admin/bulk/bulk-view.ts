@@ -1,7 +1,7 @@
 import { nameOf } from "../../../core/audit/caller.ts";
 import { firstLineOf } from "../../../core/models/failure.ts";
 import { textOfUndo } from "../deleted/deletion-text.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
@@ -25,7 +25,7 @@ export function toBulkData(operation: BulkOperation) {
 
 /** An operation as its page shows it. */
 export async function toBulkView(
-  parts: AdminParts,
+  parts: SeenParts,
   operation: BulkOperation,
 ): Promise<Record<string, unknown>> {
   const { id, kind, action, ids, state, done, leftOut, cost } = operation;
@@ -101,7 +101,7 @@ const RUNS_AGAIN: readonly BulkAction[] = ["retry", "restart", "resume"];
 
 /** The status of the jobs of a retry, once it is done. */
 async function readOutcome(
-  { jobs }: AdminParts,
+  { jobs }: SeenParts,
   { action, kind, ids, state, failures }: BulkOperation,
 ): Promise<{ text: string; isOpen: boolean; reasons: { text: string; href: string }[] } | undefined> {
   if (kind !== "jobs" || !RUNS_AGAIN.includes(action) || state !== "done") return undefined;
@@ -134,12 +134,15 @@ async function readOutcome(
 }
 
 /** Whether what it has deleted can be restored. */
-export function canUndo({ service }: AdminParts, { action, state, done }: BulkOperation): boolean {
+export function canUndo(
+  { service }: Pick<SeenParts, "service">,
+  { action, state, done }: BulkOperation,
+): boolean {
   const isOver = state === "done" || state === "aborted";
   return action === "delete" && isOver && done > 0 && service.deletedRetention !== 0;
 }
 
-function consequenceOf(parts: AdminParts, { action }: BulkOperation): string {
+function consequenceOf(parts: SeenParts, { action }: BulkOperation): string {
   if (action !== "delete") return CONSEQUENCES[action];
   return `${CONSEQUENCES.delete} ${textOfUndo(parts).replace("It can", "They can")}`;
 }

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { type Actor, nameOf } from "../../../core/audit/caller.ts";
+import { type Actor, type Caller, nameOf } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { Logger } from "../../../core/base/log.ts";
 import type { Redactor } from "../../../core/base/redactor.ts";
@@ -46,11 +46,23 @@ interface Live {
 /** Previews and runs of actions on many entities: each is seen on every instance, and run by one. */
 export class BulkOperations {
   readonly #parts: BulkParts;
-  readonly #live = new Map<string, Live>();
-  readonly #working = new Set<Promise<void>>();
+  /** Who sees only the operations that it has made. */
+  readonly #maker: Caller | undefined;
+  readonly #live: Map<string, Live>;
+  readonly #working: Set<Promise<void>>;
 
-  constructor(parts: BulkParts) {
+  constructor(parts: BulkParts);
+  constructor(parts: BulkParts, maker: Caller, all: BulkOperations);
+  constructor(parts: BulkParts, maker?: Caller, all?: BulkOperations) {
     this.#parts = parts;
+    this.#maker = maker;
+    this.#live = all ? all.#live : new Map();
+    this.#working = all ? all.#working : new Set();
+  }
+
+  /** Those that a caller has made, where it sees a part: they do what its runner lets it do. */
+  seenBy(caller: Caller, runner: () => Runner): BulkOperations {
+    return caller.sight === undefined ? this : new BulkOperations({ ...this.#parts, runner }, caller, this);
   }
 
   /** Fixes the selection; nothing is changed yet. */
@@ -65,7 +77,7 @@ export class BulkOperations {
       failures: {},
       alive: 0,
     };
-    await this.#makeRoom();
+    await this.#makeRoom(row.by);
     await this.#parts.store.transaction(async (tx) => {
       await tx.insert("BulkOperation", row);
       await tx.insert("BulkSelection", { id: row.id, ids });
@@ -76,7 +88,7 @@ export class BulkOperations {
   async get(id: string): Promise<BulkOperation> {
     const row = await this.#table.get(id);
     const selection = await this.#parts.store.table("BulkSelection").get(id);
-    if (!row || !selection) throw notFound();
+    if (!this.#isSeen(row) || !selection) throw notFound();
     const { ids } = selection;
     const live = this.#live.get(id);
     if (live) return { ...row, ids, done: live.done, failures: live.failures };
@@ -94,7 +106,7 @@ export class BulkOperations {
   ): Promise<BulkOperation> {
     const row = await tx.get("BulkOperation", id);
     const selection = await tx.get("BulkSelection", id);
-    if (!row || !selection) throw notFound();
+    if (!this.#isSeen(row) || !selection) throw notFound();
     assertMayRun(row, hash, by);
     const claimed: BulkRow = { ...row, state: "running", alive: this.#now() };
     await tx.change("BulkOperation", id, () => claimed);
@@ -123,7 +135,7 @@ export class BulkOperations {
    */
   async abort(tx: Transaction, id: string): Promise<number | undefined> {
     const row = await tx.get("BulkOperation", id);
-    if (!row) throw notFound();
+    if (!this.#isSeen(row)) throw notFound();
     if (row.state !== "running" && row.state !== "preview") return undefined;
     await tx.change("BulkOperation", id, (current) => ({ ...current, state: "aborted" }));
     const live = this.#live.get(id);
@@ -206,9 +218,15 @@ export class BulkOperations {
     return state === "running" && this.#now() - alive > SILENCE;
   }
 
-  async #makeRoom(): Promise<void> {
+  #isSeen(row: BulkRow | undefined): row is BulkRow {
+    return row !== undefined && (this.#maker === undefined || makerOf(row.by) === makerOf(this.#maker));
+  }
+
+  /** Of each named key and person so many are kept: nobody displaces what others have selected. */
+  async #makeRoom(by: Actor): Promise<void> {
     const { items } = await this.#table.list({ sort: "-created_at", limit: Number.POSITIVE_INFINITY });
-    const old = items.slice(KEPT - 1).filter((row) => row.state !== "running" || this.#isGone(row));
+    const same = items.filter((row) => makerOf(row.by) === makerOf(by));
+    const old = same.slice(KEPT - 1).filter((row) => row.state !== "running" || this.#isGone(row));
     if (old.length === 0) return;
     await this.#parts.store.transaction(async (tx) => {
       for (const { id } of old) {
@@ -225,6 +243,11 @@ export class BulkOperations {
   get #table() {
     return this.#parts.store.table("BulkOperation");
   }
+}
+
+/** The key or the person, by the id of its access; the API key, and sessions of nobody in particular, are one. */
+function makerOf(by: Actor): string | undefined {
+  return typeof by === "string" ? undefined : by.access;
 }
 
 function assertMayRun(row: BulkRow, hash: string, by: Actor): void {

@@ -3,12 +3,12 @@ import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { BulkSchema } from "../answers/entities.ts";
 import { isMarked } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { canUndo, toBulkData, toBulkView } from "./bulk-view.ts";
@@ -19,7 +19,7 @@ const PathSchema = v.object({ id: v.pipe(v.string(), v.uuid("must be the id of a
 /** Actions on many entities: preview, confirm, progress, abort. */
 export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
   return [
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/bulk",
       needs: "operate",
@@ -29,8 +29,8 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       body: BulkBodySchema,
       status: 201,
       responses: { 201: { description: "The preview", schema: BulkSchema } },
-      handler: async ({ body, caller }) =>
-        toBulkData(await parts.bulk.preview(await freeze(parts, await selectionOf(parts, body), caller))),
+      handler: async ({ body, caller }, seen) =>
+        toBulkData(await seen.bulk.preview(await freeze(seen, await selectionOf(seen, body), caller))),
     }),
     ...resourceRoutes(parts, {
       needs: "operate",
@@ -43,9 +43,9 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       answer: "The operation",
       schema: BulkSchema,
-      resource: ({ params }) => bulkResource(parts, params.id),
+      seen: ({ params }, seen) => bulkResource(seen, params.id),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/bulk/{id}/run",
       needs: "operate",
@@ -55,10 +55,10 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       body: v.object({ hash: v.string() }),
       status: 202,
       responses: { 202: { description: "The running operation", schema: BulkSchema } },
-      handler: async ({ params, body, caller }) =>
-        toBulkData(await runBulk(parts, params.id, body.hash, caller)),
+      handler: async ({ params, body, caller }, seen) =>
+        toBulkData(await runBulk(parts, seen, { id: params.id, hash: body.hash, by: caller })),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/bulk/{id}/abort",
       needs: "operate",
@@ -66,9 +66,10 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       description: "What it has done stays; the other jobs are left as they are.",
       params: PathSchema,
       responses: { 200: { description: "The operation", schema: BulkSchema } },
-      handler: async ({ params, caller }) => toBulkData(await abortBulk(parts, params.id, caller)),
+      handler: async ({ params, caller }, seen) =>
+        toBulkData(await abortBulk(parts, seen, { id: params.id, by: caller })),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/bulk/{id}/undo",
       needs: "operate",
@@ -77,7 +78,8 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       status: 202,
       responses: { 202: { description: "The running operation", schema: BulkSchema } },
-      handler: async ({ params, caller }) => toBulkData(await undoBulk(parts, params.id, caller)),
+      handler: async ({ params, caller }, seen) =>
+        toBulkData(await undoBulk(parts, seen, { id: params.id, by: caller })),
     }),
     ...formRoutes(parts),
   ];
@@ -87,21 +89,21 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
   const page = { hidden: true } as const;
   const pageOf = (id: string) => `/admin/bulk/${id}`;
   return [
-    adminRoute({
+    seenRoute(parts, {
       ...page,
       method: "POST",
       path: "/admin/bulk",
       needs: "operate",
       summary: "Preview (form)",
       responses: { 303: { description: "Redirect to the preview" } },
-      handler: async ({ event, caller }) => {
+      handler: async ({ event, caller }, seen) => {
         const form = await readForm(event);
         const body = check(BulkBodySchema, fromForm(form), "body");
-        const { id } = await parts.bulk.preview(await freeze(parts, await selectionOf(parts, body), caller));
+        const { id } = await seen.bulk.preview(await freeze(seen, await selectionOf(seen, body), caller));
         return redirect(pageOf(id));
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/run",
@@ -109,13 +111,13 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Run a preview (form)",
       params: PathSchema,
       responses: { 303: { description: "Redirect to its page" } },
-      handler: async ({ params, event, caller }) => {
+      handler: async ({ params, event, caller }, seen) => {
         const form = await readForm(event);
-        await runBulk(parts, params.id, form.get("hash") ?? "", caller);
+        await runBulk(parts, seen, { id: params.id, hash: form.get("hash") ?? "", by: caller });
         return redirect(pageOf(params.id));
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/abort",
@@ -123,12 +125,12 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Abort (form)",
       params: PathSchema,
       responses: { 303: { description: "Redirect to its page" } },
-      handler: async ({ params, caller }) => {
-        const { id } = await abortBulk(parts, params.id, caller);
+      handler: async ({ params, caller }, seen) => {
+        const { id } = await abortBulk(parts, seen, { id: params.id, by: caller });
         return redirect(pageOf(id));
       },
     }),
-    adminRoute({
+    seenRoute(parts, {
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/undo",
@@ -136,14 +138,21 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Undo (form)",
       params: PathSchema,
       responses: { 303: { description: "Redirect to the page of the new operation" } },
-      handler: async ({ params, caller }) => redirect(pageOf((await undoBulk(parts, params.id, caller)).id)),
+      handler: async ({ params, caller }, seen) =>
+        redirect(pageOf((await undoBulk(parts, seen, { id: params.id, by: caller })).id)),
     }),
   ];
 }
 
+type SeenBulk = Pick<SeenParts, "bulk" | "jobs" | "cases">;
+
 /** Restores what an operation has deleted. */
-async function undoBulk(parts: AdminParts, id: string, by: Caller): Promise<BulkOperation> {
-  const operation = await parts.bulk.get(id);
+async function undoBulk(
+  parts: AdminParts,
+  { bulk, jobs, cases }: SeenBulk,
+  { id, by }: { readonly id: string; readonly by: Caller },
+): Promise<BulkOperation> {
+  const operation = await bulk.get(id);
   if (!canUndo(parts, operation)) {
     throw new ServiceError("invalid_transition", "Nothing that this operation did can be undone", {
       detail: "Only a deletion can, once it has ended.",
@@ -152,42 +161,50 @@ async function undoBulk(parts: AdminParts, id: string, by: Caller): Promise<Bulk
   const { kind } = operation;
   const where = { id: [...operation.ids] };
   const query = { where, sort: "id", limit: operation.ids.length };
-  const { items } = await (kind === "jobs" ? parts.jobs.deleted(query) : parts.cases.deleted(query));
-  const undo = await parts.bulk.preview({
+  const { items } = await (kind === "jobs" ? jobs.deleted(query) : cases.deleted(query));
+  const undo = await bulk.preview({
     ...{ kind, action: "restore", by },
     ids: items.map(({ id }) => id),
     cost: items.reduce((sum, { total_cost }) => sum + total_cost, 0),
     leftOut: operation.ids.length - items.length,
   });
-  return runBulk(parts, undo.id, undo.hash, by);
+  return runBulk(parts, { bulk }, { id: undo.id, hash: undo.hash, by });
 }
 
 /** The caller is recorded before the first entity is changed. */
-async function runBulk(parts: AdminParts, id: string, hash: string, by: Caller): Promise<BulkOperation> {
-  const operation = await parts.audit.change(
-    ({ tx }) => parts.bulk.claim(tx, id, { hash, by }),
+async function runBulk(
+  { audit }: Pick<AdminParts, "audit">,
+  { bulk }: Pick<SeenBulk, "bulk">,
+  { id, hash, by }: { readonly id: string; readonly hash: string; readonly by: Caller },
+): Promise<BulkOperation> {
+  const operation = await audit.change(
+    ({ tx }) => bulk.claim(tx, id, { hash, by }),
     ({ kind, action, ids }) => {
       const after = { kind, action, count: ids.length };
       return { by, action: "bulk.run", target: { kind: "bulk", id }, after };
     },
   );
-  parts.bulk.start(operation);
+  bulk.start(operation);
   return operation;
 }
 
-async function abortBulk(parts: AdminParts, id: string, by: Caller): Promise<BulkOperation> {
-  await parts.audit.change(
-    ({ tx }) => parts.bulk.abort(tx, id),
+async function abortBulk(
+  { audit }: Pick<AdminParts, "audit">,
+  { bulk }: Pick<SeenBulk, "bulk">,
+  { id, by }: { readonly id: string; readonly by: Caller },
+): Promise<BulkOperation> {
+  await audit.change(
+    ({ tx }) => bulk.abort(tx, id),
     (done) =>
       done === undefined
         ? undefined
         : { by, action: "bulk.abort", target: { kind: "bulk", id }, after: { done } },
   );
-  parts.bulk.halt(id);
-  return parts.bulk.get(id);
+  bulk.halt(id);
+  return bulk.get(id);
 }
 
-function bulkResource(parts: AdminParts, id: string): Resource {
+function bulkResource(parts: SeenParts, id: string): Resource {
   return {
     page: "bulk",
     fragment: "bulk",

@@ -15,7 +15,7 @@ import {
   toCasesListQuery,
   toJobsListQuery,
 } from "../lists/list-query.ts";
-import type { AdminParts } from "../parts.ts";
+import type { SeenParts } from "../parts.ts";
 import type { BulkAction, RaisedLimits } from "./bulk-table.ts";
 import { type BulkRequest, MOST_ENTITIES } from "./operations.ts";
 
@@ -49,7 +49,7 @@ const PAGE = 500;
 
 /** The entities named, or all that match the filters of a list. */
 export async function selectionOf(
-  parts: Pick<AdminParts, "attention">,
+  parts: Pick<SeenParts, "attention">,
   body: v.InferOutput<typeof BulkBodySchema>,
 ): Promise<Selection> {
   const { kind, action, limits, ids, filter, all } = body;
@@ -96,7 +96,7 @@ function asTexts(filter: Readonly<Record<string, unknown>>): Record<string, unkn
 
 /** Resolves the entities at this moment; those that the action cannot apply to are skipped. */
 export async function freeze(
-  parts: AdminParts,
+  parts: SeenParts,
   { kind, action, limits, query }: Selection,
   by: Actor,
 ): Promise<BulkRequest> {

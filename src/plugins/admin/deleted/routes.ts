@@ -1,14 +1,15 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { DeletedCase, DeletedJob } from "../../../core/models/deleted-job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { button } from "../actions/confirms.ts";
-import { pair } from "../actions/forms.ts";
-import { adminRoute } from "../admin-route.ts";
+import { seenPair } from "../actions/forms.ts";
+import { seenRoute } from "../admin-route.ts";
 import { DeletedCasesSchema, DeletedJobsSchema } from "../answers/entities.ts";
 import { toPageOf } from "../lists/page-of.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -48,8 +49,8 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
   const { one, many, place } = kind;
   const path = `/admin/${place}`;
   const noun = one === "job" ? "Job" : "Case";
-  const restore = (id: string, by: Parameters<ReturnType<AdminParts["runner"]>["restore"]>[1]) =>
-    one === "job" ? parts.runner().restore(id, by) : parts.runner().restoreCase(id, by);
+  const restore = ({ runner }: SeenParts, id: string, by: Caller) =>
+    one === "job" ? runner().restore(id, by) : runner().restoreCase(id, by);
   return [
     ...resourceRoutes(parts, {
       needs: "view",
@@ -62,9 +63,9 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
       query: QuerySchema,
       answer: `Deleted ${many}`,
       schema: kind.schema,
-      resource: ({ query }) => deletedResource(parts, kind, query),
+      seen: ({ query }, seen) => deletedResource(seen, kind, query),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: `/admin/api/${many}/{id}/restore`,
       needs: "operate",
@@ -80,16 +81,16 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
           schema: v.object({ message: v.string(), id: v.string(), status: v.string() }),
         },
       },
-      handler: async ({ params, caller }) => {
-        const { id, status } = await restore(params.id, caller);
+      handler: async ({ params, caller }, seen) => {
+        const { id, status } = await restore(seen, params.id, caller);
         return { message: `${noun} "${id}" was restored`, id, status };
       },
     }),
-    ...pair(parts, place, {
+    ...seenPair(parts, place, {
       action: "restore",
       needs: "operate",
-      act: async (_parts, id, { caller }) => {
-        await restore(id, caller);
+      act: async (seen, id, { caller }) => {
+        await restore(seen, id, caller);
         return { text: `The ${one} was restored.`, path: pathTo(many, id) };
       },
       confirm: async (_parts, id) => ({
@@ -99,7 +100,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
         buttons: [button("Restore", {})],
       }),
     }),
-    ...pair(parts, place, {
+    ...seenPair(parts, place, {
       action: "erase",
       needs: "manage",
       act: async ({ runner }, id, { caller }) => {
@@ -121,7 +122,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
   ];
 }
 
-function deletedResource(parts: AdminParts, { one, many, place }: Kind, query: Query): Resource {
+function deletedResource(parts: SeenParts, { one, many, place }: Kind, query: Query): Resource {
   const { limit, skip } = query;
   const { search } = withoutEmpty(query);
   const kept = parts.service.deletedRetention;

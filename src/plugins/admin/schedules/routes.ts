@@ -4,10 +4,10 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import { JobSchema } from "../../../core/models/job.ts";
 import { type Schedule, ScheduleSchema } from "../../../core/models/schedule.ts";
 import { button, type Confirm } from "../actions/confirms.ts";
-import { type Pair, pair } from "../actions/forms.ts";
-import { adminRoute } from "../admin-route.ts";
+import { type Pair, seenPair } from "../actions/forms.ts";
+import { seenRoute } from "../admin-route.ts";
 import { SchedulesSchema } from "../answers/service.ts";
-import type { AdminParts } from "../parts.ts";
+import type { AdminParts, SeenParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { formatCount, toLabel } from "../views/format.ts";
@@ -17,7 +17,6 @@ const PathSchema = v.object({ id: v.string() });
 
 /** The schedules, and what a person can do with them. */
 export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
-  const schedules = () => parts.runner().schedules;
   return [
     ...resourceRoutes(parts, {
       needs: "view",
@@ -25,21 +24,21 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       api: [
         "/admin/api/schedules",
         "List the schedules",
-        "When each starts jobs, what came of it last, and whether it is paused.",
+        "When each starts jobs, what came of it last, and whether it is paused: those whose jobs the caller sees all.",
       ],
       answer: "The schedules, in the order in which the service declares them",
       schema: SchedulesSchema,
-      resource: () => schedulesResource(parts),
+      seen: (_input, seen) => schedulesResource(seen),
     }),
     ...Object.entries(ACTS).flatMap(([action, { act, confirm }]) =>
-      pair(parts, "schedules", {
+      seenPair(parts, "schedules", {
         action,
         needs: "operate",
         act,
-        confirm: async (_parts, id) => confirm(await schedules().show(id)),
+        confirm: async ({ runner }, id) => confirm(await runner().schedules.show(id)),
       }),
     ),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/schedules/{id}/run",
       needs: "operate",
@@ -49,10 +48,10 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       status: 202,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
-      handler: async ({ params, caller, event }) =>
-        parts.jobs.show(await schedules().run(params.id, caller, readIdempotencyKey(event))),
+      handler: async ({ params, caller, event }, { jobs, runner }) =>
+        jobs.show(await runner().schedules.run(params.id, caller, readIdempotencyKey(event))),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/schedules/{id}/pause",
       needs: "operate",
@@ -60,9 +59,9 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       description: "It starts no job until it is resumed.",
       params: PathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
-      handler: ({ params, caller }) => schedules().pause(params.id, caller),
+      handler: ({ params, caller }, { runner }) => runner().schedules.pause(params.id, caller),
     }),
-    adminRoute({
+    seenRoute(parts, {
       method: "POST",
       path: "/admin/api/schedules/{id}/resume",
       needs: "operate",
@@ -70,13 +69,13 @@ export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
       description: "From now on: times that were planned during the pause are not caught up.",
       params: PathSchema,
       responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
-      handler: ({ params, caller }) => schedules().resume(params.id, caller),
+      handler: ({ params, caller }, { runner }) => runner().schedules.resume(params.id, caller),
     }),
   ];
 }
 
 interface ScheduleAct {
-  readonly act: Pair["act"];
+  readonly act: Pair<SeenParts>["act"];
   readonly confirm: (schedule: Schedule) => Confirm;
 }
 
@@ -138,7 +137,7 @@ function toConfirm(
   };
 }
 
-function schedulesResource({ runner, clock }: AdminParts): Resource {
+function schedulesResource({ runner, clock }: SeenParts): Resource {
   const read = () => runner().schedules.list();
   return {
     page: "schedules",
