@@ -40,6 +40,10 @@ export class MortalStore implements Store {
     return this.#store.isShared ?? false;
   }
 
+  get relates(): boolean {
+    return this.#store.relates ?? false;
+  }
+
   get isBusy(): boolean {
     return this.#open > 0;
   }

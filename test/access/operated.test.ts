@@ -72,7 +72,7 @@ async function start(id: string, slug: string, workspace: string, fails = false)
   return id;
 }
 
-/** Two answers that differ in nothing but the id that was asked for. */
+/** Two answers that differ only in the id that was asked for. */
 function expectSame(one: Awaited<ReturnType<typeof ask>>, id: string, other: typeof one, none: string): void {
   const plain = (text: string) => text.replaceAll(/"timestamp":"[^"]+"/g, "");
   expect([one.status, plain(one.text).replaceAll(id, none)]).toEqual([other.status, plain(other.text)]);

@@ -63,6 +63,45 @@ requirement("postgres").describe("The numbers of a Postgres store by hour", () =
     await cluster.query(`truncate ${schema}."Job"`);
     for (const store of counting) await expectExact(store, now);
   }, 300_000);
+
+  it("that cannot be counted are in the log once until they can be", async () => {
+    const cluster = await sharedCluster();
+    const schema = await borrowSchema(cluster);
+    onTestFinished(() => giveBackSchema(schema));
+    const warnings: string[] = [];
+    const log = { info() {}, warn: (message: string) => void warnings.push(message), error() {} };
+    const [plain] = (await openStores(1, { schema })) as [Store];
+    const now = (await plain.now()).getTime();
+    await plain.table("Job").insert(jobOf(47, now));
+    const rename = (from: string, to: string) =>
+      cluster.query(`alter table ${schema}."${from}" rename to "${to}"`);
+    const due = Math.floor((now - HOUR / 6) / HOUR) * HOUR;
+    const noted = () => warnings.filter((one) => one.includes("hours of figures")).length;
+    const isCounted = async () =>
+      ((await cluster.query<{ until: number }>(`select until from ${schema}._tallied`))[0]?.until ?? 0) >=
+      due;
+
+    await rename("_tally", "_away");
+    const store = await openPostgresStore(
+      { tables: CORE_TABLES, log },
+      { url: cluster.url, schema },
+      { recheck: 5 },
+    );
+    onTestFinished(() => store.close());
+    await expect.poll(noted, { timeout: 60_000 }).toBe(1);
+    // Others after it say nothing.
+    const looks = () =>
+      cluster.query<{ n: number }>(
+        "select xact_rollback::int as n from pg_stat_database where datname = current_database()",
+      );
+    const before = (await looks())[0]!.n;
+    await expect.poll(async () => (await looks())[0]!.n, { timeout: 60_000 }).toBeGreaterThan(before + 4);
+    expect(noted()).toBe(1);
+    await rename("_away", "_tally");
+    await expect.poll(isCounted, { timeout: 60_000 }).toBe(true);
+
+    expect(noted()).toBe(1);
+  }, 200_000);
 });
 
 /** Jobs of two days, of which some are open, and some end in another hour than they started in. */

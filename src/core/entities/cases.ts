@@ -147,7 +147,10 @@ export class Cases {
     const { jobs } = this.#seen!;
     // Of one job, as most lists are, without reading the others.
     if (typeof condition === "string") return (await jobs.find(condition)) ? condition : NOTHING;
-    return both(condition, await jobs.ids());
+    if (condition === undefined && this.#store.relates) return jobs.areSeen;
+    // Of those that are named, or that the caller sees: without the jobs of others.
+    const where = Array.isArray(condition) ? { id: condition as readonly string[] } : {};
+    return both(condition, await jobs.ids({ where, sort: "id" }));
   }
 
   /** The query about how long cases have taken so far, as that is what is shown of them. */

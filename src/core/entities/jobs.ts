@@ -116,6 +116,11 @@ export class Jobs {
     return job && seesJob(this.#sight, job) ? job : undefined;
   }
 
+  /** The condition that an id is one of a job that the caller sees. */
+  get areSeen(): Condition {
+    return { idIn: { table: "Job", where: jobsInSight<ListQuery>(this.#sight, {})?.where ?? {} } };
+  }
+
   async list(query?: ListQuery): Promise<Page<StoredJob>> {
     const live = this.#withLive(this.#sight === undefined ? query : await this.#aboutSeen(query));
     const { items: found, ...page } = await this.#store.table("Job").list(live);

@@ -412,6 +412,7 @@ function among(values: readonly IndexValue[]): (value: IndexValue) => boolean {
 
 function rangeOrPart(condition: Condition): (value: IndexValue) => boolean {
   if (condition === null || typeof condition !== "object" || isList(condition)) return () => false;
+  if ("idIn" in condition) throw new TypeError("This store does not relate tables");
   if ("contains" in condition) {
     const part = condition.contains.toLowerCase();
     return (value) => typeof value === "string" && value.toLowerCase().includes(part);

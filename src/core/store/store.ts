@@ -60,6 +60,16 @@ export type Condition =
   | IndexValue
   | readonly IndexValue[]
   | { readonly contains: string }
+  | {
+      /**
+       * The ids of the entities of another table that meet conditions; the values are ids of at most 255 characters. Only of
+       * a store that `relates` tables.
+       */
+      readonly idIn: {
+        readonly table: TableName;
+        readonly where: Readonly<Record<string, Condition | undefined>>;
+      };
+    }
   | { readonly gte?: number | string; readonly lt?: number | string };
 
 export interface ListQuery {
@@ -302,6 +312,8 @@ export interface Store {
    * this is absent, only one has it.
    */
   readonly isShared?: boolean;
+  /** Whether conditions may be about the entities of another table: `idIn`. @default false */
+  readonly relates?: boolean;
   /** Between all processes that have the store open. */
   readonly hints: Hints;
   /** Of a shared store; where it is absent, signs of life are written like everything else. */

@@ -13,6 +13,7 @@ export function failFirstCommits(store: Store): Store {
     log: (name) => store.log(name),
     hints: store.hints,
     ...(store.isShared && { isShared: true }),
+    ...(store.relates && { relates: true }),
     now: () => store.now(),
     health: () => store.health(),
     stats: () => store.stats(),

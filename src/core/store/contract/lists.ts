@@ -106,6 +106,27 @@ export function listTests(test: StoreTest): void {
     await assert.rejects(jobs.countBy("status", { where: { nope: 1 } }), /nope/);
   });
 
+  test("a store that relates tables finds, and counts, by the ids of what meets conditions in another one", async (store) => {
+    await fill(store);
+    const jobs = await store.table("Job").list({ limit: 100 });
+    for (const { id } of jobs.items) await store.table("Case").insert(makeCase(`case-${id}`, id));
+    const cases = store.table("Case");
+    for (const where of [{}, { status: "completed" }, { agent_name: ["log-watch"] }, { id: [] }]) {
+      const related = {
+        where: { job_id: { idIn: { table: "Job", where } }, status: "in_progress" },
+      } as const;
+      if (!store.relates) {
+        await assert.rejects(cases.list(related), TypeError);
+        continue;
+      }
+      const expected = (await store.table("Job").ids({ where })).map((id) => `case-${id}`).sort();
+      assert.deepEqual(await cases.ids({ ...related, sort: "id" }), expected);
+      assert.equal((await cases.list({ ...related, limit: 1 })).total, expected.length);
+      const counts = expected.length > 0 ? { in_progress: expected.length } : {};
+      assert.deepEqual(await cases.countBy("status", related), counts);
+    }
+  });
+
   test("a number is summed per value among the matching entities", async (store) => {
     await fill(store);
     const jobs = store.table("Job");

@@ -99,6 +99,10 @@ class SealedStore implements Store {
     return this.#store.isShared === true;
   }
 
+  get relates() {
+    return this.#store.relates === true;
+  }
+
   get hints() {
     return this.#store.hints;
   }

@@ -92,6 +92,8 @@ const STARTING = 8000;
 const RECHECK = 5000;
 /** As many of those searches are between two searches for hours that are over. */
 const TALLY = 12;
+/** Counts of hours that fail in a row before the log says so, once until one succeeds. */
+const NOTED_FAILURES = 3;
 
 /** Opens a store in a Postgres database, which other processes may have open, too. */
 export async function openPostgresStore(
@@ -110,7 +112,7 @@ export async function openPostgresStore(
     if (layouts.has(spec.name)) throw new TypeError(`There are two tables with the name "${spec.name}"`);
     if (!Number.isSafeInteger(spec.version) || spec.version < 1)
       throw new TypeError(`Table "${spec.name}" needs a version: a whole number of at least 1`);
-    layouts.set(spec.name, new TableLayout(spec, options.schema));
+    layouts.set(spec.name, new TableLayout(spec, options.schema, layouts));
   }
   const client = await connectFirst(connections, log).catch((error: unknown) => {
     throw explain(error);
@@ -184,6 +186,7 @@ type Result<T> = { readonly value: T } | { readonly error: unknown };
 
 class PostgresStore implements Store, Source {
   readonly isShared = true;
+  readonly relates = true;
   readonly hints: PostgresHints;
   readonly lives: PostgresLives;
   readonly contents: PostgresContents;
@@ -205,6 +208,7 @@ class PostgresStore implements Store, Source {
   readonly #faces = new Map<string, Table<Entity>>();
   /** Of each table that has some. */
   readonly #tallies = new Map<TableLayout, KnownTallies>();
+  #tallyFailures = 0;
   /** What is on its way and changes which entities have a facet's value. */
   readonly #facetWrites = new Map<string, Set<Attempt>>();
   /** Number of the last change of a facet's value. */
@@ -330,6 +334,20 @@ class PostgresStore implements Store, Source {
 
   /** Counts the entities of hours that are over. Until that is done, or where it fails, they are counted when they are asked for. */
   async #tally(): Promise<void> {
+    try {
+      await this.#tallyAll();
+      this.#tallyFailures = 0;
+    } catch (error) {
+      // A busy table, or a server that is away for a moment, is no news.
+      if (++this.#tallyFailures !== NOTED_FAILURES) return;
+      this.#log.warn(
+        "the hours of figures could not be counted several times in a row: until they are, figures over a time are counted from the jobs, which takes longer",
+        { error: explain(error) },
+      );
+    }
+  }
+
+  async #tallyAll(): Promise<void> {
     const due = HourTallies.due(this.time());
     for (const tallies of this.#tallies.values()) {
       const isEmpty = !(await this.#readTallied(tallies, "soon"));

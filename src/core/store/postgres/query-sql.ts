@@ -24,7 +24,9 @@ export function conditionOf(
   for (const [field, condition] of Object.entries(query.where ?? {})) {
     if (condition === undefined) continue;
     const sql = laidOver(layout, field, query.live, parameters);
-    parts.push(fieldCondition(sql, condition, parameters, lower));
+    if (isRelated(condition))
+      parts.push(relatedCondition(layout, sql, condition.idIn, { parameters, lower }));
+    else parts.push(fieldCondition(sql, condition, parameters, lower));
   }
   const needle = query.search?.toLowerCase() ?? "";
   if (needle !== "") {
@@ -32,6 +34,24 @@ export function conditionOf(
     parts.push(layout.spec.text ? found() : "false");
   }
   return parts.length === 0 ? "true" : parts.map((part) => `(${part})`).join(" and ");
+}
+
+type Related = Extract<Condition, { readonly idIn: unknown }>;
+
+function isRelated(condition: Condition): condition is Related {
+  return typeof condition === "object" && condition !== null && "idIn" in condition;
+}
+
+/** By the start of the text, which is all of an id, and which indexes have. */
+function relatedCondition(
+  layout: TableLayout,
+  { text, start = text }: FieldSql,
+  { table, where }: Related["idIn"],
+  parts: { parameters: Parameters; lower: Lower },
+): string {
+  const other = layout.related.get(table);
+  if (other === undefined) throw new TypeError(`Table ${layout.name} knows no table "${table}"`);
+  return `${start} in (select id from ${other.table} where ${conditionOf(other, { where }, parts)})`;
 }
 
 /** The condition that a text has a part. */
@@ -171,6 +191,7 @@ export function fieldCondition(
     const part = parameters.add(toColumn(condition.contains.toLowerCase()), "text");
     return `${sql.text} is not null and strpos(${lower(sql.text)}, ${part}) > 0`;
   }
+  if (isRelated(condition)) throw new TypeError("A condition on another table is not one on a value");
   const bounds = [
     bound(sql, ">=", condition.gte, parameters),
     bound(sql, "<", condition.lt, parameters),

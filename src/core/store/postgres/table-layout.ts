@@ -60,12 +60,15 @@ export class TableLayout {
   readonly counted: readonly string[];
   /** Names the version of the index values and their columns. */
   readonly version: string;
+  /** The tables that conditions of this one can be about. */
+  readonly related: ReadonlyMap<string, TableLayout>;
   readonly #schema: string;
   readonly #columns: readonly string[];
   /** Index fields without a column that were seen in an entity. */
   readonly #others = new Set<string>();
 
-  constructor(spec: TableSpec, schema: string) {
+  constructor(spec: TableSpec, schema: string, related: ReadonlyMap<string, TableLayout> = new Map()) {
+    this.related = related;
     const sparse = spec.sparse ?? [];
     const [hidden] = [spec.name, ...spec.facets, ...spec.sorted, ...sparse].filter((name) =>
       name.startsWith("_"),
