@@ -195,6 +195,23 @@ it("a run that is sent again ends as it did first, whatever has happened to its 
   expect((await run(server, { ...asked, resume })).at(-1)).toMatchObject({ result: { approved: true } });
 });
 
+it("a run with another message to a thread that has one is refused, and one without a message follows the job", async () => {
+  await using server = await testServer(options);
+  const first = await run(server, { runId: "r1", messages: [message] });
+  const send = (input: object) =>
+    server.request("/ag-ui/writer", { json: { threadId: "thread 1", runId: "r2", messages: [], ...input } });
+
+  const other = { ...message, content: "dogs" };
+  for (const input of [{ messages: [other] }, { forwardedProps: { fields: { topic: "dogs" } } }]) {
+    const refused = await send(input);
+    expect(refused.status).toBe(409);
+    expect(await refused.json()).toMatchObject({ error: expect.stringContaining("different content") });
+  }
+  const { outcome } = first.at(-1) as never as { outcome: object };
+  expect((await run(server, { runId: "r3" })).at(-1)).toMatchObject({ outcome });
+  expect((await run(server, { runId: "r4", messages: [message] })).at(-1)).toMatchObject({ outcome });
+});
+
 it("another instance streams the run, and refuses what does not fit", async () => {
   const [one, other] = await startInstances([options, options]);
 

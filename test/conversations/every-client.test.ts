@@ -206,6 +206,27 @@ describe.each(Object.entries(CHAT_CLIENTS))("a person at a client of %s", (_name
   });
 });
 
+it("clients of all protocols speak in one thread at the same time: each is answered, and one answer counts", async () => {
+  const all = Object.entries(CHAT_CLIENTS).map(([name, clientOf]) => [name, clientOf(server)] as const);
+  const together = (toContent: (name: string) => string, round: string) =>
+    Promise.all(all.map(([name, say], at) => textOf(say("t", toContent(name), `${round}-${at}`))));
+  await textOf(all[0]![1]("t", "zero", "m-0"));
+
+  const replies = await together((name) => name.replaceAll(/\W/g, "-"), "one");
+  expect(replies.map((text) => text.replace(/\d+$/, "n"))).toEqual(
+    all.map(([name]) => `said ${name.replaceAll(/\W/g, "-")} as call n`),
+  );
+  expect(await turnsOf("t")).toHaveLength(all.length + 1);
+  await textOf(all[0]![1]("t", "ok", "ask"));
+  const answers = await together(() => "yes please", "two");
+
+  expect(answers).toContain("And a tip?");
+  expect(agent.paid.filter((what) => what === "900")).toHaveLength(1);
+  const again = await together(() => "yes please", "two");
+  expect(again).toEqual(answers);
+  expect(agent.paid.filter((what) => what === "900")).toHaveLength(1);
+});
+
 it("of two answers that come together, the second one is neither an answer to the next question nor a message", async () => {
   const threads = server.service.get(THREADS);
   const say = async (content: string, key: string) => {

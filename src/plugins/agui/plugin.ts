@@ -50,6 +50,9 @@ const InputSchema = v.looseObject({
 });
 type Input = v.InferOutput<typeof InputSchema>;
 
+/** What jobs that runs have started say in `started_by`. */
+const STARTED_BY = "ag-ui";
+
 /**
  * Serves the agents to user interfaces that speak AG-UI 1.0: a thread is a job, and a run streams what happens until the
  * job has ended or asks something.
@@ -108,8 +111,11 @@ export const agUi = definePlugin({
           const parts = { jobs, cases, feed, store: get(STORE), clock: get(CLOCK) };
           const startJob = () => {
             const job_fields = readInput(body, definition);
-            return runner.start(slug, { job_context: { job_id: id, started_by: "ag-ui" }, job_fields });
+            return runner.start(slug, { job_context: { job_id: id, started_by: STARTED_BY }, job_fields });
           };
+          // The same input starts nothing again, and another one is refused: its words would be lost.
+          const isSameStart = before?.job_context.started_by === STARTED_BY && !isLater && hasInput(body);
+          if (isSameStart && body.resume.length === 0) await startJob();
           const key = keyOfRun(body);
           // A run without answers shows what has happened from the beginning.
           const answers = before ? body.resume : [];
@@ -130,6 +136,12 @@ export const agUi = definePlugin({
     );
   },
 }) as (options?: AgUiOptions) => Plugin;
+
+/** Whether a run says what its job is to do. */
+function hasInput({ messages, forwardedProps }: Input): boolean {
+  const { fields } = (forwardedProps ?? {}) as { fields?: unknown };
+  return fields !== undefined || messages.some(({ role }) => role === "user");
+}
 
 /** A run is the same as one before with its id that says the same. */
 function keyOfRun({ runId, messages, resume, forwardedProps }: Input): string {
