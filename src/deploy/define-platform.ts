@@ -28,7 +28,7 @@ export interface PlatformDefinition<F extends PlatformFlags>
 const NAMES: NamesOf<Platform> = {
   ...{ name: true, defaultRegion: true, flags: true, ephemeralDisk: true, withDatabase: true },
   ...{ splitsTraffic: true, proxies: true, timeout: true, placeOf: true, checkName: true, checkLabel: true },
-  ...{ defaults: true, pipeline: true, connect: true },
+  ...{ split: true, defaults: true, pipeline: true, connect: true },
 };
 
 /**

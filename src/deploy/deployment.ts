@@ -48,8 +48,10 @@ export interface Deployment {
   readonly sources: { readonly region: string; readonly projectId: string | undefined };
   /** Seconds for rollout and health. */
   readonly timeout: number;
+  /** Name of this place, where the deployment has several. */
+  readonly place: string | undefined;
   /**
-   * Locks the target for this run; other runs are refused until `close`. `interrupted` is the run elsewhere whose lock was left
+   * Locks the target for this run, once; other runs are refused until `close`. `interrupted` is the run elsewhere whose lock was left
    * behind, in the words of its holder.
    */
   lock(): Promise<Lock & { readonly interrupted: string | undefined }>;
@@ -90,9 +92,20 @@ export interface OpenOptions {
 /** Seconds that a run may take besides the build, the rollout and a rollback. */
 const SPARE = 600;
 
-/** Resolves the target, connects the platform and opens state and journal. Writes nothing. */
+/** Opens the deployment of a target that has one place. Writes nothing. */
 export async function openDeployment(open: OpenOptions): Promise<Deployment> {
-  const { platform, options: typed, cwd, command, now = () => new Date(), newId = randomUUID } = open;
+  const [only, ...others] = await openDeployments(open);
+  if (only !== undefined && others.length === 0) return only;
+  for (const one of [only, ...others]) await one?.close();
+  throw new DeployError("usage", `The deployment has ${others.length + 1} places, and one is needed`);
+}
+
+/**
+ * Resolves the target, connects the platform and opens state and journal, in each place of the deployment, in their order. Writes
+ * nothing.
+ */
+export async function openDeployments(open: OpenOptions): Promise<readonly Deployment[]> {
+  const { platform, options: typed, cwd } = open;
   const env = withSecretValues(open.env);
   await refuseLinks(cwd, USED_ENTRIES);
   const settings = await readSettings(
@@ -116,23 +129,46 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
 
   checkLabels(platform, config.labels);
   const defaults = (await platform.defaults?.(env)) ?? {};
-  const target: DeployTarget = {
-    name,
-    environment: options.env,
-    serviceName,
-    region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
-    projectId: options.projectId ?? defaults.projectId?.value,
-    port: options.port ?? DEFAULT_PORT,
-    storage: options.storage,
-    labels: config.labels,
-    flags: parseFlags(platform.flags, given),
-    cwd,
-  };
   const sourceOf = (option: "region" | "projectId", flag: string) =>
     typed[option] !== undefined ? flag : options[option] !== undefined ? DEPLOY_FILE : undefined;
+  const flags = parseFlags(platform.flags, given);
+  const places: readonly Readonly<Record<string, unknown>>[] = platform.split?.(flags as never) ?? [flags];
+  const log = createLogFile(cwd, open.now ?? (() => new Date()));
+  const opened: Deployment[] = [];
+  for (const own of places) {
+    const target: DeployTarget = {
+      name,
+      environment: options.env,
+      serviceName,
+      region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
+      projectId: options.projectId ?? defaults.projectId?.value,
+      port: options.port ?? DEFAULT_PORT,
+      storage: options.storage,
+      labels: config.labels,
+      flags: own,
+      cwd,
+      places: places.length,
+    };
+    const resolved = { target, options, config, given, env, log };
+    const sources = {
+      region: sourceOf("region", "--region") ?? defaults.region?.source ?? "default",
+      projectId: sourceOf("projectId", "--project-id") ?? defaults.projectId?.source,
+    };
+    opened.push(await connect(open, { ...resolved, sources }));
+  }
+  return opened;
+}
+
+/** Connects the platform in one place, and opens state and journal. */
+async function connect(
+  open: OpenOptions,
+  resolved: Pick<Deployment, "target" | "options" | "config" | "given" | "log" | "sources"> &
+    Required<Pick<OpenOptions, "env">>,
+): Promise<Deployment> {
+  const { platform, options: typed, cwd, command, now = () => new Date(), newId = randomUUID } = open;
+  const { target, options, env, log } = resolved;
   const key = stateKey({ platform, target });
   const redactor = open.redactor ?? new Redactor();
-  const log = createLogFile(cwd, now);
   let logs = false;
   const emit: Emit = (event) => {
     if (logs) log.write(event);
@@ -166,49 +202,48 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   const unlock: (() => Promise<void>)[] = [];
   const timeout = options.timeout ?? platform.timeout ?? DEFAULT_TIMEOUT;
 
+  async function lock(): ReturnType<Deployment["lock"]> {
+    const lock = await takeLock(`${stateBase(key)}.lock`, {
+      id: run,
+      command,
+      now,
+      pipeline: pipelineOf(env),
+    });
+    unlock.push(() => lock.release());
+    logs = true;
+    let interrupted: string | undefined;
+    const asked = now();
+    const away = await session.lock?.(lock.holder, {
+      seconds: options.buildTimeout + 2 * timeout + SPARE,
+      breakLock: options.breakLock === true,
+      onTakeOver: (holder) => {
+        interrupted = holder;
+      },
+      onLease: (renew) => keeper.keep(renew, asked),
+    });
+    if (away) unlock.push(away);
+    return { ...lock, interrupted };
+  }
+  let locked: ReturnType<Deployment["lock"]> | undefined;
+
   return {
+    ...resolved,
     platform,
-    target,
-    options,
     typed,
-    config,
-    given,
     session,
     tools,
     limits,
     journal,
     redactor,
-    log,
     emit,
-    sources: {
-      region: sourceOf("region", "--region") ?? defaults.region?.source ?? "default",
-      projectId: sourceOf("projectId", "--project-id") ?? defaults.projectId?.source,
-    },
     state: openState(key),
     polling: open.polling ?? {},
     accepted: {},
     timeout,
-    async lock() {
-      const lock = await takeLock(`${stateBase(key)}.lock`, {
-        id: run,
-        command,
-        now,
-        pipeline: pipelineOf(env),
-      });
-      unlock.push(() => lock.release());
-      logs = true;
-      let interrupted: string | undefined;
-      const asked = now();
-      const away = await session.lock?.(lock.holder, {
-        seconds: options.buildTimeout + 2 * timeout + SPARE,
-        breakLock: options.breakLock === true,
-        onTakeOver: (holder) => {
-          interrupted = holder;
-        },
-        onLease: (renew) => keeper.keep(renew, asked),
-      });
-      if (away) unlock.push(away);
-      return { ...lock, interrupted };
+    place: (target.places ?? 1) > 1 ? key.place : undefined,
+    lock() {
+      locked ??= lock();
+      return locked;
     },
     async close() {
       keeper.stop();

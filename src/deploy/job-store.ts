@@ -1,6 +1,7 @@
 import { DATABASE_URL, type DeployConfig, SERVICE_SECRETS, STORAGE_URL, STORE } from "./config.ts";
 import { DeployError } from "./errors.ts";
 import { toFlagName } from "./flags.ts";
+import type { DeployOptions } from "./options.ts";
 import type { DeployTarget, Finding, Platform, Release } from "./platform.ts";
 import type { Project } from "./project.ts";
 import type { SecretPlan } from "./secrets.ts";
@@ -124,6 +125,39 @@ export function checkInstances(given: Readonly<Record<string, unknown>>): void {
         },
       );
   }
+}
+
+interface Placed {
+  readonly target: Pick<DeployTarget, "places">;
+  readonly options: Pick<DeployOptions, "publicUrl">;
+  readonly config: Pick<DeployConfig, "environment">;
+}
+
+/** What keeps a service from running in several places at the same time. */
+export function placeFindings(
+  { target: { places = 1 }, options, config }: Placed,
+  store: JobStore,
+): Finding[] {
+  if (places === 1) return [];
+  const found: Finding[] = [];
+  if (usesFolder(store))
+    found.push({
+      level: "error",
+      subject: "Store",
+      message:
+        store === "file"
+          ? "several servers need one store, and each would have its jobs in files of its own"
+          : "several servers need one store, and a bucket is used by one instance at a time",
+      fix: `Store them in Postgres: give the secret ${DATABASE_URL} of a database that all of them reach`,
+    });
+  if (options.publicUrl === undefined && config.environment.SERVICE_PUBLIC_URL === undefined)
+    found.push({
+      level: "error",
+      subject: "Address",
+      message: "several servers have one address, that of the load balancer in front of them",
+      fix: "Give it with --public-url, or as publicUrl in deploy.yaml",
+    });
+  return found;
 }
 
 /** The keys that a service cannot generate for itself where its jobs outlive its disk. */

@@ -10,7 +10,14 @@ import { wantedExpiry } from "./expiry.ts";
 import { refuseForeignImage } from "./given-image.ts";
 import { imageFiles } from "./image-files.ts";
 import { resolveImageTag } from "./image-tag.ts";
-import { databaseFindings, type JobPlace, type JobStore, keyFindings, settleInstances } from "./job-store.ts";
+import {
+  databaseFindings,
+  type JobPlace,
+  type JobStore,
+  keyFindings,
+  placeFindings,
+  settleInstances,
+} from "./job-store.ts";
 import { type EffectiveConfig, effectiveConfig, tellKept } from "./kept.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
@@ -75,7 +82,11 @@ export async function prepare(
   for (const message of drift) warn(emit, message);
   const config = await effectiveConfig(deployment, live, stored);
   findings.push(
-    ...judge(deployment, [...diskFindings(deployment, config.store), ...leftBehind(config, live)]),
+    ...judge(deployment, [
+      ...placeFindings(deployment, config.store),
+      ...diskFindings(deployment, config.store),
+      ...leftBehind(config, live),
+    ]),
   );
   settleInstances(deployment, config, live);
   return step(emit, "plan", async ({ note }) => {

@@ -33,6 +33,8 @@ export interface DeployTarget<Flags = Record<string, unknown>> {
   readonly labels?: Readonly<Record<string, string | null>> | undefined;
   /** Folder of the project, absolute. */
   readonly cwd: string;
+  /** Number of places of the deployment, each a target of its own (`Platform.split`). @default 1 */
+  readonly places?: number | undefined;
 }
 
 /** Where a platform stores a secret: enough to refer to it, never its value. */
@@ -81,6 +83,8 @@ export interface ReleaseSpec {
 export interface Release {
   readonly id: string;
   readonly revision: string | undefined;
+  /** Where a deployment can have several places: what is equal in two of them that serve the same; a revision need not be. */
+  readonly version?: string;
   readonly image: string | undefined;
   readonly url: string | undefined;
   /** The platform's own name of its state. */
@@ -372,6 +376,8 @@ export interface Platform<Flags = Record<string, unknown>> {
   readonly timeout?: number;
   /** What tells two targets of the same service name apart besides the platform, such as their machine. */
   placeOf?(flags: Flags): string | undefined;
+  /** The options of each place that these name, such as machines; the same service runs in all of them, on one store. */
+  split?(flags: Flags): readonly Readonly<Record<string, unknown>>[];
   /** Further rule for `${name}-${environment}`: resolves with the problem, if any. */
   checkName?(serviceName: string): string | undefined;
   /** Rule for a label of the user: resolves with the problem, if any. Missing where services have no labels. */

@@ -114,7 +114,10 @@ export async function rollback(
  * Releases that a rollback can go to, as reported by the platform, else as recorded locally: those before the serving one,
  * newest first, then those after it, which a rollback or a failed health check has taken out of service.
  */
-async function earlierReleases({ session, state }: Deployment, live: Release): Promise<readonly Release[]> {
+export async function earlierReleases(
+  { session, state }: Deployment,
+  live: Release,
+): Promise<readonly Release[]> {
   const listed = (await session.history?.()) ?? [];
   const known = detailsOf(await state.read()).previous ?? [];
   const all = listed.length > 0 ? listed : known;

@@ -2,10 +2,11 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 
 import * as v from "valibot";
+import { MARKS } from "../../src/deploy/config.ts";
 import { DeployError } from "../../src/deploy/errors.ts";
 import type { Platform, PlatformSession, Release, ReleaseSpec } from "../../src/deploy/platform.ts";
 import { specChanges } from "../../src/deploy/spec-changes.ts";
-import type { WorldFile, WorldRevision, WorldService } from "./_world.ts";
+import type { World, WorldFile, WorldRevision, WorldService } from "./_world.ts";
 
 const flags = v.object({
   minInstances: v.optional(
@@ -17,6 +18,7 @@ const flags = v.object({
     1,
   ),
   canary: v.optional(v.pipe(v.boolean(), v.description("Hold a release back until it is healthy")), false),
+  at: v.optional(v.pipe(v.string(), v.description("Places, with commas between them"))),
 });
 export type MemoryFlags = v.InferOutput<typeof flags>;
 
@@ -50,20 +52,25 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
     flags,
     ephemeralDisk: options.ephemeralDisk ?? false,
     withDatabase: { maxInstances: 3 },
+    placeOf: ({ at }) => at,
+    split: (given) => (given.at?.split(",") ?? [undefined]).map((at) => ({ ...given, at })),
     ...(options.proxies !== undefined && { proxies: options.proxies }),
     connect(target, tools): PlatformSession {
       const { world, base } = options;
-      const name = target.serviceName;
+      const { at } = target.flags;
+      const name = at === undefined ? target.serviceName : `${target.serviceName}.${at}`;
       const url = `${base}/${name}`;
       const service = () => world.read().services[name];
       const described = (one: WorldService, revision: WorldRevision | undefined): Release => ({
         ...toRelease(one, revision, url),
+        version: versionOf(revision, world.read().secrets[name] ?? {}),
         ...(options.refers === false ? {} : { secrets: revision?.secrets ?? {} }),
       });
 
       async function call<T>(step: string, change: () => T): Promise<T> {
         return tools.journal({ step }, async (note) => {
-          const fault = world.read().faults[step];
+          const { faults } = world.read();
+          const fault = faults[step] ?? faults[`${step} ${name}`];
           if (fault === "hang") await tools.sleep(600_000);
           if (fault === "fail")
             throw new DeployError("failed", `${step} was refused`, { detail: "MEMORY_403: not allowed" });
@@ -275,6 +282,25 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
       return session;
     },
   };
+}
+
+/** What is equal in all places: the values of secrets, not their numbers. */
+function versionOf(
+  { image, env, secrets }: Pick<WorldRevision, "image" | "env" | "secrets"> = {
+    image: "",
+    env: {},
+    secrets: {},
+  },
+  stored: World["secrets"][string],
+): string {
+  const variables = Object.entries(env).filter(([key]) => !MARKS.includes(key));
+  const values = Object.entries(secrets).map(([key, ref]) => [
+    key,
+    stored[key]?.all[Number(ref.split(":")[1]) - 1],
+  ]);
+  return createHash("sha256")
+    .update(JSON.stringify([image.split("@")[1], variables.sort(), values.sort()]))
+    .digest("hex");
 }
 
 function addRevision(

@@ -36,15 +36,21 @@ export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
             { level: "error", subject: platform().name, message, ...(fix ? { fix } : {}) },
           ]);
         }
+        const findings: Finding[] = [];
+        const [{ target, sources } = {}] = opened;
+        const where = [`Region ${target?.region} (${sources?.region})`];
+        if (target?.projectId !== undefined)
+          where.push(`Project ${target.projectId} (${sources?.projectId})`);
         try {
-          const findings = await doctor(opened);
-          const { target, sources } = opened;
-          const place = [`Region ${target.region} (${sources.region})`];
-          if (target.projectId !== undefined)
-            place.push(`Project ${target.projectId} (${sources.projectId})`);
-          return tell(shell, findings, place);
+          for (const one of opened) {
+            const found = await doctor(one);
+            const named = (subject: string) =>
+              one.place === undefined ? subject : `${subject} (${one.place})`;
+            findings.push(...found.map((finding) => ({ ...finding, subject: named(finding.subject) })));
+          }
+          return tell(shell, findings, where);
         } finally {
-          await opened.close();
+          for (const one of opened) await one.close();
         }
       }),
   });

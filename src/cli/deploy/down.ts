@@ -5,6 +5,7 @@ import { removeExpired } from "./expired.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
 import { platformCommand } from "./platform-command.ts";
+import { inEach, inTurn } from "./several.ts";
 
 /** `svc deploy down`: removes the service and its secrets; images stay. */
 export const downCommand = platformCommand({
@@ -27,6 +28,8 @@ export const downCommand = platformCommand({
     "svc deploy down --platform cloud-run --env staging --yes",
     "svc deploy down --expired --yes",
   ],
+  // That of other environments locks each of them.
+  several: (runs, run) => (runs[0]?.given.expired === true ? inEach : inTurn)(runs, run),
   run: async ({ shell, deployment, given, open }) => {
     if (given.expired === true) return removeExpired(shell, deployment, open);
     shell.needYes("svc deploy down");
@@ -40,7 +43,7 @@ export const downCommand = platformCommand({
       shell.print("");
       const fate = deployment.session.keepsFiles ? "are kept" : "are deleted too";
       return shell.ask(
-        `Remove ${plan.service_name}? Its jobs and cases ${hasBucket(plan) ? "stay in the bucket" : fate}.`,
+        `Remove ${plan.service_name}${deployment.place === undefined ? "" : ` from ${deployment.place}`}? Its jobs and cases ${hasBucket(plan) ? "stay in the bucket" : fate}.`,
       );
     });
     shell.progress.clear();

@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { DeployError } from "../../deploy/errors.ts";
+import { UsageError } from "../errors.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { inEach } from "./several.ts";
 
 /** `svc deploy exec`: a command, or a shell, in the container that serves. */
 export const execCommand = platformCommand({
@@ -10,6 +12,11 @@ export const execCommand = platformCommand({
   summary: "Run a command in the container that serves; without one, a shell",
   flags: { ...flags.TARGET_FLAGS },
   examples: ["svc deploy exec --env prod", "svc deploy exec --env prod -- node --version"],
+  several: async (runs, run) => {
+    if (runs[0]?.args.length !== 0) return inEach(runs, run);
+    const names = runs.map(({ deployment }) => deployment.place).join(", ");
+    throw new UsageError("A shell is in one container", `Name one of ${names}, such as with --host.`);
+  },
   run: async ({ shell, deployment, args }) => {
     const { session, platform, tools } = deployment;
     if (!session.enter)

@@ -5,6 +5,7 @@ import { exportRelease } from "../../deploy/export/export.ts";
 import { UsageError } from "../errors.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { inFirst } from "./several.ts";
 
 /** `svc deploy export`: what `up` would release, for another tool. */
 export const exportCommand = platformCommand({
@@ -23,6 +24,7 @@ export const exportCommand = platformCommand({
     "svc deploy export cloud-run --env prod --to ../service.yaml",
     "svc deploy export terraform --env prod --to ../service.tf",
   ],
+  several: inFirst,
   run: async ({ shell, deployment, given, args }) => {
     const [format] = args;
     if (format === undefined)

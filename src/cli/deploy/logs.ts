@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { together } from "./several.ts";
 
 /** `svc deploy logs`: the service's log. */
 export const logsCommand = platformCommand({
@@ -25,6 +26,7 @@ export const logsCommand = platformCommand({
     "svc deploy logs --platform cloud-run --since 10",
     "svc deploy logs --platform cloud-run --follow",
   ],
+  several: together,
   run: async ({ shell, deployment, given }) => {
     const { session, tools, limits } = deployment;
     if (!session.logs)

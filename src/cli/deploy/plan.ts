@@ -5,6 +5,7 @@ import { EXIT } from "../../deploy/errors.ts";
 import { warn } from "../../deploy/events.ts";
 import { unknownKey } from "../../deploy/known-key.ts";
 import { describeOpenWork, mayLose, type OpenWork } from "../../deploy/open-work.ts";
+import { following } from "../../deploy/places.ts";
 import { prepare } from "../../deploy/plan.ts";
 import { planMarkdown } from "../../deploy/plan-markdown.ts";
 import * as flags from "./flags.ts";
@@ -33,7 +34,8 @@ export const planCommand = platformCommand({
     "svc deploy plan --platform cloud-run",
     "svc deploy plan --platform cloud-run --env prod --detailed-exitcode",
   ],
-  run: async ({ shell, deployment, given }) => {
+  run: async ({ shell, deployment: mine, given, first }) => {
+    const deployment = first === undefined ? mine : await following(mine, first, { readOnly: true });
     const prepared = await prepare(deployment, { readOnly: given.readOnly === true });
     const { plan, changes, drift, findings, openWork } = prepared;
     if (!prepared.imageCurrent)
@@ -71,8 +73,8 @@ export const planCommand = platformCommand({
 const lossOf = (openWork: OpenWork | undefined): string[] =>
   mayLose(openWork) && openWork ? [describeOpenWork(openWork, "the service")] : [];
 
-async function comment(shell: Shell, { target, tools }: Deployment, text: string): Promise<void> {
-  const mark = `svc deploy plan ${target.serviceName}`;
+async function comment(shell: Shell, { target, tools, place }: Deployment, text: string): Promise<void> {
+  const mark = ["svc deploy plan", target.serviceName, place].filter(Boolean).join(" ");
   const { env } = shell.context;
   for (const name of ["GITHUB_TOKEN", "SVC_COMMENT_TOKEN"]) if (env[name]) tools.redact(env[name]);
   const done = await putComment({ mark, text: shell.redactor.text(text) }, tools);

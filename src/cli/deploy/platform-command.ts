@@ -5,6 +5,7 @@ import type { Platform, PlatformFlags } from "../../deploy/platform.ts";
 import { type Command, defineCommand } from "../command.ts";
 import { COMMON, forCommand } from "./flags.ts";
 import { openFrom, type Shell, withShell } from "./session.ts";
+import { inEach, inPlaces, type Several } from "./several.ts";
 
 /** Creates a command for one platform; the platform's own options are included. */
 export type PlatformCommand = (platform: PlatformSource) => Command;
@@ -24,6 +25,8 @@ export interface PlatformRun {
   readonly args: readonly string[];
   /** Opens another environment in the same place, with the same options; closed by the caller. */
   readonly open: OpenEnvironment;
+  /** The first place of the deployment, where this is another one. */
+  readonly first?: Deployment | undefined;
 }
 
 /** A command on the deployment that its options describe, which is closed after it. */
@@ -35,8 +38,10 @@ export function platformCommand(command: {
   readonly examples: readonly string[];
   /** Resolves with the exit code. */
   readonly run: (input: PlatformRun) => Promise<number>;
+  /** How it runs where the deployment has several places. @default `inEach` */
+  readonly several?: Several;
 }): PlatformCommand {
-  const { usage, summary, flags, examples } = command;
+  const { usage, summary, flags, examples, several = inEach } = command;
   return ({ entries, platform }) =>
     defineCommand({
       usage,
@@ -45,13 +50,21 @@ export function platformCommand(command: {
       examples,
       run: ({ flags: given, args, context }) =>
         withShell(context, given, async (shell) => {
-          const deployment = await openFrom(shell, platform(), given, `svc deploy ${usage}`);
+          const openAll = (environment?: string) =>
+            openFrom(shell, platform(), given, `svc deploy ${usage}`, environment);
+          const all = await openAll();
           try {
-            const open: OpenEnvironment = (environment) =>
-              openFrom(shell, platform(), given, `svc deploy ${usage}`, environment);
-            return await command.run({ shell, deployment, given, args, open });
+            const runs = all.map((deployment, index): PlatformRun => {
+              const open: OpenEnvironment = async (environment) => {
+                const opened = await openAll(environment);
+                for (const other of opened) if (other !== opened[index]) await other.close();
+                return opened[index]!;
+              };
+              return { shell, deployment, given, args, open, first: index === 0 ? undefined : all[0] };
+            });
+            return await (runs.length === 1 ? command.run(runs[0]!) : inPlaces(runs, several, command.run));
           } finally {
-            await deployment.close();
+            for (const one of all) await one.close();
           }
         }),
     });

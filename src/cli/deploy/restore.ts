@@ -15,6 +15,7 @@ import { ability, isStorage } from "./backup.ts";
 import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { inFirst } from "./several.ts";
 
 /** `svc deploy restore`: replaces a server's jobs and cases by those of a backup. */
 export const restoreCommand = platformCommand({
@@ -37,6 +38,7 @@ export const restoreCommand = platformCommand({
     "svc deploy restore --platform server --host me@server.example --from backups/monday",
     "svc deploy restore --env prod --from s3://agents-backup/production?region=eu-central-1 --at 2026-03-01T09:30:00Z",
   ],
+  several: inFirst,
   run: async ({ shell, deployment, given }) => {
     const { from, at } = given as { from?: string; at?: string };
     if (from === undefined)

@@ -1,8 +1,10 @@
 import { EXIT } from "../../deploy/errors.ts";
+import { commonRelease, lockAll } from "../../deploy/places.ts";
 import { rollback } from "../../deploy/rollback.ts";
 import { facts, nextCommand } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { inTurn } from "./several.ts";
 
 /** `svc deploy rollback`: makes an earlier release serve again. */
 export const rollbackCommand = platformCommand({
@@ -23,6 +25,19 @@ export const rollbackCommand = platformCommand({
     "svc deploy rollback --platform cloud-run",
     "svc deploy rollback --platform cloud-run --to hello-dev-00002-abc",
   ],
+  several: async (runs, run) => {
+    const all = runs.map(({ deployment }) => deployment);
+    await lockAll(all);
+    const releases = await commonRelease(all, runs[0]?.given.to as string | undefined);
+    return inTurn(runs, async (one) => {
+      const to = releases[runs.findIndex(({ deployment }) => deployment === one.deployment)]?.revision;
+      if (to !== undefined) return run({ ...one, given: { ...one.given, to } });
+      const { place, target } = one.deployment;
+      if (one.shell.json) one.shell.document({ success: true, from: null });
+      else one.shell.print(`${target.serviceName} serves that release on ${place} already`);
+      return EXIT.done;
+    });
+  },
   run: async ({ shell, deployment, given }) => {
     const outcome = await rollback(deployment, {
       to: given.to as string | undefined,

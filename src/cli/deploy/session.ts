@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { relative } from "node:path";
 import { confirm, isCancel } from "@clack/prompts";
 import { Redactor } from "../../core/base/redactor.ts";
-import { type Deployment, openDeployment } from "../../deploy/deployment.ts";
+import { type Deployment, openDeployments } from "../../deploy/deployment.ts";
 import { DeployError, isDeployError, toDeployError } from "../../deploy/errors.ts";
 import type { DeployEvent } from "../../deploy/events.ts";
 import { run as runProgram } from "../../deploy/exec.ts";
@@ -111,14 +111,14 @@ export async function withShell(
   }
 }
 
-/** Opens the deployment that the options describe. */
+/** Opens the deployment that the options describe, in each of its places. */
 export async function openFrom(
   shell: Shell,
   platform: Platform<never>,
   flags: Given,
   command: string,
   environment?: string,
-): Promise<Deployment> {
+): Promise<readonly Deployment[]> {
   const { context } = shell;
   const own = describeFlags(platform.flags)
     .filter((flag) => isGiven(context.argv, flag.name))
@@ -128,7 +128,7 @@ export async function openFrom(
       .filter((key) => flags[key] !== undefined && isGiven(context.argv, toFlagName(key)))
       .map((key) => [key, flags[key]]),
   ) as Partial<DeployOptions>;
-  const deployment = await openDeployment({
+  const opened = await openDeployments({
     platform,
     options: environment === undefined ? options : { ...options, env: environment },
     // An environment that runs need no longer be in the file.
@@ -141,8 +141,8 @@ export async function openFrom(
     signal: shell.signal,
     redactor: shell.redactor,
   });
-  shell.logPath = deployment.log.path;
-  return deployment;
+  shell.logPath = opened[0]?.log.path;
+  return opened;
 }
 
 /** Options that are passed to the engine unchanged: those that deploy.yaml can have, and those of one command. */

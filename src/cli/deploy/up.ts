@@ -3,6 +3,7 @@ import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { HELD_JOBS } from "../../deploy/held-jobs.ts";
+import { checkSame, following, lockAll } from "../../deploy/places.ts";
 import { ROTATED_KEYS, type RotatedKey } from "../../deploy/rotate-key.ts";
 import { type Consent, type UpOutcome, up } from "../../deploy/up.ts";
 import { checkJobsWith } from "./check-jobs.ts";
@@ -11,6 +12,7 @@ import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
 import { type PlatformRun, platformCommand } from "./platform-command.ts";
 import type { Shell } from "./session.ts";
+import { inTurn } from "./several.ts";
 
 const UP_FLAGS = {
   ...flags.TARGET_FLAGS,
@@ -48,6 +50,7 @@ export const upCommand = platformCommand({
     "svc deploy up --platform do-app-platform --image 1.10 --no-rollback",
   ],
   run: deploy,
+  several: inTurn,
 });
 
 /** `svc deploy rotate-key`: the same with a new key. */
@@ -68,20 +71,31 @@ export const rotateKeyCommand = platformCommand({
     "svc deploy rotate-key --platform cloud-run",
     "svc deploy rotate-key --platform aws-ecs-express --env prod --key api --yes",
   ],
+  several: async (runs, run) => {
+    // A former key that one of them still has would be forgotten.
+    const all = runs.map(({ deployment }) => deployment);
+    await lockAll(all);
+    await checkSame(all);
+    return inTurn(runs, run);
+  },
   run: ({ deployment, ...rest }) => {
     const rotateKey = rest.given.key as RotatedKey;
     return deploy({ ...rest, deployment: { ...deployment, options: { ...deployment.options, rotateKey } } });
   },
 });
 
-async function deploy({ shell, deployment, given }: PlatformRun): Promise<number> {
+async function deploy({ shell, deployment: mine, given, first }: PlatformRun): Promise<number> {
+  const deployment = first === undefined ? mine : await following(mine, first);
   const consent: Consent = async (plan, { SERVICE_API_KEY: key } = {}) => {
     if (shell.json) return true;
     shell.progress.clear();
     shell.print("");
     for (const line of planTable(plan, shell.paint)) shell.print(line);
     shell.print("");
-    if (!(await shell.ask(`Deploy ${plan.service_name}?`))) return false;
+    if (
+      !(await shell.ask(`Deploy ${plan.service_name}${mine.place === undefined ? "" : ` to ${mine.place}`}?`))
+    )
+      return false;
     // Explicitly requested: the only line that is not masked. Once it is stored, a run that fails or is killed has lost it.
     if (key !== undefined && given.showApiKey === true) shell.context.print(`  API key   ${key}`);
     return true;

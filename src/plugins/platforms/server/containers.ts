@@ -1,6 +1,6 @@
 import type { Release } from "../../../deploy/platform.ts";
 import { CANDIDATE, type Context, onServer, RECORD, SERVICE, THOSE_LEFT } from "./context.ts";
-import { parseRecord, revisionOf, type ServerRecord, urlOf } from "./record.ts";
+import { parseRecord, revisionOf, type ServerRecord, urlOf, versionOf } from "./record.ts";
 
 /** A container of the service: the one that serves, an earlier one that has stopped, or one that never started. */
 export interface Container {
@@ -82,6 +82,7 @@ export function toRelease({ target }: Context, container: Container, address: st
   return {
     id: target.serviceName,
     revision: revisionOf(text),
+    version: versionOf(record),
     image: record.image,
     url: urlOf(record, address),
     // Between two crashes it is "running", too.

@@ -7,11 +7,22 @@ export const NONE = "none";
 const host = v.pipe(
   v.string(),
   v.regex(
-    /^[^-\s][^\s]*$/,
-    "must be user@machine, ssh://user@machine:port, or a host of your ssh configuration",
+    /^[^-\s,][^\s,]*(\s*,\s*[^-\s,][^\s,]*)*$/,
+    "must be user@machine, ssh://user@machine:port, or a host of your ssh configuration; several with commas between them",
   ),
-  v.description("Machine to deploy to, as ssh takes it: user@machine, or a host of your ssh configuration"),
+  v.check(
+    (text) => new Set(hostsOf({ host: text })).size === hostsOf({ host: text }).length,
+    "names a machine twice",
+  ),
+  v.description(
+    "Machine to deploy to, as ssh takes it: user@machine, or a host of your ssh configuration; several with commas between them, on one database",
+  ),
 );
+
+/** The machines that the option names. */
+export function hostsOf({ host }: { readonly host: string }): string[] {
+  return host.split(/\s*,\s*/);
+}
 
 const domain = v.pipe(
   v.string(),

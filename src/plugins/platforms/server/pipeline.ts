@@ -4,7 +4,7 @@ import {
   type PipelineRequest,
   setSecret,
 } from "../../../deploy/ci/pipeline.ts";
-import type { ServerFlags } from "./flags.ts";
+import { hostsOf, type ServerFlags } from "./flags.ts";
 
 const KEY = "SVC_SSH_KEY";
 const KNOWN = "SVC_SSH_KNOWN_HOSTS";
@@ -12,8 +12,9 @@ const KNOWN = "SVC_SSH_KNOWN_HOSTS";
 /** How a job signs in to a server: with an ssh key of its own, to the machine whose key is known. */
 export function pipelineLogin(request: PipelineRequest<ServerFlags>): PipelineLogin {
   const { provider, flags, name, environment } = request;
-  const { user, machine, port } = partsOf(flags.host);
-  const address = port === undefined ? machine : `-p ${port} ${machine}`;
+  const hosts = hostsOf(flags);
+  const parts = hosts.map(partsOf);
+  const toPort = (port: string | undefined) => (port === undefined ? "" : `-p ${port} `);
   const file = `${name}-${environment.replace(/-$/, "")}-pipeline`;
   const [key, known] = [ownVariable(request, KEY), ownVariable(request, KNOWN)];
   const script = [
@@ -30,23 +31,29 @@ export function pipelineLogin(request: PipelineRequest<ServerFlags>): PipelineLo
     federated: false,
     needsDocker: true,
     setup: [
-      `# A key of the pipeline's own, for ${flags.host}.`,
+      `# A key of the pipeline's own, for ${hosts.join(", ")}.`,
       `ssh-keygen -t ed25519 -N '' -C ${file} -f ./${file}`,
-      `ssh-copy-id -i ./${file}.pub ${port === undefined ? "" : `-p ${port} `}${user}${machine}`,
+      ...parts.map(
+        ({ user, machine, port }) => `ssh-copy-id -i ./${file}.pub ${toPort(port)}${user}${machine}`,
+      ),
       setSecret(request, key, `./${file}`),
       `rm ./${file}`,
       "# The key of the machine: compare its fingerprint with that which the machine itself shows (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub).",
-      `ssh-keyscan -t ed25519 ${address} > ./${file}.known`,
+      ...parts.map(
+        ({ machine, port }, index) =>
+          `ssh-keyscan -t ed25519 ${toPort(port)}${machine} ${index === 0 ? ">" : ">>"} ./${file}.known`,
+      ),
       `ssh-keygen -lf ./${file}.known`,
       setSecret(request, known, `./${file}.known`),
     ],
     notes: [
       "ssh has no federated login: the key is a secret of the repository. Everyone who may use it may do what its user may do with Docker on that machine",
-      ...(/[.:@/]/.test(flags.host)
-        ? []
-        : [
-            `"${flags.host}" may be a name of your own ssh configuration, which a pipeline does not have: write user@machine into deploy.yaml`,
-          ]),
+      ...hosts
+        .filter((host) => !/[.:@/]/.test(host))
+        .map(
+          (host) =>
+            `"${host}" may be a name of your own ssh configuration, which a pipeline does not have: write user@machine into deploy.yaml`,
+        ),
     ],
   };
 }

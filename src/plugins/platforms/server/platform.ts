@@ -1,7 +1,7 @@
 import type { Platform } from "../../../deploy/platform.ts";
 import type { ProxyOptions } from "./change.ts";
 import { LABEL } from "./context.ts";
-import { type ServerFlags, ServerFlagsSchema } from "./flags.ts";
+import { hostsOf, type ServerFlags, ServerFlagsSchema } from "./flags.ts";
 import { pipelineLogin } from "./pipeline.ts";
 import { openSession } from "./session.ts";
 
@@ -12,6 +12,7 @@ export function serverPlatform(proxy: ProxyOptions): Platform<ServerFlags> {
     defaultRegion: "server",
     flags: ServerFlagsSchema,
     placeOf: ({ host }) => host,
+    split: (flags) => hostsOf(flags).map((host) => ({ ...flags, host })),
     checkLabel,
     pipeline: pipelineLogin,
     connect: (target, tools) => openSession(target, tools, proxy),

@@ -2,7 +2,7 @@ import { lookup } from "node:dns/promises";
 import type { Finding } from "../../../deploy/platform.ts";
 import { listContainers, servingOf } from "./containers.ts";
 import { type Context, onServer, RECORD, SERVICE } from "./context.ts";
-import { wantedSettings } from "./record.ts";
+import { type Settings, wantedSettings } from "./record.ts";
 
 /** Kilobytes below which an image may not fit. */
 const LITTLE = 1024 * 1024;
@@ -20,6 +20,7 @@ export async function preflight(context: Context): Promise<Finding[]> {
   return [
     { level: "ok", subject: "Server", message: `${ssh.host}, Docker ${version}, ${arch}` },
     ...diskFindings(free),
+    ...(target.places === undefined || target.places === 1 ? [] : sharedFindings(settings)),
     ...(settings.domain === undefined
       ? [plainFinding(settings.bind)]
       : await domainFindings(context, settings.domain)),
@@ -27,6 +28,26 @@ export async function preflight(context: Context): Promise<Finding[]> {
       ? await portFindings(context, target.port, settings.bind)
       : []),
   ];
+}
+
+/** What one of several servers cannot have. */
+function sharedFindings({ domain, postgres }: Settings): Finding[] {
+  const found: Finding[] = [];
+  if (domain !== undefined)
+    found.push({
+      level: "error",
+      subject: "Domain",
+      message: `several servers cannot serve ${domain}: a check of its certificate would reach any of them`,
+      fix: "Give --domain none, and --public-url with the address of the load balancer in front of them, which has the certificate",
+    });
+  if (postgres !== undefined)
+    found.push({
+      level: "error",
+      subject: "Database",
+      message: "several servers need one database, and each would run a Postgres of its own",
+      fix: "Give --postgres none, and the secret SERVICE_DATABASE_URL of a database that all of them reach",
+    });
+  return found;
 }
 
 function diskFindings(free: string): Finding[] {

@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
+import { CONTEXT, EXPIRES, MARKS } from "../../../deploy/config.ts";
 import { labelChanges, wantedLabels } from "../../../deploy/labels.ts";
+import { isGiven } from "../../../deploy/plan.ts";
 import type { DeployTarget, ReleaseSpec } from "../../../deploy/platform.ts";
 import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
 import { NONE, type ServerFlags } from "./flags.ts";
@@ -37,6 +39,21 @@ export function parseRecord(text: string): ServerRecord {
 
 export function revisionOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 12);
+}
+
+/** What is equal on all servers that serve the same, although each one numbers its secrets and may build its image. */
+export function versionOf({ bind, image, env, secrets, ...others }: ServerRecord): string {
+  const built = env[CONTEXT];
+  const variables = Object.entries(env).filter(([name]) => ![...MARKS, EXPIRES].includes(name));
+  const hashes = Object.entries(secrets).map(([name, ref]) => [name, ref.split(".").at(-1) ?? ""]);
+  return revisionOf(
+    recordText({
+      ...others,
+      image: isGiven(built) ? image : String(built).replace(/-[^-]*$/, ""),
+      env: Object.fromEntries(variables),
+      secrets: Object.fromEntries(hashes),
+    }),
+  );
 }
 
 /** The settings of a release: options that are given, and those of the running one. */

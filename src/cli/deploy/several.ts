@@ -1,0 +1,79 @@
+import { isDeployError } from "../../deploy/errors.ts";
+import { failedIn, lockAll } from "../../deploy/places.ts";
+import { failureResult, tellFailure } from "./failure.ts";
+import type { PlatformRun } from "./platform-command.ts";
+import type { Shell } from "./session.ts";
+
+type Run = (one: PlatformRun) => Promise<number>;
+
+/** Runs a command in the places of a deployment; resolves with its exit code. */
+export type Several = (runs: readonly PlatformRun[], run: Run) => Promise<number>;
+
+/** One place after the other, also after a failure; the highest exit code counts. */
+export const inEach: Several = async (runs, run) => {
+  let code = 0;
+  for (const one of runs) {
+    const own = await run(one).catch((error: unknown) => {
+      if (!isDeployError(error) || one.shell.signal.aborted) throw error;
+      one.shell.progress.clear();
+      if (one.shell.json) one.shell.document(failureResult(error));
+      else tellFailure(one.shell.context, error, undefined);
+      return error.exitCode;
+    });
+    code = Math.max(code, own);
+  }
+  return code;
+};
+
+/** All places are locked, then changed one after the other; the first failure ends it, and says what serves where. */
+export const inTurn: Several = async (runs, run) => {
+  const all = runs.map(({ deployment }) => deployment);
+  await lockAll(all);
+  try {
+    let code = 0;
+    for (const one of runs) code = Math.max(code, await run(one));
+    return code;
+  } catch (error) {
+    throw isDeployError(error) ? await failedIn(all, error) : error;
+  }
+};
+
+/** All places at the same time; each line begins with the name of its place. */
+export const together: Several = async (runs, run) => {
+  const width = Math.max(...runs.map(({ deployment }) => deployment.place?.length ?? 0));
+  const codes = await Promise.all(
+    runs.map(({ shell, ...rest }) => {
+      const name = shell.paint("dim", `${rest.deployment.place?.padEnd(width)} |`);
+      return run({ ...rest, shell: { ...shell, print: (line) => shell.print(`${name} ${line}`) } });
+    }),
+  );
+  return Math.max(...codes);
+};
+
+/** The first place, where all have the same to say. */
+export const inFirst: Several = ([first], run) => run(first!);
+
+/** Runs a command in several places: with a heading for each, and one document of all. */
+export async function inPlaces(runs: readonly PlatformRun[], several: Several, run: Run): Promise<number> {
+  const documents: Record<string, unknown> = {};
+  const own = runs.map((one) => {
+    const { place = "" } = one.deployment;
+    const document = (value: unknown) => {
+      documents[place] = value;
+    };
+    return { ...one, shell: { ...one.shell, document } };
+  });
+  const code = await several(own, (one) => {
+    if (several !== together && several !== inFirst) heading(one.shell, one.deployment.place);
+    return run(one);
+  });
+  const { shell } = runs[0]!;
+  if (shell.json) shell.document({ places: documents });
+  return code;
+}
+
+/** Not a part of the output: that of a command in a container is passed on as it is. */
+function heading({ json, progress, context, paint }: Shell, place: string | undefined): void {
+  progress.clear();
+  if (!json) context.note(paint("bold", `== ${place}`));
+}
