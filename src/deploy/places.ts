@@ -11,7 +11,7 @@ export async function lockAll(all: readonly Deployment[]): Promise<void> {
 
 /**
  * The deployment of a place that follows the first one: it gets the variables and secrets that the first one has, makes no key
- * of its own, and leaves out the commands that run once. A plan, which comes before the first one has them, gets those secrets
+ * of its own, and skips the commands that run once. A plan, which comes before the first one has them, gets those secrets
  * that it lacks.
  */
 export async function following(

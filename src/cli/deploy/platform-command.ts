@@ -1,10 +1,10 @@
 import * as v from "valibot";
-import type { Deployment } from "../../deploy/deployment.ts";
 import type { OpenEnvironment } from "../../deploy/environments.ts";
 import type { Platform, PlatformFlags } from "../../deploy/platform.ts";
 import { type Command, defineCommand } from "../command.ts";
 import { COMMON, forCommand } from "./flags.ts";
-import { openFrom, type Shell, withShell } from "./session.ts";
+import type { PlatformRun } from "./platform-run.ts";
+import { openFrom, withShell } from "./session.ts";
 import { inEach, inPlaces, type Several } from "./several.ts";
 
 /** Creates a command for one platform; the platform's own options are included. */
@@ -14,19 +14,6 @@ export type PlatformCommand = (platform: PlatformSource) => Command;
 export interface PlatformSource {
   readonly entries: PlatformFlags["entries"];
   platform(): Platform<never>;
-}
-
-/** What a command on a deployment gets. */
-export interface PlatformRun {
-  readonly shell: Shell;
-  readonly deployment: Deployment;
-  /** The options of the command line. */
-  readonly given: Readonly<Record<string, unknown>>;
-  readonly args: readonly string[];
-  /** Opens another environment in the same place, with the same options; closed by the caller. */
-  readonly open: OpenEnvironment;
-  /** The first place of the deployment, where this is another one. */
-  readonly first?: Deployment | undefined;
 }
 
 /** A command on the deployment that its options describe, which is closed after it. */

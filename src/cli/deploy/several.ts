@@ -1,7 +1,7 @@
 import { isDeployError } from "../../deploy/errors.ts";
 import { failedIn, lockAll } from "../../deploy/places.ts";
 import { failureResult, tellFailure } from "./failure.ts";
-import type { PlatformRun } from "./platform-command.ts";
+import type { PlatformRun } from "./platform-run.ts";
 import type { Shell } from "./session.ts";
 
 type Run = (one: PlatformRun) => Promise<number>;

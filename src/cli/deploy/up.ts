@@ -10,7 +10,8 @@ import { checkJobsWith } from "./check-jobs.ts";
 import { facts, nextCommand } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
-import { type PlatformRun, platformCommand } from "./platform-command.ts";
+import { platformCommand } from "./platform-command.ts";
+import type { PlatformRun } from "./platform-run.ts";
 import type { Shell } from "./session.ts";
 import { inTurn } from "./several.ts";
 
