@@ -1,5 +1,7 @@
 // @long
+import { spawn } from "node:child_process";
 import { afterAll, beforeAll, expect } from "vitest";
+import { bundleChild } from "../_bundle.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { writeAll } from "./_fixture.ts";
@@ -54,7 +56,7 @@ describe("a release command on a server of one's own", () => {
 
     expect(first.result.success).toBe(true);
     expect(lines).toEqual(expect.arrayContaining([`step=one key=${KEY.length} args=`, "1000", "read-only"]));
-    expect(failed).toMatchObject({ message: "The release command failed: exit code 254", log: ["broken"] });
+    expect(failed).toMatchObject({ message: "The release command failed: exit code 255", log: ["broken"] });
     expect(left).toEqual([[serving], ""]);
     expect(answered).toMatchObject({ status: "healthy" });
     expect(second.result.success).toBe(true);
@@ -62,4 +64,47 @@ describe("a release command on a server of one's own", () => {
     expect(lines.join("\n")).not.toContain(KEY);
     expect(allOf(at.serviceName)).toEqual([]);
   }, 300_000);
+
+  it.each(["SIGINT", "SIGKILL"] as const)(
+    "ends with its deployment, which a %s ends, and runs again in the next one",
+    async (signal) => {
+      const at = await site(sshd.config, await freePort());
+      const mine = at.checkout();
+      const write = (release: string) =>
+        writeAll(mine.cwd, {
+          "deploy.yaml": `variables: { STEP: one }\nrelease: ${JSON.stringify(release)}\n`,
+        });
+      const child = await bundleChild(new URL("server/cli.ts", import.meta.url));
+      write("echo started; sleep 600");
+      const words = [
+        ...["up", "--yes", "--no-check", "--platform", "server", "--host", "server", "--bind", "127.0.0.1"],
+        ...["--ssh-config", sshd.config, "--name", at.name, "--port", new URL(at.url).port],
+      ];
+      const running = spawn(process.execPath, [child, ...words], {
+        cwd: mine.cwd,
+        env: { ...process.env, SERVICE_API_KEY: KEY },
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+      let said = "";
+      running.stderr.on("data", (chunk: Buffer) => {
+        said += chunk.toString();
+      });
+      const ended = new Promise<number | null>((resolve) => running.once("close", resolve));
+      const containers = () =>
+        docker("ps", "--all", "--format", "{{.Names}}", "--filter", `name=${at.serviceName}.command`);
+      const lines = () => docker("logs", `${at.serviceName}.command`);
+      await expect.poll(() => containers() && lines(), { timeout: 120_000 }).toBe("started");
+
+      running.kill(signal);
+      const code = await ended;
+      await expect.poll(containers, { timeout: 60_000 }).toBe("");
+      write("echo again > /tmp/x");
+      const next = await mine.up();
+
+      expect(code).toBe(signal === "SIGINT" ? 4 : null);
+      if (signal === "SIGINT") expect(said).toContain("Run the same command again");
+      expect(next.result.success).toBe(true);
+    },
+    300_000,
+  );
 });

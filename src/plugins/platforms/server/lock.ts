@@ -119,7 +119,8 @@ export function serverLock(context: Context): ServerLock {
   };
 }
 
-async function* beats(released: Promise<void>): AsyncGenerator<Uint8Array> {
+/** Input of a script on the server that lives as long as this run: a byte now and then, until it is over. */
+export async function* beats(released: Promise<void>): AsyncGenerator<Uint8Array> {
   for (let isHeld = true; isHeld; ) {
     yield Buffer.from(".");
     let timer: NodeJS.Timeout | undefined;
