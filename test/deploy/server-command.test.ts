@@ -65,9 +65,8 @@ describe("a release command on a server of one's own", () => {
     expect(allOf(at.serviceName)).toEqual([]);
   }, 300_000);
 
-  it.each(["SIGINT", "SIGKILL"] as const)(
-    "ends with its deployment, which a %s ends, and runs again in the next one",
-    async (signal) => {
+  for (const signal of ["SIGINT", "SIGKILL"] as const)
+    it(`ends with its deployment, which a ${signal} ends, and runs again in the next one`, async () => {
       const at = await site(sshd.config, await freePort());
       const mine = at.checkout();
       const write = (release: string) =>
@@ -104,7 +103,5 @@ describe("a release command on a server of one's own", () => {
       expect(code).toBe(signal === "SIGINT" ? 4 : null);
       if (signal === "SIGINT") expect(said).toContain("Run the same command again");
       expect(next.result.success).toBe(true);
-    },
-    300_000,
-  );
+    }, 300_000);
 });
