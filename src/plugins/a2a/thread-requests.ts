@@ -62,8 +62,9 @@ export class ThreadRequests extends AgentRequests {
       if (!found)
         throw new this.sdk.errors.UnsupportedOperationError("The service is closing: send the message again");
       const now = await this.#read(found.item.id);
-      if (question) return this.#toTask(whenAsked(now, question), question);
-      return this.#toTask(request.configuration?.returnImmediately ? whenBegun(now) : now);
+      if (question) return this.#toTask(await whenAsked(this.parts, now, question), question);
+      const isNow = !request.configuration?.returnImmediately;
+      return this.#toTask(isNow ? now : await whenBegun(this.parts, now, turn.answered));
     });
   }
 
@@ -74,14 +75,15 @@ export class ThreadRequests extends AgentRequests {
     if (isOfJob(request)) return yield* super.sendMessageStream(request, context);
     const turn = await this.guarded(() => this.#take(request, callerOf(context)));
     let isOpen = false;
-    const events = new TurnEvents(this.parts.base, (caseId) => this.#read(caseId));
+    const events = new TurnEvents(this.parts, (caseId) => this.#read(caseId));
     for await (const event of this.parts.threads.follow(turn, signalOf(context))) {
       if (event.type === "failed" && !isOpen)
         throw new this.sdk.errors.UnsupportedOperationError(event.message);
       if (!isOpen && "caseId" in event) {
         isOpen = true;
         const { item } = await this.#opened(event.caseId, request);
-        yield this.#toEvent({ task: this.#toJson(whenBegun(await this.#read(item.id))) });
+        const begun = await whenBegun(this.parts, await this.#read(item.id), turn.answered);
+        yield this.#toEvent({ task: this.#toJson(begun) });
       }
       for await (const one of events.of(event)) yield this.#toEvent(one);
     }
@@ -96,7 +98,7 @@ export class ThreadRequests extends AgentRequests {
     if (isTerminal(item.status))
       throw new this.sdk.errors.UnsupportedOperationError(`Task "${request.id}" has ended`);
     yield this.#toEvent({ task: this.#toJson({ item, job }) });
-    const events = new TurnEvents(this.parts.base, (caseId) => this.#read(caseId));
+    const events = new TurnEvents(this.parts, (caseId) => this.#read(caseId));
     let turn: SentTurn | undefined = { jobId: job.id, after: 0, caseId: item.id, isWhole: true };
     while (turn) {
       let next: SentTurn | undefined;

@@ -1,20 +1,20 @@
 import type { ShownEvent } from "../../core/conversations/threads.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
+import type { A2aParts } from "./parts.ts";
 import { questionsOf, type Turn, toTurnJob, whenAsked } from "./turn-task.ts";
 import { type Json, resultOf, type TaskJob, toArtifactUpdate, toStatusUpdate } from "./updates.ts";
 
 /** What happens in a turn as the events of its task: the text as an artifact that grows, questions, the answer. */
 export class TurnEvents {
   readonly #read: (caseId: string) => Promise<Turn>;
-  readonly #base: string;
+  readonly #parts: A2aParts;
   #task: TaskJob | undefined;
   #caseId: string | undefined;
   #isAsked = false;
   #append = false;
 
-  /** `base` is that of the URLs of files. */
-  constructor(base: string, read: (caseId: string) => Promise<Turn>) {
-    this.#base = base;
+  constructor(parts: A2aParts, read: (caseId: string) => Promise<Turn>) {
+    this.#parts = parts;
     this.#read = read;
   }
 
@@ -38,14 +38,15 @@ export class TurnEvents {
     }
     if (event.type === "question") {
       this.#isAsked = true;
-      const asked = whenAsked(await this.#read(event.caseId), event.question);
+      const asked = await whenAsked(this.#parts, await this.#read(event.caseId), event.question);
       yield toStatusUpdate(toTurnJob(asked), [{ ...asked.item, question: event.question } as AskingCase]);
     }
     if (event.type !== "answer" && event.type !== "failed") return;
     const { job, item } = await this.#read(this.#caseId);
     this.#task = toTurnJob({ job, item });
     // It replaces what has been sent of it.
-    for (const artifact of resultOf(this.#task, this.#base)) yield toArtifactUpdate(this.#task, artifact);
+    for (const artifact of resultOf(this.#task, this.#parts.base))
+      yield toArtifactUpdate(this.#task, artifact);
     yield toStatusUpdate(this.#task, questionsOf(item));
   }
 }

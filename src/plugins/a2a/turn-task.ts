@@ -1,5 +1,6 @@
 import type { TurnDelivery } from "../../core/agents/define-chat.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
+import { caseWhenAsked, caseWhenBegun } from "../../core/conversations/turn-then.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { StoredCase } from "../../core/models/case.ts";
@@ -62,24 +63,27 @@ export function toTurnJob({ job, item }: Turn): TaskJob {
   };
 }
 
-/** A turn as it was when it began: what its message gets first, also when it is sent again. */
-export function whenBegun({ job, item }: Turn): Turn {
+/** A turn as it was when its message, or an answer, came: what that gets first, also when it is sent again. */
+export async function whenBegun(
+  { cases }: { readonly cases: Cases },
+  { job, item }: Turn,
+  answered?: { readonly question_id: string },
+): Promise<Turn> {
   return {
     job: { ...job, status: "in_progress", error: null },
-    item: { ...item, status: "in_progress", ...OPEN, question: null, updated_at: item.created_at },
+    item: await caseWhenBegun(cases, item, answered),
   };
 }
 
 /** A turn as it was when it asked: what its message got then, whatever came of the question since. */
-export function whenAsked({ job, item }: Turn, question: Question): Turn {
-  if (item.status === "awaiting" && item.question?.id === question.id) return { job, item };
-  return {
-    job: { ...job, status: "awaiting", error: null },
-    item: { ...item, status: "awaiting", ...OPEN, question, updated_at: question.asked_at },
-  };
+export async function whenAsked(
+  { cases }: { readonly cases: Cases },
+  { job, item }: Turn,
+  question: Question,
+): Promise<Turn> {
+  const then = await caseWhenAsked(cases, item, question);
+  return then === item ? { job, item } : { job: { ...job, status: "awaiting", error: null }, item: then };
 }
-
-const OPEN = { final_delivery: null, last_error: null, finished_at: null } as const;
 
 /** The open question of a turn. */
 export function questionsOf(item: StoredCase): AskingCase[] {

@@ -87,7 +87,7 @@ export function toTurnResult(
       ...{ job_id: job.id, agent: job.agent_name, status: asked ? "awaiting" : status, message: text },
       ...(hasEnded && !asked && { result: answer ?? null, error: item.last_error }),
       ...(asked && { questions: [asked] }),
-      ...{ cost: item.total_cost, case_count: job.case_count, cases: [toShownCase(item)] },
+      ...{ cost: item.total_cost, case_count: 1, cases: [toShownCase(item)] },
     },
     isError: !asked && (status === "failed" || status === "cancelled"),
   };

@@ -5,6 +5,7 @@ import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
 import type { SentTurn } from "../../core/conversations/threads.ts";
+import { caseWhenAsked } from "../../core/conversations/turn-then.ts";
 import { check } from "../../core/http/check.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import type { Question } from "../../core/models/question.ts";
@@ -95,5 +96,7 @@ async function resultOf(
       detail: "Call the tool again, with the same idempotency key.",
     });
   }
-  return toTurnResult(parts, { job, item: await parts.cases.summary(caseId) }, { notice, question });
+  const now = await parts.cases.summary(caseId);
+  const item = question ? await caseWhenAsked(parts.cases, now, question) : now;
+  return toTurnResult(parts, { job, item }, { notice, question });
 }
