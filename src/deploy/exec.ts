@@ -30,7 +30,11 @@ export function run(
     let killer: NodeJS.Timeout | undefined;
     const onAbort = () => {
       child.kill("SIGTERM");
-      killer = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER);
+      killer = setTimeout(() => {
+        child.kill("SIGKILL");
+        // A program that it has started, and that is still there, has them too.
+        for (const stream of [child.stdout, child.stderr]) stream.destroy();
+      }, KILL_AFTER);
     };
     signal?.addEventListener("abort", onAbort, { once: true });
     const out = collect(child.stdout, options.onLine);

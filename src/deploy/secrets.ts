@@ -94,6 +94,13 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     const found = tools.env[name];
     if (found !== undefined && found !== "" && !texts.has(name) && !isReferred(name)) texts.set(name, found);
   }
+  for (const name of ONE_LINE)
+    if (/[\r\n]/.test(texts.get(name) ?? ""))
+      throw new DeployError("bad_config", `Secret ${name} has several lines, and is one`, {
+        detail: "What prints or holds its value adds another line, such as a notice",
+        outcome: "Nothing was changed",
+        fix: "Have it give the value alone",
+      });
   for (const [name, value] of Object.entries(options.rotated)) texts.set(name, value);
   const generated = [
     ...generateMissing(options, texts),
@@ -139,6 +146,8 @@ function printed(
   return readOnly ? value.catch(() => undefined) : value;
 }
 
+/** Secrets that no client could send, and no driver could read, with a line break. */
+const ONE_LINE = ["SERVICE_API_KEY", "SERVICE_PREVIOUS_API_KEY", "SERVICE_ACCOUNT_API_KEY", DATABASE_URL];
 /** Secrets with keys that were replaced, and are still valid. */
 const FORMER_KEYS = ["SERVICE_PREVIOUS_API_KEY", "SERVICE_PREVIOUS_RSA_PRIVATE_KEY"];
 /** Secrets that the service keeps once it has them: without these keys, what it has stored cannot be read. */

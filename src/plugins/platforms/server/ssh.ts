@@ -39,6 +39,8 @@ export interface Ssh {
 /** What ssh itself ends with when it fails. */
 const SSH_FAILED = 255;
 const READY = "svc-ready";
+/** Milliseconds in which the connection ends by itself. */
+const CLOSING = 3000;
 
 /** Opens one connection when it is first needed; all scripts share it, and it ends with this process. */
 export function openSsh(
@@ -166,7 +168,10 @@ async function startMaster(tools: DeployTools, options: readonly string[], host:
   running.catch(() => undefined);
   const close = async () => {
     input.end();
+    // A script that still runs there, after an interruption, would hold the connection until it ends.
+    const impatient = setTimeout(() => ending.abort(), CLOSING);
     await running.catch(() => undefined);
+    clearTimeout(impatient);
     await rm(folder, { recursive: true, force: true });
   };
   const stop = () => ending.abort(tools.signal.reason);
