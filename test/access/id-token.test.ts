@@ -23,6 +23,7 @@ const signed =
 /** A provider whose tokens are what a test says; it ends with the test. */
 async function provider() {
   let idToken: () => Promise<string> = async () => "";
+  let challenge: string | undefined;
   const server = createServer(async (request, response) => {
     const send = (body: unknown) =>
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
@@ -35,6 +36,10 @@ async function provider() {
     if (request.url === "/keys")
       return send({ keys: [{ ...(await exportJWK(own.publicKey)), kid: "one", alg: "RS256", use: "sig" }] });
     request.resume();
+    if (challenge !== undefined)
+      return response
+        .writeHead(401, { "content-type": "application/json", "www-authenticate": challenge })
+        .end(JSON.stringify({ error: "refused" }));
     const id_token = await idToken();
     return send({ access_token: "a", refresh_token: "r", token_type: "bearer", expires_in: 60, id_token });
   });
@@ -53,6 +58,10 @@ async function provider() {
       const left = leaving ?? (await identity.begin(BACK)).leaving;
       idToken = () => forge({ ...claims, nonce: left.nonce });
       return identity.finish(new URL(`${BACK}?code=c&state=${left.state}`), left);
+    },
+    /** Has it ask for credentials, instead of giving tokens. */
+    refuse: (how: string) => {
+      challenge = how;
     },
     /** Asks it later, where it gives such a token. */
     check(forge: Forge) {
@@ -96,6 +105,16 @@ it.each(Object.entries(FORGED))("a token %s signs nobody in, and ends a session"
 
   await expect(finish(forge)).rejects.toMatchObject({ type: "unauthorized" });
   expect(await check(forge)).toBeUndefined();
+});
+
+it("a provider that asks for credentials of the service, and not of the person, ends no session", async () => {
+  const { finish, check, refuse } = await provider();
+
+  refuse('Basic realm="clients"');
+  await expect(finish(signed())).rejects.toMatchObject({ type: "unavailable" });
+  await expect(check(signed())).rejects.toMatchObject({ type: "unavailable" });
+  refuse('Bearer error="invalid_token"');
+  expect(await check(signed())).toBeUndefined();
 });
 
 it("a token that was made for another sign-in signs nobody in: each has a nonce and a state of its own", async () => {
