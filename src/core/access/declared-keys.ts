@@ -8,7 +8,7 @@ export interface DeclaredKeyOptions {
   /** Unique among the keys. */
   readonly name: string;
   readonly role: Role;
-  /** SHA-256 of the key in hex, as `svc access hash` prints it. */
+  /** SHA-256 of the key in hex, as `svc access declare` prints it. */
   readonly sha256: string;
   /** Slugs: only these agents and their jobs. @default all */
   readonly agents?: readonly string[];
@@ -31,7 +31,7 @@ const DeclaredKeySchema = v.object({
     v.toLowerCase(),
     v.regex(
       /^[0-9a-f]{64}$/,
-      "must be the SHA-256 of the key, 64 hexadecimal digits: svc access hash prints it",
+      "must be the SHA-256 of the key, 64 hexadecimal digits: svc access declare prints it",
     ),
   ),
   expires: v.optional(
