@@ -73,17 +73,27 @@ export async function rotatedKeys(
     );
   const known = there.hash ?? lastHashes[name];
   const hash = await hashSecret(present, { target: `${platform.name}/${target.serviceName}`, name });
+  const isStored = stored.some((secret) => secret.name === previous);
+  const isUnreleased = unreleasedSecrets(live, stored).includes(name);
+  const finish = () => {
+    inform(
+      emit,
+      `The ${name} that an earlier run has stored is released; run this again to replace it once more`,
+    );
+    return {};
+  };
+  // Some platforms show only what runs: a run that was killed has stored another key, and the former one before it.
+  if (known !== undefined && known !== hash && isStored && isUnreleased && tools.env[name] === undefined)
+    return finish();
   if (known !== undefined && known !== hash)
     throw new DeployError("bad_config", `The platform stores another ${name} than the one that is given`, {
       detail: "An earlier run may have replaced it",
       outcome: "Nothing was changed",
       fix: "svc deploy up releases what is stored",
     });
-  const isStored = stored.some((secret) => secret.name === previous);
   const listedKeys = isStored ? keysIn((await session.readSecret?.(previous)) ?? tools.env[previous]) : [];
   const isHalf = listedKeys.includes(present.trim());
   // Those that were removed may still be in the vault, and stay removed.
-  const isUnreleased = unreleasedSecrets(live, stored).includes(name);
   const isPassed = live.secretNames?.includes(previous) !== false;
   const isKept = isHalf || (isStored && (isPassed || isUnreleased));
   const kept = isKept ? listedKeys : [];
@@ -92,13 +102,7 @@ export async function rotatedKeys(
       outcome: "Nothing was changed",
       fix: `Give it to this command, beside ${name}: ${previous}=… svc deploy rotate-key …`,
     });
-  if (isKept && !isHalf && isUnreleased) {
-    inform(
-      emit,
-      `The ${name} that an earlier run has stored is released; run this again to replace it once more`,
-    );
-    return {};
-  }
+  if (isKept && !isHalf && isUnreleased) return finish();
   const running = await session.readSecret?.(name, live.secrets?.[name]);
   const former = new Set([running, present].flatMap((key) => (key === undefined ? [] : [key.trim()])));
   for (const key of kept) former.add(key);

@@ -12,13 +12,15 @@ export interface ServerChild {
   readonly env: Readonly<Record<string, string>>;
   /** Counted from 1; 0 for none. */
   readonly killAt: number;
+  /** The key that it replaces. */
+  readonly rotateKey?: "rsa" | "api";
 }
 
-const { name, port, cwd, flags, env, killAt } = JSON.parse(process.argv[2] ?? "{}") as ServerChild;
+const { name, port, cwd, flags, env, killAt, rotateKey } = JSON.parse(process.argv[2] ?? "{}") as ServerChild;
 let lines = 0;
 const deployment = await openDeployment({
   platform: platform as never,
-  options: { ...DEFAULT_OPTIONS, name, port },
+  options: { ...DEFAULT_OPTIONS, name, port, rotateKey },
   flags,
   cwd,
   env: { ...process.env, ...env },

@@ -25,13 +25,18 @@ if (process.argv[2] === "store") {
 const asker = defineAgent({
   name: "Asker",
   version: "1.0.0",
+  parameters: [{ name: "TOKEN" }],
   methods: {
     job_start: {
-      async run({ job }) {
+      async run({ job, parameters }) {
         const item = await job.openCase({ id: "one", name: "One question" });
         const { word } = await item.ask({ question: "Which word?", fields: v.object({ word: v.string() }) });
         await item.close({ word });
-        return { message: `${word} in ${process.env.STEP}` };
+        const { TOKEN } = parameters;
+        return {
+          message: `${word} in ${process.env.STEP}`,
+          ...(TOKEN !== undefined && { read: TOKEN.length }),
+        };
       },
     },
   },
