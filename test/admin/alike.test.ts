@@ -64,7 +64,7 @@ function post(path: string, form: [string, string][]) {
 it("a question has beside it what its case found, the time that is left, and its default in words", async () => {
   const text = await page("inbox");
 
-  expect(text).toMatch(/due in (?:2 h|1 h \d+ min)</);
+  expect(text).toMatch(/class="due soon"[^>]*>due in (?:2 h|1 h \d+ min)</);
   expect(text).toMatch(
     /If nobody answers <time[^>]*>in the next (?:2 h|1 h \d+ min)<\/time>, the default is used: Approved: No\./,
   );
@@ -76,6 +76,8 @@ it("equal questions are answered with one form: those that are ticked, and only 
   const [first] = await open();
   const path = `cases/${first}/alike`;
   const form = await page(path);
+  // The inbox led here.
+  expect(form.match(/href="([^"]+)" title="[^"]*" aria-current="page"/)?.[1]).toBe("/admin/inbox");
   const valuesOf = (pattern: RegExp) => [...form.matchAll(pattern)].map(([, value]) => value!);
   const picks = valuesOf(/name="pick" value="([^"]+)"/g);
 

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { defineAgent, defineChat, file } from "agent-control-service";
-import { THREADS } from "agent-control-service/plugin";
+import { ADMIN, html, type Plugin, ROUTER, THREADS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import * as v from "valibot";
@@ -81,6 +81,23 @@ const baker = defineChat({
   },
 });
 
+const extension: Plugin = {
+  name: "extension",
+  dependsOn: ["admin"],
+  setup: (context) =>
+    context.get(ADMIN).addPage({ path: "extra", title: ARABIC, render: () => html`<p>${UNBROKEN}</p>` }),
+};
+
+/** Pages that other tests open, or that are no pages. */
+const ELSEWHERE = [
+  ...["/admin/assets/{hash}/{file}", "/admin/jobs/{id}/files/{sha256}"],
+  // With people at a provider, and for programs.
+  ...["/admin/sign-in/person", "/admin/sign-in/back", "/admin/sign-in/program", "/admin/sign-in"],
+  ...["/admin/access/people/{id}/remove", "/admin/access/people/{id}/restore", "/admin/access/{id}/remove"],
+  // By a click of this test.
+  "/admin/bulk/{id}",
+];
+
 /** Pages and states: 200 % zoom of 1360 pixels is a window of 680. */
 const PAGES: Readonly<Record<string, string>> = {
   ...{ dashboard: "", week: "?range=7d", jobs: "jobs", "no-jobs": "jobs?search=nothing", cases: "cases" },
@@ -119,10 +136,28 @@ const PAGES: Readonly<Record<string, string>> = {
     find: "find",
     "nothing-found": "find?q=nothing+at+all",
     missing: "jobs/none",
+    zoomed: "jobs/lost?span=0-5",
+    "deleted-cases": "deleted-cases",
+    "plugin-page": "x/extra",
+  },
+  // What is asked before something happens, as a page.
+  ...{
+    ...{ "stop-job": "jobs/open/stop", "retry-job": "jobs/lost/retry", "resume-job": "jobs/lost/resume" },
+    ...{
+      "fork-job": "jobs/lost/fork",
+      "status-of-job": "jobs/open/status",
+      "restart-job": "jobs/lost/restart",
+    },
+    ...{ "continue-job": "jobs/lost/continue", "revoke-tokens": "jobs/open/revoke-tokens" },
+    ...{ "status-of-case": "cases/asks/status", "delete-case": "cases/asks/delete" },
+    ...{ "run-schedule": "schedules/nightly/run", "pause-schedule": "schedules/nightly/pause" },
+    ...{ "resume-schedule": "schedules/nightly/resume", "restore-job": "deleted/old/restore" },
+    ...{ "erase-job": "deleted/old/erase", "restore-case": "deleted-cases/old-case/restore" },
+    ...{ "erase-case": "deleted-cases/old-case/erase" },
   },
 };
 
-const VIEWS: readonly View[] = [360, 390, 680, 768, 1360, 2560].map((width, at) => ({
+const VIEWS: readonly View[] = [360, 680, 768, 1440, 2200, 2560].map((width, at) => ({
   ...{ name: String(width), width, height: 900, colorScheme: at % 2 === 0 ? "light" : "dark" },
 }));
 
@@ -137,6 +172,7 @@ beforeAll(async () => {
     launch(),
     testServer({
       agents: [worker, waiter, baker, filer],
+      plugins: [extension],
       schedules: [
         { id: "nightly", cron: "0 3 * * *", agent: waiter },
         {
@@ -205,10 +241,23 @@ beforeAll(async () => {
     });
   await seedJob(server.service, { id: "old", agent: "worker", status: "completed" });
   await server.request("/admin/api/jobs/old", { method: "DELETE" });
+  await seedCase(server.service, { job: "open", ref: "old-case", close: {} });
+  await server.request("/admin/api/cases/old-case", { method: "DELETE" });
 });
 afterAll(async () => {
   await browser?.close();
   await server?.[Symbol.asyncDispose]();
+});
+
+chromium.it("every page of the admin interface is among those that are checked", () => {
+  const paths = Object.values(PAGES).map((path) => `/admin/${path.replace(/\?.*/, "")}`);
+  const unchecked = server.service
+    .get(ROUTER)
+    .routes.filter(({ method, path }) => method === "GET" && /^\/admin(?!\/api\/)/.test(path))
+    .map(({ path }) => path)
+    .filter((path) => !paths.some((one) => new RegExp(`^${path.replace(/\{\w+\}/g, "[^/]+")}$`).test(one)));
+
+  expect(unchecked.filter((path) => !ELSEWHERE.includes(path))).toEqual([]);
 });
 
 for (const view of shareOf(VIEWS, VIEWS.length)) {
@@ -262,6 +311,14 @@ for (const view of shareOf(VIEWS, VIEWS.length)) {
       for (const name of ["jobs", "inbox", "failed", "dashboard", "deleted"]) {
         await page.goto(`${url}/admin/${PAGES[name]}`);
         await look(`${name}-absolute`);
+      }
+
+      await page.goto(`${url}/admin/`);
+      await page.getByRole("button", { name: /^Rows: comfortable/ }).click();
+      await page.getByRole("button", { name: /^Rows: compact/ }).waitFor();
+      for (const name of ["jobs", "cases", "inbox", "failures", "audit", "deleted", "models"]) {
+        await page.goto(`${url}/admin/${PAGES[name]}`);
+        await look(`${name}-compact`);
       }
 
       expect(complaints.filter((one) => !/status of 404/.test(one))).toEqual([]);

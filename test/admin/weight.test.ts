@@ -2,6 +2,7 @@
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
+import { PAGES } from "../../src/plugins/admin/shell.ts";
 import { requirement } from "../_require.ts";
 import { greeter } from "../_setup.ts";
 import { DESKTOP, launch, visit } from "./_browser.ts";
@@ -49,18 +50,10 @@ chromium.it("the first load of a page is small, with all its files", async () =>
   await packAll(server);
 
   for (const path of [
-    "/admin/",
-    "/admin/jobs",
-    "/admin/jobs/job-1",
-    "/admin/cases",
-    "/admin/cases/case-1",
-    "/admin/inbox",
-    "/admin/agents",
-    "/admin/agents/greeter",
-    "/admin/agents/greeter/start",
-    "/admin/console",
-    "/admin/deliveries",
-    "/admin/server",
+    ...PAGES.map(({ href }) => href),
+    ...["/admin/jobs/job-1", "/admin/jobs/job-1?tab=history", "/admin/jobs/job-0/compare?with=job-1"],
+    ...["/admin/cases/case-1", "/admin/cases/case-1/alike", "/admin/agents/greeter"],
+    ...["/admin/agents/greeter/start", "/admin/deleted", "/admin/sessions", "/admin/find?q=job"],
   ]) {
     const { context, page } = await visit(browser, server.url, DESKTOP, {
       extraHTTPHeaders: { "x-api-key": server.key },

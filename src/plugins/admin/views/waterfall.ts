@@ -413,7 +413,8 @@ function toTicks({ from, to }: Timeline, scale: Scale, start: number): Tick[] {
   const [first] = scale.folds;
   const length = (first?.from ?? to) - from;
   const share = scale.at(first?.from ?? to) / 100;
-  const most = Math.max(1, Math.round(6 * share));
+  // Labels that count from the start of a part have a sign more.
+  const most = Math.max(1, Math.round((start < from ? 4 : 6) * share));
   const step =
     STEPS.find((one) => length / one <= most) ?? Math.ceil(length / most / 86_400_000) * 86_400_000;
   const ticks: { at: number; x: number }[] = [];
