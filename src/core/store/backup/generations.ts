@@ -89,7 +89,7 @@ export async function pruneGenerations(
   const ids = [...expired(all, rule).map(({ id }) => id), ...leftovers];
   for (const id of ids) await removeGeneration(storage, keys.get(id) ?? []);
   const left = all.filter(({ id }) => !ids.includes(id));
-  if (ids.length > 0) await pruneContents(storage, left, yesterday);
+  await pruneContents(storage, left, yesterday);
   return ids.length;
 }
 
@@ -99,7 +99,12 @@ async function pruneContents(
   left: readonly Listed[],
   yesterday: string,
 ): Promise<void> {
-  const old = (await storage.getKeys(CONTENTS_ROOT)).filter((key) => key.split(":")[1]! < yesterday);
+  // What a backup that is kept has shipped, it names.
+  const kept = new Set(left.map(({ id }) => id));
+  const old = (await storage.getKeys(CONTENTS_ROOT)).filter((key) => {
+    const shippedBy = key.split(":")[1]!;
+    return shippedBy < yesterday && !kept.has(shippedBy);
+  });
   if (old.length === 0) return;
   const named = new Set<string>();
   for (const { id } of left) {
