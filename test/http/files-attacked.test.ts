@@ -113,7 +113,10 @@ it("a file of somebody else's job is read neither by its hash, nor in ranges, no
   for (const headers of [STRANGER, token])
     for (const job of ["of-one", "own"])
       for (const path of [`/jobs/${job}/files/${paper.sha256}`, `/admin/jobs/${job}/files/${paper.sha256}`])
-        for (const more of [{}, { range: "bytes=0-3" }, { "if-none-match": `"${paper.sha256}"` }]) {
+        for (const more of [{}, { range: "bytes=0-3" }, { "if-none-match": `"${paper.sha256}"` }] as Record<
+          string,
+          string
+        >[]) {
           const got = await ask(`${path}?inline=true`, { headers: { ...headers, ...more } });
           if (got.status < 400) shown.push(`${path} ${got.status}`);
           expect(await got.text()).not.toContain("secr");
