@@ -8,6 +8,7 @@ import { TurnText } from "../core/conversations/turn-text.ts";
 import type { Case } from "../core/models/case.ts";
 import type { Job } from "../core/models/job.ts";
 import type { JobResponse } from "../core/models/job-response.ts";
+import { keyOf } from "../core/runs/questions/open-questions.ts";
 import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
@@ -123,6 +124,7 @@ interface Chunk {
   readonly toolName?: string;
   readonly toolCallId?: string;
   readonly providerExecuted?: boolean;
+  readonly input?: { readonly question?: string };
   readonly data?: { readonly name: string; readonly attempt: number; readonly error: string };
   readonly messageMetadata?: { readonly case_id?: string };
 }
@@ -195,7 +197,14 @@ class Thread {
   }
 
   /** What a person answers, as the state of the part that asks; `undefined` without one. */
-  async #answer(item: Case | undefined, { toolCallId }: Asked): Promise<object | undefined> {
+  async #answer(item: Case | undefined, { toolCallId, input }: Asked): Promise<object | undefined> {
+    const isOpen = item?.question && toolCallId.startsWith(keyOf({ ...item, question: item.question }));
+    // A message that is sent again gets its question again, also where that was answered since.
+    if (!this.#context.interactive && !isOpen) {
+      const text = `? ${input?.question ?? ""}\n  It was answered.`;
+      this.#context.print(this.#json ? JSON.stringify(input) : text);
+      return undefined;
+    }
     // Somebody else has answered: what came of it follows.
     const none = { toolCallId, state: "output-error" };
     if (!item?.question) return none;
@@ -224,6 +233,7 @@ class Thread {
 interface Asked {
   readonly toolName: string;
   readonly toolCallId: string;
+  readonly input: { readonly question?: string } | undefined;
 }
 
 /** Prints one answer. */
@@ -252,7 +262,7 @@ class Turn {
 
   add({ type, ...chunk }: Chunk): void {
     this.caseId = chunk.messageMetadata?.case_id ?? this.caseId;
-    const { toolName = "", toolCallId = "", delta } = chunk;
+    const { toolName = "", toolCallId = "", input, delta } = chunk;
     if (delta !== undefined) {
       const of = { position: 0, run: this.#connection, attempt: 1 };
       this.#write(this.#text.add({ ...of, index: this.#index++, chunks: [delta] }));
@@ -262,7 +272,7 @@ class Turn {
       this.#note(`${name} failed, attempt ${attempt}: ${error}`);
     } else if (type === "tool-input-available" && chunk.providerExecuted)
       this.#note(`· ${toolName}`, toolCallId);
-    else if (type === "tool-input-available") this.asked ??= { toolName, toolCallId };
+    else if (type === "tool-input-available") this.asked ??= { toolName, toolCallId, input };
   }
 
   /** What the agent does besides writing. */

@@ -1,5 +1,6 @@
 import { HttpAgent } from "@ag-ui/client";
 import OpenAI from "openai";
+import { main } from "../../src/cli/main.ts";
 import { connect, messageOf, send, shown } from "../a2a/_client.ts";
 import { connectPlain } from "../mcp/_client.ts";
 import { uiChat } from "./_ui-chat.ts";
@@ -109,5 +110,28 @@ export const CHAT_CLIENTS: Readonly<Record<string, (address: Address) => Say>> =
     const text = (content as { text: string }[])[0]!.text;
     if (isError) throw new Error(text);
     return firstLine(text);
+  },
+  "svc chat": (address) => async (thread, content, id, signal) => {
+    const { url, key } = address;
+    // The command continues threads that exist: one of a program that starts them.
+    await fetch(`${url}/agents/asker/jobs`, {
+      method: "POST",
+      headers: { "x-api-key": key, "content-type": "application/json" },
+      body: JSON.stringify({ job_context: { job_id: thread } }),
+    });
+    const [printed, noted]: [string[], string[]] = [[], []];
+    const argv = ["chat", "asker", "--thread", thread, "--message", content, "--id", id];
+    const said = main(argv, {
+      ...{ argv, self: [], cwd: process.cwd(), interactive: false, platforms: {} },
+      env: { SERVICE_URL: url, SERVICE_API_KEY: key },
+      print: (line) => void printed.push(line),
+      note: (line) => void noted.push(line),
+    });
+    // A terminal that is closed: nobody reads the rest.
+    const left = new Promise<void>((resolve) => signal?.addEventListener("abort", () => resolve()));
+    await Promise.race([said, left]);
+    if (printed.length === 0) throw new Error(noted.join("\n"));
+    // A question has "? " before it, after an empty line.
+    return firstLine(printed[0]!.trimStart().replace(/^\? /, ""));
   },
 };
