@@ -44,8 +44,8 @@ interface Sent {
   readonly turn: number;
   /** The number of the unit of each of its attempts. */
   readonly numbers: ReadonlyMap<Writer, number>;
-  /** The group before it, which was under way. */
-  readonly follows: Sent | undefined;
+  /** The group before it, which was under way; removed when this one is over, as each would keep all groups before it. */
+  follows: Sent | undefined;
   readonly answer: Promise<string>;
   isSent: boolean;
   isAnswered: boolean;
@@ -173,6 +173,7 @@ export class Committer {
   ): Promise<void> {
     await last?.over;
     await this.#commitUnits(units, group, sent);
+    if (sent) sent.follows = undefined;
     this.#underWay.shift();
     this.#health.wrote();
     if (this.#underWay.length > 0) this.#health.writes();

@@ -16,8 +16,8 @@ export interface EntityHead {
   readonly body: Body | undefined;
   /** The version in the database; `null` where there is no entity; `undefined` until it is sent. */
   version: string | null | undefined;
-  /** What writes it; missing if it was read. */
-  readonly by: Writer | undefined;
+  /** What writes it; missing if it was read, or is in the database. */
+  by: Writer | undefined;
   /** Its index values, once they are known. */
   record?: IndexRecord;
 }
@@ -29,7 +29,7 @@ export interface LogHead {
   readonly id: string;
   /** Number of the last entry. */
   readonly last: number;
-  readonly by: Writer | undefined;
+  by: Writer | undefined;
 }
 
 export type Head = EntityHead | LogHead;
@@ -77,6 +77,8 @@ export class Heads<H extends Head> {
 
   /** The version is in the database now. */
   settle(head: H): void {
+    // A transaction knows the versions that it has read: each would keep all before it.
+    head.by = undefined;
     if (this.#pending.get(head.key) === head) this.#pending.delete(head.key);
     this.keep(head);
   }
