@@ -154,7 +154,12 @@ export async function openDeployments(open: OpenOptions): Promise<readonly Deplo
       region: sourceOf("region", "--region") ?? defaults.region?.source ?? "default",
       projectId: sourceOf("projectId", "--project-id") ?? defaults.projectId?.source,
     };
-    opened.push(await connect(open, { ...resolved, sources }));
+    try {
+      opened.push(await connect(open, { ...resolved, sources }));
+    } catch (error) {
+      for (const one of opened) await one.close();
+      throw error;
+    }
   }
   return opened;
 }

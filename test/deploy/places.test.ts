@@ -2,6 +2,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { openDeployments } from "../../src/deploy/deployment.ts";
+import { DeployError } from "../../src/deploy/errors.ts";
+import { DEFAULT_OPTIONS } from "../../src/deploy/options.ts";
 import { svc } from "./_cli.ts";
 import { type Stage, stage, writeAll } from "./_fixture.ts";
 
@@ -203,5 +206,30 @@ describe("a deployment in several places", () => {
 
     expect(refused).toMatchObject({ code: 5, err: expect.stringContaining(message) });
     expect(at.world.read().calls).toEqual([]);
+  });
+
+  it("is left by all places where one of them cannot be reached", async () => {
+    const at = await stage();
+    const closed: unknown[] = [];
+    const platform = {
+      ...at.platform,
+      async connect(...[target, tools]: Parameters<typeof at.platform.connect>) {
+        if (target.flags.at === "c") throw new DeployError("failed", "c does not answer");
+        const session = await at.platform.connect(target, tools);
+        return { ...session, close: async () => void closed.push(target.flags.at) };
+      },
+    };
+
+    const opened = openDeployments({
+      ...{
+        platform: platform as never,
+        options: { ...DEFAULT_OPTIONS, name: "hello" },
+        flags: { at: "a,b,c" },
+      },
+      ...{ cwd: at.cwd, env: ENV, command: "svc deploy up", emit: () => {} },
+    });
+
+    await expect(opened).rejects.toThrow("c does not answer");
+    expect(closed).toEqual(["a", "b"]);
   });
 });
