@@ -146,6 +146,20 @@ function filesContract(name: string, openStore: StoreFactory): void {
       expect(await parts.problems()).toEqual([]);
     });
 
+    it("a content that an upload still names is kept when the last job that names it is removed", async () => {
+      const parts = await open();
+      const file = toFile(await parts.files.add(PDF, bytesOf("a contract")));
+      await link(parts, file, "job-1");
+      await parts.files.add(PDF, bytesOf("a contract"));
+      await parts.ledger.write((unit) => unlinkFiles(unit, "job-1"));
+      parts.now += FILE_GRACE + 1;
+      await parts.sweep.run({ isSearch: true });
+      await link(parts, file, "job-2");
+      const { content } = await parts.files.ofJob("job-2", file.sha256);
+      expect(await textOf(parts.files.read(content))).toBe("a contract");
+      expect(await parts.problems()).toEqual([]);
+    });
+
     it("an upload that no job names is removed after a day, with its content", async () => {
       const parts = await open();
       const upload = await parts.files.add(PDF, bytesOf("unused"));
