@@ -1,7 +1,8 @@
 import { createPublicKey } from "node:crypto";
 import { AgentCard, type StreamResponse, verifyAgentCardSignature } from "@a2a-js/sdk";
+import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { a2a } from "../../src/a2a.ts";
 import { RUNNER, STORE } from "../../src/core/service/tokens.ts";
 import { startInstances } from "../instances/_instances.ts";
@@ -197,3 +198,34 @@ it.each([
     expect(total ?? 0).toBe(0);
   },
 );
+
+it("a stream of many events listens once for the end of its request", async () => {
+  const warnings: Error[] = [];
+  const note = (warning: Error) => warnings.push(warning);
+  process.on("warning", note);
+  onTestFinished(() => void process.off("warning", note));
+  const talker = defineAgent({
+    name: "Talker",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        run: ({ job }) =>
+          job.step("talk", async ({ emit }) => {
+            for (let n = 0; n < 30; n++) {
+              emit(`${n} `);
+              await new Promise((resolve) => setTimeout(resolve, 5));
+            }
+          }),
+      },
+    },
+  });
+  await using server = await testServer({ agents: [talker], plugins: [a2a()] });
+
+  const response = await server.request("/a2a/talker/message:stream", {
+    json: { message: { messageId: "m1", role: "ROLE_USER", parts: [{ text: "{}" }] } },
+    headers: { "a2a-version": "1.0" },
+  });
+
+  expect((await response.text()).match(/^data:/gm)!.length).toBeGreaterThan(15);
+  expect(warnings).toEqual([]);
+});

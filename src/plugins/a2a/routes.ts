@@ -133,7 +133,8 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
     let next: IteratorResult<unknown, void> | undefined = await given.next();
     return streams.open(
       async (signal) => {
-        signal.addEventListener("abort", () => controller.abort(), { once: true });
+        // At the first event, as the signal is the same for all.
+        if (next) signal.addEventListener("abort", () => controller.abort(), { once: true });
         const { value, done } = next ?? (await given.next());
         next = undefined;
         return done ? undefined : types.formatSSEEvent(value);
