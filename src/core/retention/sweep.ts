@@ -1,5 +1,5 @@
 import { isRefusal, type Ledger, type Unit } from "../entities/ledger.ts";
-import { removeJob } from "../entities/remove-job.ts";
+import { readBeforeRemoval, removeJob } from "../entities/remove-job.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RemovedBatch } from "../models/own-rows.ts";
@@ -11,6 +11,8 @@ import { type DueGroup, dueGroups, type PolicyOf } from "./due-jobs.ts";
  * agents.
  */
 const BATCH = 200;
+/** Number of jobs that are read together. */
+const READ = 20;
 /** Ids read per batch: finding them scans the index. */
 const FOUND = 5000;
 
@@ -81,6 +83,7 @@ function removeSome(
     let left = 0;
     for (const id of ids) {
       if (ends.length + cases >= BATCH) break;
+      if (looked % READ === 0) await readBeforeRemoval(unit, ids.slice(looked, looked + READ));
       looked++;
       const job = await unit.tx.get("Job", id);
       // Somebody may have removed or restarted it in the meantime.

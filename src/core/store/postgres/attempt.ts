@@ -14,6 +14,9 @@ import { type EntityHead, isPending, type LogHead, type Writer } from "./heads.t
 import { toKeyColumn } from "./sql-text.ts";
 import type { TableLayout } from "./table-layout.ts";
 
+/** An id, and when its entity was created: what ids are sorted by. */
+export type AgedId = readonly [id: string, createdAt: IndexValue];
+
 /** Where an attempt reads what it has not written itself. */
 export interface Source {
   layoutOf(table: string): TableLayout;
@@ -32,7 +35,7 @@ export interface Source {
     layout: TableLayout,
     field: string,
     value: IndexValue,
-  ): Promise<{ ids: readonly (readonly [string, IndexValue])[]; change: number }>;
+  ): Promise<{ ids: readonly AgedId[]; change: number }>;
 }
 
 /** The ids that were read by a value of a facet. */
@@ -65,6 +68,8 @@ export class Attempt implements Transaction, Writer {
   readonly reads = new Map<string, EntityHead>();
   readonly logReads = new Map<string, LogHead>();
   readonly idReads: IdRead[] = [];
+  /** What was first seen by the value of a facet. */
+  readonly #idsOf = new Map<string, readonly AgedId[]>();
   readonly puts = new Map<string, EntityHead>();
   readonly logWrites = new Map<string, LogWrite>();
   /** Attempts that are on their way and that wrote what this one read. */
@@ -152,13 +157,7 @@ export class Attempt implements Transaction, Writer {
   async ids(table: string, field: string, value: IndexValue): Promise<string[]> {
     const layout = this.#layoutOf(table);
     if (!layout.isFacet(field)) throw new TypeError(`Table ${table} has no facet "${field}"`);
-    const key = facetKey(layout, field, value);
-    const guessed = this.#isFresh ? undefined : this.#source.guessNone(key, value);
-    if (guessed !== undefined) this.remembered++;
-    const { ids, change } =
-      guessed === undefined ? await this.#source.loadIds(layout, field, value) : { ids: [], change: guessed };
-    this.#check();
-    this.idReads.push({ layout, field, value, ids: ids.map(([id]) => id), key, change });
+    const ids = await this.#seeIds(layout, field, value);
     const own = [...this.puts.values()].filter((head) => head.layout === layout);
     if (own.length === 0) return ids.map(([id]) => id);
     const found = new Map(ids);
@@ -233,6 +232,22 @@ export class Attempt implements Transaction, Writer {
     const other = this.reads.get(key);
     if (other !== undefined) return other;
     return this.#remember(this.#source.pending(key) ?? loaded);
+  }
+
+  async #seeIds(layout: TableLayout, field: string, value: IndexValue): Promise<readonly AgedId[]> {
+    const key = facetKey(layout, field, value);
+    const seen = this.#idsOf.get(key);
+    if (seen !== undefined) return seen;
+    const guessed = this.#isFresh ? undefined : this.#source.guessNone(key, value);
+    if (guessed !== undefined) this.remembered++;
+    const { ids, change } =
+      guessed === undefined ? await this.#source.loadIds(layout, field, value) : { ids: [], change: guessed };
+    this.#check();
+    const other = this.#idsOf.get(key);
+    if (other !== undefined) return other;
+    this.#idsOf.set(key, ids);
+    this.idReads.push({ layout, field, value, ids: ids.map(([id]) => id), key, change });
+    return ids;
   }
 
   async #seeLog(log: string, id: string): Promise<LogHead> {

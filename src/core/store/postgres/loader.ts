@@ -1,8 +1,10 @@
 import { Body } from "../engine/body.ts";
-import { absent, entityKey, logKey } from "./attempt.ts";
+import type { IndexValue } from "../store.ts";
+import { type AgedId, absent, entityKey, logKey } from "./attempt.ts";
 import type { EntityHead, Heads, LogHead } from "./heads.ts";
-import { toColumn, toKeyColumn } from "./sql-text.ts";
-import type { TableLayout } from "./table-layout.ts";
+import { conditionOf, type Lower, orderOf, Parameters } from "./query-sql.ts";
+import { fromColumn, toColumn, toKeyColumn } from "./sql-text.ts";
+import { type TableLayout, valueIn } from "./table-layout.ts";
 
 /** The most entries that one statement reads of logs, which may be large, and as how many a whole log counts. */
 const ENTRIES = 4096;
@@ -14,7 +16,12 @@ interface Request<H> {
   readonly reject: (error: unknown) => void;
 }
 
-type Read = (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
+/** Runs a statement; one that is `steady` is planned once for all values. */
+type Read = (
+  text: string,
+  values: readonly unknown[],
+  options: { readonly steady: boolean },
+) => Promise<Record<string, unknown>[]>;
 
 /** An entry of a log, as it is stored. */
 export interface EntryRow {
@@ -28,12 +35,19 @@ interface EntriesRequest extends Request<EntryRow[]> {
   readonly limit: number | null;
 }
 
-/** Reads entities by id, logs, and the ends of logs: all that are asked for at one moment in one statement. */
+/** The ids of entities by a value of a facet. */
+interface IdsRequest extends Request<AgedId[]> {
+  readonly value: IndexValue;
+}
+
+/** Reads entities by id or by a facet, logs, and the ends of logs: all that are asked for at one moment in one statement. */
 export class Loader {
   readonly #read: Read;
   readonly #heads: Heads<EntityHead>;
   readonly #logs: Heads<LogHead>;
   readonly #logTable: string;
+  readonly #lower: Lower;
+  #ids = new Map<string, IdsRequest[]>();
   #entities = new Map<TableLayout, Request<EntityHead>[]>();
   #ends = new Map<string, Request<LogHead>[]>();
   #entries = new Map<string, EntriesRequest[]>();
@@ -46,15 +60,26 @@ export class Loader {
     logs: Heads<LogHead>;
     /** Quoted. */
     logTable: string;
+    lower: Lower;
   }) {
     this.#read = options.read;
     this.#heads = options.heads;
     this.#logs = options.logs;
     this.#logTable = options.logTable;
+    this.#lower = options.lower;
   }
 
   entity(layout: TableLayout, id: string): Promise<EntityHead> {
     return collect(this.#entities, layout, { id }, (requests) => this.#readEntities(layout, requests));
+  }
+
+  /** The ids of entities by a value of a facet, oldest first. */
+  ids(layout: TableLayout, field: string, value: IndexValue): Promise<AgedId[]> {
+    // Texts are read together; other values are rare.
+    const key = [layout.name, field, ...(typeof value === "string" ? [] : [value])].join(" ");
+    return collect(this.#ids, key, { id: `${value}`, value }, (requests) =>
+      this.#readIds(layout, field, requests),
+    );
   }
 
   /** The last number of a log's key. */
@@ -81,6 +106,7 @@ export class Loader {
        from unnest($1::text[], $2::bigint[]) with ordinality as k(id, version, n)
        left join ${layout.table} t on t.id = k.id collate "C" order by k.n`,
       [ids.map(toKeyColumn), known.map((head) => head?.version ?? null)],
+      { steady: true },
     );
     const found = new Map<string, EntityHead>();
     for (const [at, row] of rows.entries()) {
@@ -90,6 +116,27 @@ export class Loader {
       if (stored === this.stored || this.#heads.kept(head.key) === undefined) this.#heads.keep(head);
     }
     for (const { id, resolve } of requests) resolve(found.get(id)!);
+  }
+
+  async #readIds(layout: TableLayout, field: string, requests: readonly IdsRequest[]): Promise<void> {
+    const values = [...new Set(requests.map(({ value }) => value))];
+    const parameters = new Parameters();
+    const asked = { where: { [field]: values.length === 1 ? values[0]! : values } };
+    const where = conditionOf(layout, asked, { parameters, lower: this.#lower });
+    const age = layout.sqlOf("created_at");
+    const rows = await this.#read(
+      `select id, ${layout.sqlOf(field).text} as value, ${age.text} as text, ${age.number} as number
+       from ${layout.table} where ${where} order by ${orderOf(layout, "created_at")}`,
+      parameters.values,
+      { steady: false },
+    );
+    const found = new Map(values.map((value): [IndexValue, AgedId[]] => [value, []]));
+    const textIn = (column: unknown) => (column === null ? null : fromColumn(column as string));
+    for (const { id, value, text, number } of rows) {
+      const ids = values.length === 1 ? found.get(values[0]!) : found.get(textIn(value));
+      ids!.push([fromColumn(id as string), valueIn(textIn(text), number as number | null)]);
+    }
+    for (const { value, resolve } of requests) resolve(found.get(value)!);
   }
 
   async #readEntries(log: string, requests: readonly EntriesRequest[]): Promise<void> {
@@ -106,6 +153,7 @@ export class Loader {
         requests.map(({ after }) => after),
         requests.map(({ limit }) => limit),
       ],
+      { steady: true },
     );
     const found = requests.map((): EntryRow[] => []);
     for (const { n, seq, body } of rows as { n: number; seq: number; body: string }[])
@@ -120,6 +168,7 @@ export class Loader {
       `select (select coalesce(max(l.seq), 0) from ${this.#logTable} l where l.log = $1 and l.key = k.key collate "C") as last
        from unnest($2::text[]) with ordinality as k(key, n) order by k.n`,
       [toColumn(log), ids.map(toKeyColumn)],
+      { steady: true },
     );
     const found = new Map<string, LogHead>();
     for (const [at, { last }] of rows.entries()) {

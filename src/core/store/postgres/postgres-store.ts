@@ -31,7 +31,7 @@ import {
   type TransactionOptions,
 } from "../store.ts";
 import { arrangeIndexes } from "./arrange-indexes.ts";
-import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
+import { type AgedId, Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
 import { readMark } from "./closed-database.ts";
 import { CommitFunction } from "./commit-sql.ts";
 import { Committer } from "./committer.ts";
@@ -251,10 +251,11 @@ class PostgresStore implements Store, Source {
     const collation = server.hasUnicode ? ' collate "und-x-icu"' : "";
     this.#lower = (expression) => `lower(${expression}${collation}) collate "C"`;
     this.#loader = new Loader({
-      read: (text, values) => this.#query(text, values, { steady: true }),
+      read: (text, values, options) => this.#query(text, values, options),
       heads: this.#heads,
       logs: this.#logHeads,
       logTable: `${this.#schema}._log`,
+      lower: this.#lower,
     });
     this.#health = new DatabaseHealth({ log, read: () => connections.read("select 1") });
     this.#committer = new Committer({
@@ -511,25 +512,14 @@ class PostgresStore implements Store, Source {
     layout: TableLayout,
     field: string,
     value: IndexValue,
-  ): Promise<{ ids: [string, IndexValue][]; change: number }> {
+  ): Promise<{ ids: AgedId[]; change: number }> {
     const key = facetKey(layout, field, value);
     for (let writes = this.#facetWrites.get(key); writes; writes = this.#facetWrites.get(key)) {
       await Promise.all([...writes].map((attempt) => this.#ends.get(attempt)));
     }
     const change = this.#changes;
-    const parameters = new Parameters();
-    const where = conditionOf(layout, { where: { [field]: value } }, { parameters, lower: this.#lower });
-    const age = layout.sqlOf("created_at");
-    const rows = await this.#query(
-      `select id, ${age.text} as text, ${age.number} as number from ${layout.table}
-       where ${where} order by ${orderOf(layout, "created_at")}`,
-      parameters.values,
-    );
-    this.#reads += rows.length;
-    const ids = rows.map(({ id, text, number }): [string, IndexValue] => [
-      fromColumn(id as string),
-      valueIn(text === null ? null : fromColumn(text as string), number as number | null),
-    ]);
+    const ids = await this.#loader.ids(layout, field, value);
+    this.#reads += ids.length;
     return { ids, change };
   }
 
