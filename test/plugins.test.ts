@@ -72,6 +72,7 @@ describe("plugins", () => {
     expect(methods(server.service.get(JOBS))).toEqual(
       [
         ...[
+          "areSeen",
           "asSeen",
           "constructor",
           "costBy",
@@ -84,7 +85,17 @@ describe("plugins", () => {
           "ids",
           "list",
         ],
-        ...["log", "logEnds", "openChildren", "peek", "seenBy", "show", "textsAsSeen"],
+        ...[
+          "exportAsSeen",
+          "findDeleted",
+          "log",
+          "logEnds",
+          "openChildren",
+          "peek",
+          "seenBy",
+          "show",
+          "textsAsSeen",
+        ],
       ].sort(),
     );
     expect(methods(server.service.get(CASES))).toEqual(
@@ -94,6 +105,7 @@ describe("plugins", () => {
           "countBy",
           "deleted",
           "find",
+          "findDeleted",
           "get",
           "ids",
           "list",

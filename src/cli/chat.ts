@@ -8,7 +8,7 @@ import { TurnText } from "../core/conversations/turn-text.ts";
 import type { Case } from "../core/models/case.ts";
 import type { Job } from "../core/models/job.ts";
 import type { JobResponse } from "../core/models/job-response.ts";
-import { keyOf } from "../core/runs/questions/open-questions.ts";
+import { keyOf } from "../core/models/question-key.ts";
 import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";

@@ -31,11 +31,11 @@ import { requirement } from "../_require.ts";
 import { limitOf, shareOf } from "../_share.ts";
 import { bytesOf, FileParts, LIMITS, sha256, textOf, toFile } from "../entities/_files.ts";
 import { type S3Server, startS3 } from "../storage/s3-server.ts";
-import { REPOSITORY, svc } from "./_svc.ts";
+import { project, REPOSITORY, svc } from "./_svc.ts";
 
 /*
- * Commands about the data of a service are killed at each of their calls that change a disk or send something. What is
- * left is finished, or made again, and has all files then, and nothing else.
+ * Services whose jobs have files, and commands about their data, are killed at each of their calls that change a disk or
+ * send something. What is left is finished, or made again, and has all files then, and nothing else.
  */
 
 const KILL = fileURLToPath(new URL("_kill-at.mjs", import.meta.url));
@@ -161,13 +161,17 @@ async function finish(source: Place, target: Place): Promise<void> {
 }
 
 /** That a store has the files of the job, and nothing is missing or left over after a sweep. */
-async function expectFiles({ open, dataDir }: Pick<Held, "open" | "dataDir">): Promise<void> {
+async function expectFiles(
+  { open, dataDir }: Pick<Held, "open" | "dataDir">,
+  texts: readonly string[] = [TEXT, "small", '"large"'],
+): Promise<void> {
   await within(open, dataDir, async (parts) => {
-    for (const text of [TEXT, "small", '"large"']) {
+    for (const text of texts) {
       const { content } = await parts.files.ofJob("job-1", sha256(text));
       expect((await textOf(parts.files.read(content))) === text).toBe(true);
     }
     age(join(dataDir, "svc-files"));
+    parts.now = Date.now();
     await parts.sweepAll();
     expect(await parts.problems()).toEqual([]);
   });
@@ -192,18 +196,20 @@ function age(path: string): void {
 /** A command, and what must be so wherever it was killed. */
 interface Tried {
   readonly args: readonly string[];
+  /** The program that it is. @default `svc` */
+  readonly command?: readonly string[];
+  readonly cwd?: string;
   readonly env?: Record<string, string>;
   readonly check: (isKilled: boolean) => Promise<void>;
 }
 
 /** Kills a command at each call. */
-async function killEverywhere(prepare: () => Promise<Tried>): Promise<void> {
+async function killEverywhere(prepare: () => Promise<Tried>, share = SHARE): Promise<void> {
   const run = async (at: number, isAfter: boolean): Promise<number> => {
-    const { args, env, check } = await prepare();
-    const cwd = folder();
+    const { args, env, check, command = COMMAND, cwd = folder() } = await prepare();
     const KILL_COUNT = join(cwd, "count");
     const kill = { KILL_AT: String(at), KILL_COUNT, ...(isAfter && { KILL_AFTER: "1" }) };
-    const { code, signal, stderr } = await svc(args, { cwd, env: { ...env, ...kill }, command: COMMAND });
+    const { code, signal, stderr } = await svc(args, { cwd, env: { ...env, ...kill }, command });
     const isKilled = signal === "SIGKILL";
     const where = `${args.join(" ")}: ${isAfter ? "after" : "before"} call ${at}`;
     expect(isKilled || code === 0, `${where}: ${stderr}`).toBe(true);
@@ -215,7 +221,7 @@ async function killEverywhere(prepare: () => Promise<Tried>): Promise<void> {
   const calls = await run(0, false);
   expect(calls).toBeGreaterThan(5);
   const all = Array.from({ length: 2 * calls }, (_, n) => [1 + (n >> 1), n % 2 === 1] as const);
-  const mine = [...shareOf(all, SHARE)];
+  const mine = [...shareOf(all, share)];
   let killed = 0;
   const worker = async (): Promise<void> => {
     for (let next = mine.pop(); next; next = mine.pop()) if ((await run(...next)) === 0) killed++;
@@ -296,7 +302,81 @@ function restores(to: Kind): Promise<void> {
   });
 }
 
+const LARGE = "x".repeat(300_000);
+/** Has a job with an upload, a file of a step and a large result, and removes another one; what is done is not done again. */
+const WORK = `
+import { createServer, defineAgent, file } from "agent-control-service";
+import * as v from "valibot";
+
+const maker = defineAgent({
+  name: "Maker", version: "1.0.0",
+  methods: { job_start: { fields: v.object({ contract: file() }), run: async ({ job }) => {
+    await job.step("make", ({ file }) => file("small.txt", job.id === "job-1" ? "small" : "of " + job.id));
+    await job.step("large", () => job.id === "job-1" ? "${LARGE}" : "y".repeat(300_000));
+  } } },
+});
+const service = createServer({ agents: [maker], apiKey: "a-key-of-the-files-tests", logLevel: "error" });
+await service.ready();
+const ask = (path, init = {}) => service.fetch(new Request("http://127.0.0.1" + path, {
+  ...init, headers: { "x-api-key": "a-key-of-the-files-tests", "content-type": "application/json", ...init.headers },
+}));
+const resultOf = async (response) => {
+  if (!response.ok) throw new Error(response.url + " " + response.status + " " + (await response.text()));
+  return response.status === 204 ? undefined : response.json();
+};
+for (const id of ["gone", "job-1"]) {
+  if ((await ask("/jobs/" + id)).status === 404) {
+    const body = "0123456789".repeat(450_000);
+    const { upload } = await resultOf(await ask("/files?name=a.txt", { method: "POST", body, headers: { "content-type": "text/plain" } }));
+    await resultOf(await ask("/agents/maker/jobs", { method: "POST", body: JSON.stringify({
+      job_context: { job_id: id }, job_fields: { contract: { upload } },
+    }) }));
+    await ask("/files/" + upload, { method: "DELETE" });
+  }
+  for (let status = ""; status !== "completed"; ) {
+    ({ status } = await resultOf(await ask("/jobs/" + id)));
+    if (["failed", "cancelled", "awaiting"].includes(status)) throw new Error(id + " is " + status);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  if (id === "gone") await resultOf(await ask("/admin/api/jobs/gone?permanent=true", { method: "DELETE" }));
+}
+await service.close();
+`;
+
+/** A service whose jobs have files; after its death, it does the rest. */
+function works(kind: Kind): Promise<void> {
+  return killEverywhere(
+    async () => {
+      const cwd = await project({ "work.mjs": WORK });
+      const place = await held(kind);
+      const dataDir = kind === "folder" ? join(cwd, "data") : place.dataDir;
+      const { env } = place;
+      const check = async (isKilled: boolean) => {
+        if (isKilled) {
+          const again = await svc([], { cwd, env, command: [process.execPath, "work.mjs"] });
+          expect(again.code, again.stderr).toBe(0);
+        }
+        await expectFiles({ open: place.open, dataDir }, [TEXT, "small", JSON.stringify(LARGE)]);
+      };
+      return { args: [], command: [process.execPath, "--import", KILL, "work.mjs"], cwd, env, check };
+      // The first start of a service on a database makes its tables in a thousand calls.
+    },
+    kind === "database" ? 4 * SHARE : SHARE,
+  );
+}
+
 const title = "that is killed at any of its calls";
+
+it(
+  `a service on a folder ${title} loses no file of its jobs, and leaves none over`,
+  () => works("folder"),
+  LIMIT,
+);
+it(
+  `a service on a bucket ${title} loses no file of its jobs, and leaves none over`,
+  () => works("bucket"),
+  LIMIT,
+);
 
 it(
   `a move from a folder to a bucket ${title} is finished by the next one`,
@@ -391,6 +471,11 @@ it(
 );
 
 requirement("postgres").describe("a database", () => {
+  it(
+    `a service on it ${title} loses no file of its jobs, and leaves none over`,
+    () => works("database"),
+    4 * LIMIT,
+  );
   it(
     `a move from a folder into it ${title} is finished by the next one`,
     () => moves("folder", "database"),

@@ -287,7 +287,7 @@ it("a search finds ids and names, and says that it finds no content", async () =
 const READABLE: Readonly<Record<string, string>> = {
   Job: "status stop_reason forked_from agent_name name workspace_id mission_id idempotency_key parent_id schedule_id created_at updated_at finished_at case_count total_cost duration wake_at waits_for tags started_by run_count owner parked access failure",
   Case: "status job_id ref name created_at updated_at finished_at total_cost duration deadline assigned_to notice_at",
-  DeletedJob: "status agent_name name finished_at deleted_at",
+  DeletedJob: "status agent_name name workspace_id access finished_at deleted_at",
   DeletedCase: "job_id deleted_at",
   KeyedRequest: "job_id",
   ShownQuestion: "job_id",

@@ -14,15 +14,10 @@ import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AnsweredQuestion, KeyedRequest } from "../models/keyed-request.ts";
 import { agreement, type Question } from "../models/question.ts";
+import { keyOf, partsOfKey } from "../models/question-key.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
-import {
-  type AskingCase,
-  answerByKey,
-  keyOf,
-  openQuestions,
-  partsOfKey,
-} from "../runs/questions/open-questions.ts";
+import { type AskingCase, answerByKey, openQuestions } from "../runs/questions/open-questions.ts";
 import type { Runner } from "../runs/runner.ts";
 import type { Store } from "../store/store.ts";
 import { approvalField } from "./approval-field.ts";

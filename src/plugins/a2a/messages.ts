@@ -4,7 +4,8 @@ import { inOrder } from "../../core/base/in-order.ts";
 import type { Participant } from "../../core/entities/change.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
-import { keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
+import { keyOf } from "../../core/models/question-key.ts";
+import { openQuestions } from "../../core/runs/questions/open-questions.ts";
 import type { TableSpec } from "../../core/store/store.ts";
 import type { A2aParts } from "./parts.ts";
 

@@ -20,7 +20,8 @@ import {
 import { tellStory } from "../../core/http/job-story.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
-import { answerByKey, keyOf, openQuestions } from "../../core/runs/questions/open-questions.ts";
+import { keyOf } from "../../core/models/question-key.ts";
+import { answerByKey, openQuestions } from "../../core/runs/questions/open-questions.ts";
 import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import type { ListQuery, Page } from "../../core/store/store.ts";
 import { followTask } from "./follow-task.ts";

@@ -4,7 +4,8 @@ import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { type FileValue, filesIn } from "../../core/models/file.ts";
 import type { StoredJob } from "../../core/models/job.ts";
-import { type AskingCase, keyOf, textOf } from "../../core/runs/questions/open-questions.ts";
+import { keyOf } from "../../core/models/question-key.ts";
+import { type AskingCase, textOf } from "../../core/runs/questions/open-questions.ts";
 import { contextOf, stateOf } from "./states.ts";
 
 /** A message of the protocol. */

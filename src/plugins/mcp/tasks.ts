@@ -4,7 +4,8 @@ import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import type { Question } from "../../core/models/question.ts";
-import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
+import { keyOf } from "../../core/models/question-key.ts";
+import { type AskingCase, openQuestions, textOf } from "../../core/runs/questions/open-questions.ts";
 import type { McpParts } from "./parts.ts";
 
 /** A job as a task of the extension `io.modelcontextprotocol/tasks`. */

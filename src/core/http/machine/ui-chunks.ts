@@ -3,7 +3,8 @@ import { approvalField } from "../../conversations/approval-field.ts";
 import { fileUrl } from "../../conversations/file-parts.ts";
 import type { SentTurn, ShownEvent, Threads } from "../../conversations/threads.ts";
 import type { Question } from "../../models/question.ts";
-import { type AskingCase, keyOf } from "../../runs/questions/open-questions.ts";
+import { keyOf } from "../../models/question-key.ts";
+import type { AskingCase } from "../../runs/questions/open-questions.ts";
 
 /** A chunk of the AI SDK's UI message stream. */
 export type UiChunk = { readonly type: string } & Readonly<Record<string, unknown>>;

@@ -5,6 +5,7 @@ import type { GivenKey } from "../../entities/keyed-requests.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Question } from "../../models/question.ts";
+import { keyOf } from "../../models/question-key.ts";
 import type { Runner } from "../runner.ts";
 
 /** A case whose question is open. */
@@ -16,26 +17,6 @@ export async function openQuestions(cases: Cases, job: StoredJob): Promise<Askin
   const where = { job_id: job.id, status: "awaiting" };
   const { items } = await cases.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
   return items.filter((item): item is AskingCase => item.question !== null);
-}
-
-/**
- * Names a question among all that a job ever asks: one that starts over asks with the same ids, at another time, and an
- * answer to what it asked before is not for it.
- */
-export function keyOf({
-  id,
-  question,
-}: {
-  readonly id: string;
-  readonly question: Pick<Question, "id" | "asked_at">;
-}): string {
-  return `${id}.${question.id}.${Date.parse(question.asked_at).toString(36)}`;
-}
-
-/** What a key of `keyOf` consists of. */
-export function partsOfKey(key: string): { readonly caseId: string; readonly questionId: string } {
-  const [, caseId = "", questionId = ""] = /^(.+)\.([^.]*)\.[^.]*$/.exec(key) ?? [];
-  return { caseId, questionId };
 }
 
 /** What a person reads: the question, and why it is asked again. */

@@ -5,9 +5,10 @@ import { type Case, CaseSchema, type StoredCase } from "../../../core/models/cas
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { AnsweredQuestion } from "../../../core/models/keyed-request.ts";
+import { keyOf } from "../../../core/models/question-key.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import { type AskingCase, keyOf } from "../../../core/runs/questions/open-questions.ts";
+import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { viewPath } from "../files/file-views.ts";
