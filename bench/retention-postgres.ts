@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { askService } from "./measured/ask-service.ts";
 import { beginPostgres } from "./peers/postgres.ts";
 import { query } from "./postgres/counters.ts";
+import { quarterRows } from "./retention/quarter-rows.ts";
 import type { BenchRow } from "./row.ts";
 
 /** `BENCH_JOBS` makes a quick trial. */
@@ -12,8 +13,6 @@ const KEPT = Number(process.env.BENCH_KEPT ?? 300);
 const SERVICE = fileURLToPath(new URL("retention/database.mjs", import.meta.url));
 /** Seconds between two readings of the database. */
 const PAUSE = 10;
-/** The largest ratio of the last quarter to the second: in the first, jobs are not removed yet. */
-const FLAT = 1.15;
 /** The largest part of rows that may be dead, percent. */
 const DEAD = 5;
 
@@ -44,9 +43,21 @@ export async function run(): Promise<BenchRow[]> {
   return [
     { name: `jobs with one case and one step, kept for ${KEPT} s, of ${JOBS}`, value: told.rate, unit: "/s" },
     { name: "of them removed by the end", value: told.removed, unit: "jobs" },
-    ...quarterRows("tables", "MB", samples, ({ heap }) => heap / 1e6),
-    ...quarterRows("indexes", "MB", samples, ({ indexes }) => indexes / 1e6),
-    ...quarterRows("rows", "", samples, ({ live }) => live),
+    ...quarterRows(
+      "tables",
+      "MB",
+      quartersOf(samples, ({ heap }) => heap / 1e6),
+    ),
+    ...quarterRows(
+      "indexes",
+      "MB",
+      quartersOf(samples, ({ indexes }) => indexes / 1e6),
+    ),
+    ...quarterRows(
+      "rows",
+      "",
+      quartersOf(samples, ({ live }) => live),
+    ),
     ...deadRows(samples),
   ];
 }
@@ -63,23 +74,6 @@ async function readAgainAndAgain(url: string, samples: Sample[], signal: AbortSi
     if (process.env.BENCH_VERBOSE) console.error(new Date().toISOString(), JSON.stringify(row));
     await delay(PAUSE * 1000, undefined, { signal }).catch(() => {});
   }
-}
-
-function quarterRows(
-  what: string,
-  unit: string,
-  samples: readonly Sample[],
-  of: (sample: Sample) => number,
-): BenchRow[] {
-  const values = quartersOf(samples, of);
-  const second = values[1]!;
-  return values.map((value, at): BenchRow => {
-    const row = { name: `${what}, mean of quarter ${at + 1}`, value, unit };
-    if (at < values.length - 1 || unit === "") return row;
-    const ratio = value / second;
-    const baseline = { name: "quarter 2", value: second };
-    return { ...row, baseline, ratio, target: `<= ${FLAT}`, ok: ratio <= FLAT };
-  });
 }
 
 function deadRows(samples: readonly Sample[]): BenchRow[] {

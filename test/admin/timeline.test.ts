@@ -288,6 +288,23 @@ it("of several cases each is one line with the segments of its steps; the open o
   expect(line.href).toBe("?case=c");
 });
 
+it("a wait that has not ended is folded as long as it has taken, not until the end of the axis", () => {
+  const waiting = { ...job, status: "awaiting", finished_at: null } as Job;
+  const record: RunEntry[] = [
+    { type: "status", at: at(0), from: null, to: "in_progress" },
+    { type: "call", at: at(2), position: 0, call: "step", name: "read", started_at: at(0) },
+    { type: "status", at: at(3), from: "in_progress", to: "awaiting" },
+    { type: "begun", at: at(3), position: 1, call: "ask", name: "Pay?", attempt: 1 },
+  ];
+
+  const timeline = toTimeline(waiting, [], record, new Date(at(584)));
+  const { duration, folded, folds } = toWaterfall(timeline, { currency: "$" });
+
+  expect(duration).toBe("9 min 44 s");
+  expect(folded).toBe("9 min 41 s");
+  expect(folds.map(({ title }) => title)).toEqual(["9 min 41 s of waiting, folded"]);
+});
+
 it("a long wait between two moments of work is folded, and says how long it was", () => {
   const log: RunEntry[] = [
     { type: "status", at: at(0), from: null, to: "in_progress" },

@@ -359,8 +359,8 @@ function works(kind: Kind): Promise<void> {
         await expectFiles({ open: place.open, dataDir }, [TEXT, "small", JSON.stringify(LARGE)]);
       };
       return { args: [], command: [process.execPath, "--import", KILL, "work.mjs"], cwd, env, check };
-      // The first start of a service on a database makes its tables in a thousand calls.
     },
+    // The first start of a service on a database makes its tables in a thousand calls.
     kind === "database" ? 4 * SHARE : SHARE,
   );
 }

@@ -1,6 +1,5 @@
 // @long
 // @losses
-import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
@@ -12,7 +11,7 @@ import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
-import type { ServerChild } from "./server/child.ts";
+import { runKilled } from "./server/run-killed.ts";
 import { type Checkout, KEY, site } from "./server/site.ts";
 
 const { describe, it, met } = requirement("docker", "sshd");
@@ -22,23 +21,6 @@ beforeAll(async () => {
   if (met) sshd = await startSshd();
 });
 afterAll(() => sshd?.close());
-
-/** Runs a deployment in a process of its own; resolves with its signal, and the lines of its journal. */
-async function runChild(
-  child: string,
-  options: ServerChild,
-): Promise<{ signal: string | null; lines: number }> {
-  const running = spawn(process.execPath, [child, JSON.stringify(options)], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let out = "";
-  running.stdout.on("data", (chunk: Buffer) => {
-    out += chunk.toString();
-  });
-  return new Promise((resolve) =>
-    running.once("close", (_, signal) => resolve({ signal, lines: Number(out.trim()) })),
-  );
-}
 
 /** What else than the wanted release a run has left on the server and in a checkout. */
 function leftovers(serviceName: string, cwd: string): string[] {
@@ -65,7 +47,7 @@ describe("svc deploy up to a server, killed at a line of its journal", () => {
     mine.step("first");
     await mine.up();
     mine.step("undisturbed");
-    const { lines } = await runChild(child, { ...options, killAt: 0 });
+    const { lines } = await runKilled(child, { ...options, killAt: 0 });
     expect(lines).toBeGreaterThan(8);
 
     const failures: string[] = [];
@@ -76,7 +58,7 @@ describe("svc deploy up to a server, killed at a line of its journal", () => {
     );
     for (const killAt of kills) {
       mine.step(`killed at ${killAt}`);
-      const { signal } = await runChild(child, { ...options, killAt });
+      const { signal } = await runKilled(child, { ...options, killAt });
       if (signal !== "SIGKILL") failures.push(`${killAt}: ended with ${signal}`);
       const { release } = await mine.up();
       const left = at.running();
@@ -125,7 +107,7 @@ for (const [what, change] of CHANGES)
         };
         const run = async (from: Checkout, { env, flags }: Wanted, killAt: number) => {
           const all = { host: "server", sshConfig: sshd.config, bind: "127.0.0.1", ...flags };
-          return runChild(child, { name: at.name, port, cwd: from.cwd, flags: all, env, killAt });
+          return runKilled(child, { name: at.name, port, cwd: from.cwd, flags: all, env, killAt });
         };
         const ask = async (key: string, path: string, body?: unknown) => {
           const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };

@@ -1,6 +1,5 @@
 // @long
 // @losses
-import { spawn } from "node:child_process";
 import { afterAll, beforeAll, expect } from "vitest";
 import { rsaKeysIn } from "../../src/core/service/rsa-key.ts";
 import { newRsaKey } from "../../src/deploy/secrets.ts";
@@ -10,7 +9,7 @@ import { shareOf } from "../_share.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
 import { docker, freePort } from "./_local-project.ts";
-import type { ServerChild } from "./server/child.ts";
+import { runKilled } from "./server/run-killed.ts";
 import { KEY, site } from "./server/site.ts";
 
 const { describe, it, met } = requirement("docker", "sshd");
@@ -45,33 +44,24 @@ describe("svc deploy rotate-key on a server, killed at a line of its journal", (
       );
     await expect.poll(statusOf, { timeout: 60_000 }).toBe("awaiting");
     /** Signal of a run that replaces the key, and the lines of its journal. */
-    const rotate = (killAt: number): Promise<readonly [string | null, number]> => {
+    const rotate = (killAt: number) => {
       const flags = { host: "server", sshConfig: sshd.config, bind: "127.0.0.1" };
       const env = { SERVICE_API_KEY: KEY };
-      const options: ServerChild = {
+      const options = {
         name: at.name,
         port,
         cwd: mine.cwd,
         flags,
         env,
         killAt,
-        rotateKey: "rsa",
+        rotateKey: "rsa" as const,
       };
-      const running = spawn(process.execPath, [child, JSON.stringify(options)], {
-        stdio: ["ignore", "pipe", "inherit"],
-      });
-      let out = "";
-      running.stdout.on("data", (chunk: Buffer) => {
-        out += chunk.toString();
-      });
-      return new Promise((resolve) =>
-        running.once("close", (_, signal) => resolve([signal, Number(out.trim())])),
-      );
+      return runKilled(child, options);
     };
     /** The present key of the container that serves, and the former ones. */
     const keys = () => rsaKeysIn(docker("exec", at.running()[0]!, "sh", "-c", "cat /run/secrets/*/*RSA*"));
 
-    const [, lines] = await rotate(0);
+    const { lines } = await rotate(0);
     expect(lines).toBeGreaterThan(5);
     expect(keys()).toContain(FIRST);
     expect(keys().length).toBe(2);
@@ -82,7 +72,7 @@ describe("svc deploy rotate-key on a server, killed at a line of its journal", (
     const every = Math.ceil(all.length / MOST_KILLS);
     for (const killAt of all.filter((_, index) => index % every === 0)) {
       const before = keys();
-      expect((await rotate(killAt))[0]).toBe("SIGKILL");
+      expect((await rotate(killAt)).signal).toBe("SIGKILL");
       await mine.up({ options: { rotateKey: "rsa" } });
 
       await expect.poll(statusOf, { timeout: 60_000 }).toBe("awaiting");

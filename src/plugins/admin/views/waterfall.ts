@@ -124,7 +124,10 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
   const failed = all.filter(({ row }) => row.failed && row.kind !== "job");
   const lines = query.only === undefined ? all : withCases(all, failed);
   const length = timeline.to - timeline.from;
-  const folded = scale.folds.reduce((sum, { from, to }) => sum + to - from, 0);
+  // The axis may end later than now.
+  const lengthOf = ({ from, to }: { readonly from: number; readonly to: number }) =>
+    Math.max(0, Math.min(to, timeline.to) - from);
+  const folded = scale.folds.reduce((sum, fold) => sum + lengthOf(fold), 0);
   return {
     ...(query.line === undefined ? overview(lines) : pageOf(lines, query.line)),
     only: onlyFailed(failed.length),
@@ -136,10 +139,10 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
           )
         : undefined,
     ticks: toTicks(drawn, scale, whole.from),
-    folds: scale.folds.map(({ from, to }) => ({
-      x: percent(scale.at(from)),
-      width: percent(scale.at(to) - scale.at(from)),
-      title: `${formatDuration(to - from)} of waiting, folded`,
+    folds: scale.folds.map((fold) => ({
+      x: percent(scale.at(fold.from)),
+      width: percent(scale.at(fold.to) - scale.at(fold.from)),
+      title: `${formatDuration(lengthOf(fold))} of waiting, folded`,
     })),
     duration: formatDuration(length),
     interruptions: timeline.interruptions,
