@@ -32,8 +32,9 @@ const MOST = {
 
 const SERVICE = fileURLToPath(new URL("_service.mjs", import.meta.url));
 const KEY = "key-of-this-test";
-/** The least of several is that of a request beside which no timer of the service fell due. */
+/** The least of several is that of a request beside which no timer of the service fell due. A busy machine needs more. */
 const ROUNDS = 12;
+const MOST_ROUNDS = 100;
 /** V8 compiles functions that are called often, and inlined calls still count: only the first ones differ. */
 const WARM_UP = 30;
 
@@ -78,10 +79,16 @@ async function controlSystem(): Promise<string> {
 }
 
 /** The least that something cost. */
-async function costOf(take: () => Promise<Cost>, work: (round: number) => Promise<unknown>): Promise<Cost> {
+async function costOf(
+  take: () => Promise<Cost>,
+  work: (round: number) => Promise<unknown>,
+  name?: keyof typeof MOST,
+): Promise<Cost> {
   for (let round = 0; round < WARM_UP; round++) await work(round);
   const costs: Cost[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
+  const least = (key: keyof Cost) => Math.min(...costs.map((cost) => cost[key]));
+  const isFound = () => costs.length >= ROUNDS && !(name && least("calls") > MOST[name].calls);
+  for (let round = 0; round < MOST_ROUNDS && !isFound(); round++) {
     await delay(50);
     await take();
     await work(WARM_UP + round);
@@ -89,7 +96,6 @@ async function costOf(take: () => Promise<Cost>, work: (round: number) => Promis
     await delay(100);
     costs.push(await take());
   }
-  const least = (key: keyof Cost) => Math.min(...costs.map((cost) => cost[key]));
   return { calls: least("calls"), bytes: least("bytes"), syncs: least("syncs") };
 }
 
@@ -110,10 +116,11 @@ describe("what a request costs does not grow", () => {
 
   test("of a job and of a read", async () => {
     const { take, request } = await serviceOf();
-    const started = await costOf(take, (round) => request("/agents/worker/jobs", job(round)));
+    const start = "start, one step and end of a job";
+    const started = await costOf(take, (round) => request("/agents/worker/jobs", job(round)), start);
     expect((await request("/jobs/job-1000")).status).toBe("completed");
-    const read = await costOf(take, () => request("/jobs/job-1000"));
-    check("start, one step and end of a job", started);
+    const read = await costOf(take, () => request("/jobs/job-1000"), "a read of a job");
+    check(start, started);
     check("a read of a job", read);
   });
 
@@ -145,8 +152,9 @@ describe("what a request costs does not grow", () => {
 
   test("of a job with a control system", async () => {
     const { take, request } = await serviceOf(await controlSystem());
-    const started = await costOf(take, (round) => request("/agents/worker/jobs", job(round)));
+    const start = "start, one step and end of a job, with a control system";
+    const started = await costOf(take, (round) => request("/agents/worker/jobs", job(round)), start);
     expect((await request("/jobs/job-1000")).status).toBe("completed");
-    check("start, one step and end of a job, with a control system", started);
+    check(start, started);
   });
 });

@@ -25,6 +25,8 @@ const work = async (scope, order, ask) => {
   await ask({ question: "Pay " + order + "?", fields });
   await scope.step("pay", () => appendFileSync("effects", order + " paid\\n"), { cost: 1 });
   return scope.step("tip", async ({ emit }) => {
+    // The payment is recorded: it is not made again.
+    appendFileSync("recorded", order + "\\n");
     await released();
     appendFileSync("effects", order + " tipped\\n");
     emit("Paid " + order);
@@ -185,6 +187,9 @@ function sayA2a(to: Address, contextId: string, messageId: string, text: string)
 const rows = Object.entries(CONVERSATIONS).map(([name, conversation], at) => ({
   ...{ name, conversation, order: `order-${at}` },
 }));
+/** The job whose answer has a response before its end. */
+const notWaited = (asked: readonly Reply[]): string =>
+  asked[rows.findIndex(({ name }) => name === "MCP, a call with a key")].structuredContent.job_id;
 const byName = <T>(values: readonly T[]): Record<string, T> =>
   Object.fromEntries(rows.map(({ name }, at) => [name, values[at]!]));
 
@@ -192,11 +197,10 @@ it(
   "a request whose service is killed before or after its response has one effect, and each time the same response",
   async () => {
     const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
-    const effects = async (): Promise<string[]> =>
-      (await readFile(join(service.folder, "effects"), "utf8").catch(() => ""))
-        .split("\n")
-        .filter(Boolean)
-        .sort();
+    const lines = async (file: string): Promise<string[]> =>
+      (await readFile(join(service.folder, file), "utf8").catch(() => "")).split("\n").filter(Boolean).sort();
+    const effects = () => lines("effects");
+    const recorded = async () => [...new Set(await lines("recorded"))];
     const restart = async (): Promise<void> => {
       await service.kill();
       await service.start();
@@ -216,12 +220,16 @@ it(
     await restart();
     // Killed before it, but after its effect.
     const lost = (await answerAll(asked)).map((reply) => reply.catch(() => "lost"));
-    await expect.poll(effects).toEqual(all("paid"));
+    await expect.poll(recorded, { timeout: 30_000 }).toEqual(rows.map(({ order }) => order).sort());
+    expect(await effects()).toEqual(all("paid"));
     await restart();
     await Promise.all(lost);
     const answers = await answerAll(asked);
     await writeFile(join(service.folder, "go"), "");
     const answered = await Promise.all(answers);
+    // One client is not told of the end of its job.
+    await expect.poll(effects, { timeout: 30_000 }).toEqual([...all("paid"), ...all("tipped")].sort());
+    await service.until(notWaited(asked), ["completed"]);
 
     for (const _ of [2, 3]) {
       await restart();
@@ -232,7 +240,7 @@ it(
       expect(JSON.stringify(asked[at]), name).toContain(name === "MCP, a task" ? "-" : `Pay ${order}?`);
       if (!name.startsWith("MCP")) expect(JSON.stringify(answered[at]), name).toContain(`Paid ${order}`);
     }
-    await expect.poll(effects).toEqual([...all("paid"), ...all("tipped")].sort());
+    expect(await effects()).toEqual([...all("paid"), ...all("tipped")].sort());
     await service.end();
   },
   PROCESS_TIME,
