@@ -1,5 +1,6 @@
+import { isNumberedKey } from "../core/base/numbered-keys.ts";
 import { parseJson } from "../core/base/parse-json.ts";
-import { SECRETS_ONLY, SERVICE_SECRETS } from "./config.ts";
+import { SERVICE_SECRETS, secretsOnlyOf } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { step, warn } from "./events.ts";
@@ -32,7 +33,8 @@ export async function guardCode(
   const [program, ...args] = self;
   if (program === undefined) return;
   for (const { value } of config.secrets) if (value) tools.redact(value);
-  for (const name of [...SECRETS_ONLY, ...secrets]) if (tools.env[name]) tools.redact(tools.env[name]);
+  for (const name of [...secretsOnlyOf(tools.env), ...secrets])
+    if (tools.env[name]) tools.redact(tools.env[name]);
   // A platform may fill in references, such as ${APP_URL}: their values exist only there.
   const isReference = (value: string) => /\$\{/.test(value);
   const known = Object.entries(variables).filter(([, value]) => !isReference(value));
@@ -40,7 +42,7 @@ export async function guardCode(
   // The service makes or takes these by itself: code can be loaded without them.
   const own: readonly string[] = [...SERVICE_SECRETS, "SERVICE_PUBLIC_URL"];
   const lacking = [...secrets, ...references]
-    .filter((name) => !own.includes(name))
+    .filter((name) => !own.includes(name) && !isNumberedKey(name))
     .flatMap((name) => ["--secret", name]);
   const whenOver = () => refusal(file, outcome, [`it was not loaded within ${PATIENCE} s`]);
   await step(emit, "code", async ({ note }) => {

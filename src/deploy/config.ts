@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import * as v from "valibot";
 import { type Document, isNode, LineCounter, parseDocument } from "yaml";
+import { isNumberedKey } from "../core/base/numbered-keys.ts";
 import { readIfThere } from "../core/base/read-if-there.ts";
 import { DeployError } from "./errors.ts";
 
@@ -73,13 +74,20 @@ export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as
 /** The secret that moves a service's jobs and cases into a Postgres database. */
 export const DATABASE_URL = "SERVICE_DATABASE_URL";
 /** Variables of the service that must not be plain variables. */
-export const SECRETS_ONLY: readonly string[] = [
+const SECRETS_ONLY: readonly string[] = [
   ...SERVICE_SECRETS,
   "SERVICE_PREVIOUS_API_KEY",
   "SERVICE_PREVIOUS_RSA_PRIVATE_KEY",
   "SERVICE_ENCRYPTION_KEYS",
   "SERVICE_ACCOUNT_API_KEY",
   DATABASE_URL,
+];
+/** Whether a variable of the service must not be a plain one. */
+export const isSecretOnly = (name: string) => SECRETS_ONLY.includes(name) || isNumberedKey(name);
+/** The names of all such variables, with those that only this environment has. */
+export const secretsOnlyOf = (env: Readonly<Record<string, string | undefined>>) => [
+  ...SECRETS_ONLY,
+  ...Object.keys(env).filter(isNumberedKey),
 ];
 /** The variable that has a service store its jobs and cases in a bucket; set by the option `storage`. */
 export const STORAGE_URL = "SERVICE_STORAGE_URL";
@@ -146,7 +154,7 @@ export function parseConfig(text: string): DeployConfig {
   });
   for (const name of Object.keys(environment ?? {})) {
     const line = lineOf(document, lines, ["environment", name]);
-    if (SECRETS_ONLY.includes(name)) throw wrong(line, `${name} is a secret: move it to "secrets"`);
+    if (isSecretOnly(name)) throw wrong(line, `${name} is a secret: move it to "secrets"`);
     if (SET_BY_OPTIONS.includes(name)) throw wrong(line, `${name} ${describeSetting(name)}`);
   }
   return {

@@ -1,4 +1,4 @@
-import { SECRETS_ONLY } from "./config.ts";
+import { secretsOnlyOf } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
@@ -19,7 +19,10 @@ export async function runHook(
   const command = config.hooks?.[name];
   if (command === undefined) return;
   const [shell = "", ...args] = SHELL;
-  const secrets = [...SECRETS_ONLY, ...config.secrets.flatMap(({ name, source = name }) => [name, source])];
+  const secrets = [
+    ...secretsOnlyOf(tools.env),
+    ...config.secrets.flatMap(({ name, source = name }) => [name, source]),
+  ];
   const without = Object.fromEntries(secrets.map((secret) => [secret, undefined]));
   await step(emit, name, async () => {
     const { code, stdout, stderr } = await tools.exec(shell, [...args, command], {

@@ -1,3 +1,4 @@
+import { isNumberedKey, rsaKeyNames } from "../core/base/numbered-keys.ts";
 import { DATABASE_URL, type DeployConfig, SERVICE_SECRETS, STORAGE_URL, STORE } from "./config.ts";
 import { DeployError } from "./errors.ts";
 import { toFlagName } from "./flags.ts";
@@ -162,7 +163,10 @@ export function placeFindings(
 
 /** The keys that a service cannot generate for itself where its jobs outlive its disk. */
 export function keyFindings(secrets: SecretPlan, store: JobStore): Finding[] {
-  const missing = SERVICE_SECRETS.filter((name) => !namesOf(secrets).includes(name));
+  const names = namesOf(secrets);
+  const missing = SERVICE_SECRETS.filter(
+    (name) => !names.includes(name) && !(rsaKeyNames([name]).length > 0 && names.some(isNumberedKey)),
+  );
   if (missing.length === 0) return [];
   const why =
     store === "database" ? "all instances need the same keys" : "generated keys would be lost with the disk";

@@ -1,3 +1,4 @@
+import { isNumberedKey, nextKeyName, rsaKeyNames } from "../core/base/numbered-keys.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { inform, warn } from "./events.ts";
@@ -54,13 +55,37 @@ export async function rotatedKeys(
       outcome: "Nothing was changed",
       fix: `Take that line out once svc deploy up has removed it: ${previous}`,
     });
-  const there = stored.find((secret) => secret.name === name);
-  if (!there || live === undefined)
+  const names = stored.map((secret) => secret.name);
+  const isThere = options.rotateKey === "rsa" ? rsaKeyNames(names).length > 0 : names.includes(name);
+  if (!isThere || live === undefined)
     throw new DeployError("bad_config", `There is no ${name} to replace`, {
       detail: live ? "The platform does not store it" : "Nothing is deployed",
       outcome: "Nothing was changed",
       fix: "svc deploy up --generate-api-key --generate-rsa makes keys",
     });
+  const finish = (which: string = name) => {
+    inform(
+      emit,
+      `The ${which} that an earlier run has stored is released; run this again to replace it once more`,
+    );
+    return {};
+  };
+  const refuseMore = (what: string, oldest: string) => {
+    throw new DeployError("bad_config", `${what} is still valid, and would end`, {
+      detail: `The service accepts ${most === 1 ? "one former key" : `${most} former keys`}. An earlier run may have replaced the key a moment ago`,
+      outcome: "Nothing was changed",
+      fix: `Once nobody needs it, remove it, then replace the key: ${oldest}: { remove: true } among the secrets, and svc deploy up`,
+    });
+  };
+  if (options.rotateKey === "rsa" && (!session.readSecret || names.some(isNumberedKey))) {
+    // Nobody needs to know the former ones: each stays in its own variable.
+    const kept = rsaKeyNames(names).filter((one) => !config.removed?.includes(one));
+    const [newest = name] = kept;
+    if (isNumberedKey(newest) && live.secretNames?.includes(newest) === false) return finish(newest);
+    if (kept.length > most) refuseMore(kept.at(-1)!, kept.at(-1)!);
+    return { [nextKeyName(names)]: make() };
+  }
+  const there = stored.find((secret) => secret.name === name)!;
   const present = (await session.readSecret?.(name)) ?? tools.env[name];
   if (present === undefined)
     throw new DeployError(
@@ -75,13 +100,6 @@ export async function rotatedKeys(
   const hash = await hashSecret(present, { target: `${platform.name}/${target.serviceName}`, name });
   const isStored = stored.some((secret) => secret.name === previous);
   const isUnreleased = unreleasedSecrets(live, stored).includes(name);
-  const finish = () => {
-    inform(
-      emit,
-      `The ${name} that an earlier run has stored is released; run this again to replace it once more`,
-    );
-    return {};
-  };
   // Some platforms show only what runs: a run that was killed has stored another key, and the former one before it.
   if (known !== undefined && known !== hash && isStored && isUnreleased && tools.env[name] === undefined)
     return finish();
@@ -106,12 +124,7 @@ export async function rotatedKeys(
   const running = await session.readSecret?.(name, live.secrets?.[name]);
   const former = new Set([running, present].flatMap((key) => (key === undefined ? [] : [key.trim()])));
   for (const key of kept) former.add(key);
-  if (former.size > most)
-    throw new DeployError("bad_config", `${previous} is still valid, and would end`, {
-      detail: `The service accepts ${most === 1 ? "one former key" : `${most} former keys`}. An earlier run may have replaced the key a moment ago`,
-      outcome: "Nothing was changed",
-      fix: `Once nobody needs it, remove it, then replace the key: ${previous}: { remove: true } among the secrets, and svc deploy up`,
-    });
+  if (former.size > most) refuseMore(previous, previous);
   if (tools.env[name] !== undefined)
     warn(
       emit,

@@ -1,4 +1,5 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { isNumberedKey, rsaKeyNames } from "../core/base/numbered-keys.ts";
 import { passwordIn } from "../core/base/redactor.ts";
 import { DATABASE_URL, type DeployConfig, SERVICE_SECRETS } from "./config.ts";
 import { DeployError } from "./errors.ts";
@@ -63,10 +64,21 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const isReferred = (name: string) => referred.some((secret) => secret.name === name);
   const stored = options.stored.filter(({ name }) => !isReferred(name));
   const texts = new Map<string, string>();
-  const own = hasDatabase ? [...SERVICE_SECRETS, DATABASE_URL] : SERVICE_SECRETS;
+  const rsaKeys = rsaKeyNames(stored.map(({ name }) => name));
+  const [newest] = rsaKeys;
+  const isRemoved = (name: string) => config.removed?.includes(name) === true;
+  if (newest !== undefined && isNumberedKey(newest) && isRemoved(newest))
+    throw new DeployError("bad_config", `${config.file ?? "The configuration"} removes ${newest}`, {
+      detail: "It is the present RSA key: without it, the parameters of jobs could not be read",
+      outcome: "Nothing was changed",
+      fix: "Take that line out. svc deploy rotate-key makes another key; then this one can be removed",
+    });
+  const own = [...SERVICE_SECRETS, ...(hasDatabase ? [DATABASE_URL] : [])].filter(
+    (name) => !isRemoved(name) || !rsaKeys.some(isNumberedKey) || !rsaKeys.includes(name),
+  );
   // A run that was killed has stored a new key beside them.
-  const former = KEPT_KEYS.filter(
-    (name) => !config.removed?.includes(name) && stored.some((secret) => secret.name === name),
+  const former = stored.flatMap(({ name }) =>
+    (KEPT_KEYS.includes(name) || isNumberedKey(name)) && !isRemoved(name) ? [name] : [],
   );
   const wanted = new Set<string>([...own, ...keep, ...former, ...Object.keys(options.rotated)]);
   for (const { name, value, source = name, command } of config.secrets) {
@@ -104,7 +116,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   for (const [name, value] of Object.entries(options.rotated)) texts.set(name, value);
   const generated = [
     ...generateMissing(options, texts),
-    ...SERVICE_SECRETS.filter((name) => options.rotated[name] !== undefined),
+    ...Object.keys(options.rotated).filter((name) => !isFormer(name)),
   ];
   for (const text of texts.values()) tools.redact(text);
   const password = passwordIn(texts.get(DATABASE_URL) ?? "");
@@ -192,7 +204,7 @@ function generateMissing(options: SecretOptions, texts: Map<string, string>): st
     generated.push(name);
   };
   make("SERVICE_API_KEY", generateApiKey, newApiKey);
-  make("SERVICE_RSA_PRIVATE_KEY", generateRsa, newRsaKey);
+  make("SERVICE_RSA_PRIVATE_KEY", generateRsa && !stored.some(({ name }) => isNumberedKey(name)), newRsaKey);
   // Nobody needs to know it.
   if (makeDatabaseUrl && missing(DATABASE_URL)) texts.set(DATABASE_URL, makeDatabaseUrl());
   return generated;

@@ -159,39 +159,107 @@ describe.each(KINDS)("a key that is replaced, on a platform %s", (_, options) =>
   });
 });
 
-describe("a key that the platform does not show", () => {
-  it("is asked for, and kept", async () => {
-    const at = await deployed({ readable: false });
+describe("an RSA key that the platform does not show", () => {
+  const second = `${RSA}_2`;
+  const third = `${RSA}_3`;
+  /** A vault that shows nothing, with a service whose key nobody knows. */
+  const unknown = async () => {
+    const at = await stage({ predictable: true, readable: false });
+    writeAll(at.cwd, { "deploy.yaml": "platform: memory\nname: hello\n" });
+    await run(at, { env: { SERVICE_API_KEY: API_KEY } });
+    return at;
+  };
+  const configure = (at: Stage, secrets: string) =>
+    writeAll(at.cwd, { "deploy.yaml": `platform: memory\nname: hello\nsecrets: { ${secrets} }\n` });
+
+  it("is replaced under the next number, again and again, and all of before stay", async () => {
+    const at = await unknown();
+    const first = runningValue(at, RSA);
+
+    await run(at, { rotateKey: "rsa" });
+    const next = runningValue(at, second);
+    await run(at, { rotateKey: "rsa" });
+    await run(at);
+
+    expect(rsaKeysIn(first).length).toBe(1);
+    expect([runningValue(at, RSA), runningValue(at, second)]).toEqual([first, next]);
+    expect(new Set([first, next, runningValue(at, third)]).size).toBe(3);
+    expect(rsaKeysIn(runningValue(at, third)).length).toBe(1);
+  });
+
+  it.each([second, undefined])(
+    "is replaced once by a run that is killed after %s and the next one",
+    async (name) => {
+      const at = await unknown();
+      await run(at, { rotateKey: "rsa", killAt: name === undefined ? "release" : `secret ${name}` });
+      const stored = at.world.read().secrets["hello-dev"]![second]!.value;
+
+      if (name === undefined) await run(at);
+      else await run(at, { rotateKey: "rsa" });
+
+      expect(runningValue(at, second)).toBe(stored);
+      expect(at.world.read().secrets["hello-dev"]?.[third]).toBeUndefined();
+    },
+  );
+
+  it("is released by a plain deployment that follows a run that was killed", async () => {
+    const at = await unknown();
+    await run(at, { rotateKey: "rsa", killAt: `secret ${second}` });
+
+    await run(at);
+
+    expect(runningValue(at, second)).toBeDefined();
+  });
+
+  it("can be removed once it was replaced, and stays removed", async () => {
+    const at = await unknown();
+    await run(at, { rotateKey: "rsa" });
+    configure(at, `${RSA}: { remove: true }`);
+
+    await run(at);
+    const between = [runningValue(at, RSA), runningValue(at, second)];
+    await run(at, { rotateKey: "rsa" });
+
+    expect(between).toEqual([undefined, expect.stringContaining("PRIVATE KEY")]);
+    expect(runningValue(at, RSA)).toBeUndefined();
+    expect([runningValue(at, second), runningValue(at, third)]).toEqual([
+      between[1],
+      expect.stringContaining("PRIVATE KEY"),
+    ]);
+  });
+
+  it("is not removed while it is the present one", async () => {
+    const at = await unknown();
+    await run(at, { rotateKey: "rsa" });
+    configure(at, `${second}: { remove: true }`);
+
+    await expect(run(at)).rejects.toThrow(`removes ${second}`);
+    await expect(run(at, { rotateKey: "rsa" })).rejects.toThrow(`removes ${second}`);
+
+    expect(runningValue(at, second)).toBeDefined();
+  });
+
+  it("is not replaced beside ten former ones, and the oldest is named", async () => {
+    const at = await unknown();
+    for (let count = 0; count < 10; count++) await run(at, { rotateKey: "rsa" });
 
     await expect(run(at, { rotateKey: "rsa" })).rejects.toMatchObject({
-      fix: expect.stringContaining(`${RSA}=…`),
+      message: `${RSA} is still valid, and would end`,
+      fix: expect.stringContaining(`${RSA}: { remove: true }`),
     });
-    await run(at, { rotateKey: "rsa", env: { [RSA]: FIRST } });
 
-    expect(formerKeys(at)).toEqual([FIRST]);
-    expect(runningValue(at, RSA)?.trim()).not.toBe(FIRST);
+    expect(runningValue(at, `${RSA}_11`)).toBeDefined();
   });
 
-  it("is not replaced again without the former ones, which are asked for, too", async () => {
-    const at = await deployed({ readable: false });
-    await run(at, { rotateKey: "rsa", env: { [RSA]: FIRST } });
-    const second = runningValue(at, RSA)!;
+  it("stays beside a former one that an earlier version of the command has kept", async () => {
+    const at = await stage({ predictable: true, readable: false });
+    writeAll(at.cwd, { "deploy.yaml": `platform: memory\nname: hello\nsecrets: { ${PREVIOUS}: }\n` });
+    await run(at, { env: { [PREVIOUS]: FIRST, SERVICE_API_KEY: API_KEY } });
 
-    await expect(run(at, { rotateKey: "rsa", env: { [RSA]: second } })).rejects.toMatchObject({
-      fix: expect.stringContaining(`${PREVIOUS}=…`),
-    });
-    await run(at, { rotateKey: "rsa", env: { [RSA]: second, [PREVIOUS]: FIRST } });
+    await run(at, { rotateKey: "rsa" });
 
-    expect(formerKeys(at)).toEqual([second.trim(), FIRST]);
-  });
-
-  it("is not replaced once more by a run that knows only an earlier one", async () => {
-    const at = await deployed({ readable: false });
-    await run(at, { rotateKey: "rsa", env: { [RSA]: FIRST } });
-
-    await expect(run(at, { rotateKey: "rsa", env: { [RSA]: FIRST } })).rejects.toThrow(
-      /stores another SERVICE_RSA_PRIVATE_KEY/,
-    );
+    expect(runningValue(at, PREVIOUS)).toBe(FIRST);
+    expect(runningValue(at, second)).toBeDefined();
   });
 });
 

@@ -2,6 +2,8 @@
 // @long
 // @losses
 import { beforeAll, describe, expect, it } from "vitest";
+import { withoutNumbers } from "../../src/core/base/numbered-keys.ts";
+import { rsaKeysIn } from "../../src/core/service/rsa-key.ts";
 import { createServer } from "../../src/index.ts";
 import { limitOf, shareOf } from "../_share.ts";
 import { makeKey, payer } from "../http/_payer.ts";
@@ -30,16 +32,17 @@ beforeAll(async () => {
 class Revisions extends PushedImages {
   readonly #store = new SharedStore();
   readonly #ends = new Set<() => Promise<void>>();
-  /** What the newest one was given. */
-  env: Readonly<Record<string, string>> = {};
+  /** What the newest one was given, with the RSA keys in the variables that it reads. */
+  env: Readonly<Record<string, string | undefined>> = {};
 
   override async start(_: string, env: Readonly<Record<string, string>>): Promise<Instance> {
     // The service reads the mark of its release from there.
     process.env.SVC_RELEASE = env.SVC_RELEASE;
-    const { [PREVIOUS.api]: previousApiKey, [PREVIOUS.rsa]: previousRsaPrivateKey } = env;
+    const keys = withoutNumbers(env);
+    const { [PREVIOUS.api]: previousApiKey, [PREVIOUS.rsa]: previousRsaPrivateKey } = keys;
     const service = createServer({
       ...{ agents: [payer], store: this.#store.open, logTo: () => undefined },
-      ...{ apiKey: env[NAMES.api]!, rsaPrivateKey: env[NAMES.rsa]! },
+      ...{ apiKey: env[NAMES.api]!, rsaPrivateKey: keys[NAMES.rsa]! },
       ...(previousApiKey !== undefined && { previousApiKey }),
       ...(previousRsaPrivateKey !== undefined && { previousRsaPrivateKey }),
     });
@@ -50,7 +53,7 @@ class Revisions extends PushedImages {
       await service.close();
     };
     this.#ends.add(stop);
-    this.env = env;
+    this.env = keys;
     return { url: service.url ?? "", env, stop };
   }
 
@@ -94,9 +97,9 @@ async function withJobs(flow: FlowPlatform) {
 }
 type Deployed = Awaited<ReturnType<typeof withJobs>>;
 
-/** The present key, where the platform shows no secret. */
+/** The present key that clients have, where the platform shows no secret; nobody has an RSA key. */
 const shownBy = (flow: FlowPlatform, key: Key): Record<string, string> =>
-  flow.name === "do-app-platform" ? { [NAMES[key]]: FIRST[key] } : {};
+  flow.name === "do-app-platform" && key === "api" ? { [NAMES[key]]: FIRST[key] } : {};
 
 /** What clients and jobs have, at any moment: the key of before is accepted, and jobs wait as they did. */
 async function expectNothingLost({ ask, statusOf, revisions }: Deployed): Promise<void> {
@@ -104,6 +107,16 @@ async function expectNothingLost({ ask, statusOf, revisions }: Deployed): Promis
   for (const id of JOBS) expect(await statusOf(id)).toBe("awaiting");
   const { env } = revisions();
   expect(`${env[NAMES.rsa]}\n${env[PREVIOUS.rsa]}`).toContain(FIRST.rsa);
+}
+
+/** The jobs read their parameters once somebody answers. */
+async function expectAllComplete({ ask, statusOf }: Deployed): Promise<void> {
+  for (const id of JOBS) {
+    await ask(`/jobs/${id}/cases/${id}-case/update`, { answer: { approved: true } });
+    await expect.poll(() => statusOf(id)).toBe("completed");
+    const { result } = (await (await ask(`/jobs/${id}/result`)).json()) as { result: unknown };
+    expect(result).toEqual({ length: "planted-4711".length });
+  }
 }
 
 /** Ends a rotation that was killed: the same command, or what its refusal names. */
@@ -115,7 +128,7 @@ async function repeat(flow: FlowPlatform, { run, command }: Deployed, key: Key):
 
 async function rotateKilled(flow: FlowPlatform, key: Key, kill: Kill): Promise<void> {
   const deployed = await withJobs(flow);
-  const { at, command, ask, statusOf, revisions } = deployed;
+  const { at, command, ask, revisions } = deployed;
   try {
     const rotate = command({ rotateKey: key }, shownBy(flow, key));
     expect(await runAndKill(flow, at, rotate, kill)).toBe("SIGKILL");
@@ -128,12 +141,7 @@ async function rotateKilled(flow: FlowPlatform, key: Key, kill: Kill): Promise<v
     expect(env[NAMES[key]]!.trim()).not.toBe(FIRST[key]);
     expect(env[PREVIOUS[key]]).toContain(FIRST[key]);
     expect((await ask("/jobs", undefined, env[NAMES.api])).status).toBe(200);
-    for (const id of JOBS) {
-      await ask(`/jobs/${id}/cases/${id}-case/update`, { answer: { approved: true } });
-      await expect.poll(() => statusOf(id)).toBe("completed");
-      const { result } = (await (await ask(`/jobs/${id}/result`)).json()) as { result: unknown };
-      expect(result).toEqual({ length: "planted-4711".length });
-    }
+    await expectAllComplete(deployed);
     expect(at.cloud.recorder.violations).toEqual([]);
   } finally {
     await at.close();
@@ -156,6 +164,24 @@ async function changesOf(flow: FlowPlatform, key: Key): Promise<string[]> {
 }
 
 describe.each(FLOWS)("on $name, under jobs that are open,", (flow) => {
+  it("an RSA key is replaced again by a run that knows no key, and no job is lost", async () => {
+    const deployed = await withJobs(flow);
+    const { at, run, command, revisions } = deployed;
+    try {
+      expect(await run(command({ rotateKey: "rsa" }))).toBe("done");
+      const second = revisions().env[NAMES.rsa]!.trim();
+      expect(await run(command({ rotateKey: "rsa" }))).toBe("done");
+
+      const { env } = revisions();
+      expect(rsaKeysIn(env[PREVIOUS.rsa])).toEqual([second, FIRST.rsa]);
+      expect([second, FIRST.rsa]).not.toContain(env[NAMES.rsa]!.trim());
+      await expectNothingLost(deployed);
+      await expectAllComplete(deployed);
+    } finally {
+      await at.close();
+    }
+  });
+
   it.each(["rsa", "api"] as const)(
     "a rotation of the %s key that is killed at any of its changes, and run again, loses no job and no client",
     async (key) => {

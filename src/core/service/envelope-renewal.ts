@@ -103,7 +103,7 @@ export class EnvelopeRenewal {
       );
     else if (isFirst || jobs + agents > 0)
       log.info(
-        "all stored parameters are encrypted for the present RSA key: once clients use its public key, SERVICE_PREVIOUS_RSA_PRIVATE_KEY can be removed",
+        "all stored parameters are encrypted for the present RSA key: once clients use its public key, SERVICE_PREVIOUS_RSA_PRIVATE_KEY, or the keys with lower numbers, can be removed",
         { jobs, agents },
       );
     return true;

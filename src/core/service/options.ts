@@ -16,6 +16,7 @@ import type { Duration } from "../base/duration.ts";
 import { FollowedClock } from "../base/followed-clock.ts";
 import { describeWeakKeys } from "../base/key-strength.ts";
 import type { LogFormat, LogLevel } from "../base/log.ts";
+import { withoutNumbers } from "../base/numbered-keys.ts";
 import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import type { StartTimer } from "../base/timer.ts";
 import { unknownMembers } from "../base/unknown-members.ts";
@@ -314,9 +315,10 @@ const SHORTEST_LEASE = 500;
  */
 export function resolveOptions(
   options: ServerOptions,
-  env: Environment = takeVariables(),
+  variables: Environment = takeVariables(),
   isTerminal = process.stderr.isTTY === true,
 ): ResolvedOptions {
+  const env = withoutNumbers(variables);
   if (!Array.isArray(options.agents) || options.agents.length === 0) {
     throw new OptionsError("Option agents is empty: pass createServer at least one agent from defineAgent");
   }

@@ -1,3 +1,5 @@
+import { isNumberedKey } from "../base/numbered-keys.ts";
+
 /** Variables whose values are credentials. */
 const SECRETS = [
   "SERVICE_API_KEY",
@@ -20,7 +22,7 @@ const taken = new WeakMap<Variables, ReadonlyMap<string, string>>();
  */
 export function takeVariables(env: Variables = process.env): Readonly<Variables> {
   const secrets = new Map(taken.get(env));
-  for (const name of SECRETS) {
+  for (const name of [...SECRETS, ...Object.keys(env).filter(isNumberedKey)]) {
     const value = env[name];
     if (value !== undefined) secrets.set(name, value);
     delete env[name];

@@ -142,7 +142,7 @@ export const SETTINGS = {
     ),
     docs: [
       "made at the first start, in the data folder",
-      "Decrypts agent parameters; PEM, in one line with `\\n` where a variable cannot hold more",
+      "Decrypts agent parameters; PEM, in one line with `\\n` where a variable cannot hold more. [`SERVICE_RSA_PRIVATE_KEY_2` replaces it](security.md#the-rsa-key)",
     ],
   },
   previousRsaPrivateKey: {

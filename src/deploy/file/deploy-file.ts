@@ -7,7 +7,7 @@ import { isAtOrBelow } from "../../core/base/is-at-or-below.ts";
 import { readIfThere } from "../../core/base/read-if-there.ts";
 import { passwordIn } from "../../core/base/redactor.ts";
 import { suggest } from "../../core/base/suggest.ts";
-import { type DeployConfig, describeSetting, readConfig, SECRETS_ONLY, SET_BY_OPTIONS } from "../config.ts";
+import { type DeployConfig, describeSetting, isSecretOnly, readConfig, SET_BY_OPTIONS } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { ENVIRONMENT_NAME } from "../name.ts";
 import type { DeployOptions } from "../options.ts";
@@ -186,7 +186,7 @@ async function toConfig(
   for (const [name, value] of Object.entries(variables)) {
     const path = ["variables", name];
     if (SET_BY_OPTIONS.includes(name)) throw failAt(path, describeSetting(name));
-    if (SECRETS_ONLY.includes(name)) throw failAt(path, 'is a secret: list its name under "secrets"');
+    if (isSecretOnly(name)) throw failAt(path, 'is a secret: list its name under "secrets"');
     if (name in secrets) throw failAt(path, "is also a secret: keep only one of them");
     if (value === null) {
       removed.push(name);
