@@ -1,7 +1,7 @@
 // @losses
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { access, PROCESS_TIME, project } from "../cli/_svc.ts";
 import { ServiceProcess } from "../runs/_process.ts";
 import { CHAT_CLIENTS } from "./_chat-clients.ts";
@@ -36,59 +36,67 @@ const asker = defineChat({
 export default createServer({ agents: [asker], plugins: [a2a(), agUi(), mcp()] });
 `;
 
-describe("a chat request whose service is killed", { timeout: PROCESS_TIME }, () => {
-  it.each(Object.entries(CHAT_CLIENTS))(
-    "before or after its response has one effect when it is sent again: %s",
-    async (_name, clientOf) => {
-      const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
-      const client = async () => {
-        const { url, key } = await access(service.folder);
-        return clientOf({ url, key });
-      };
-      const sent = [
-        ["one", "k-1"],
-        ["slow two", "k-2"],
-        ["ok", "k-3"],
-        ["yes", "k-4"],
-      ] as const;
-      const first: string[] = [];
-      for (const [content, key] of sent) {
-        const say = await client();
-        const response = say("t", content, key).then(
-          (text) => text,
-          () => "lost",
-        );
-        // That one is killed before its response, the others after it.
-        if (content === "slow two")
-          await expect.poll(async () => (await service.send("/jobs/t/cases")).text()).toContain("slow two");
-        else first.push(await response);
-        await service.kill();
-        if (content === "slow two") expect(await response).toBe("lost");
-        await service.start();
-        if (content !== "slow two") continue;
-        const again = (await client())("t", content, key);
-        await service.send("/jobs/t/cases");
-        await writeFile(join(service.folder, "go"), "");
-        first.push(await again);
-      }
-      const again: string[] = [];
-      for (const [content, key] of sent) again.push(await (await client())("t", content, key));
+const SENT = ["one", "slow two", "ok", "yes"];
+const clients = Object.keys(CHAT_CLIENTS);
+/** For each client the same. */
+const ofAll = <T>(value: T): Record<string, T> => Object.fromEntries(clients.map((name) => [name, value]));
 
-      expect(again).toEqual(first);
-      expect(first).toEqual(["said one", "said slow two", "Pay 900 EUR?", "And a tip?"]);
-      expect(await readFile(join(service.folder, "effects"), "utf8")).toBe(
-        "asked one\nasked slow two\npaid\n",
-      );
-      const cases = (await (await service.send("/jobs/t/cases")).json()) as {
-        name: string;
-        status: string;
-      }[];
-      expect(cases.map(({ name, status }) => `${name}: ${status}`)).toEqual([
-        "one: completed",
-        "slow two: completed",
-        "ok: awaiting",
-      ]);
-      await service.end();
-    },
-  );
-});
+it(
+  "has one effect when it is sent again, with each client: a chat request whose service is killed before or after its response",
+  async () => {
+    const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
+    const send = (content: string, signal?: AbortSignal) => {
+      const said = clients.map(async (name, at) => {
+        const say = CHAT_CLIENTS[name]!(await access(service.folder));
+        return [name, await say(`t-${at}`, content, `k-${at}-${SENT.indexOf(content)}`, signal)] as const;
+      });
+      return said.map((response) => response.catch(() => ["", "lost"] as const));
+    };
+    const toNames = async (responses: ReturnType<typeof send>) =>
+      Object.fromEntries(await Promise.all(responses));
+    const shown = async (what: "name" | "status"): Promise<string[][]> => {
+      const threads = clients.map(async (_, at) => {
+        const cases = await (await service.send(`/jobs/t-${at}/cases`)).json();
+        return (cases as Record<"name" | "status", string>[]).map((one) => one[what]);
+      });
+      return Promise.all(threads);
+    };
+    const restart = async (): Promise<void> => {
+      await service.kill();
+      await service.start();
+    };
+
+    const first: Record<string, string>[] = [];
+    for (const content of SENT) {
+      const left = new AbortController();
+      let responses = send(content, left.signal);
+      if (content === "slow two") {
+        // Those of this message are killed before their responses, the others after them.
+        const begun = async () => (await shown("name")).every((names) => names.includes(content));
+        await expect.poll(begun).toBe(true);
+        await restart();
+        // One of the clients would wait for the service.
+        left.abort();
+        expect(await Promise.all(responses)).toEqual(clients.map(() => ["", "lost"]));
+        responses = send(content);
+        await writeFile(join(service.folder, "go"), "");
+        first.push(await toNames(responses));
+      } else {
+        first.push(await toNames(responses));
+        await restart();
+      }
+    }
+    const again: Record<string, string>[] = [];
+    for (const content of SENT) again.push(await toNames(send(content)));
+
+    expect(again).toEqual(first);
+    expect(first).toEqual(["said one", "said slow two", "Pay 900 EUR?", "And a tip?"].map(ofAll));
+    const effects = (await readFile(join(service.folder, "effects"), "utf8")).split("\n").filter(Boolean);
+    const once = ["asked one", "asked slow two", "paid"];
+    expect(effects.sort()).toEqual(once.flatMap((effect) => clients.map(() => effect)));
+    expect(await shown("name")).toEqual(clients.map(() => ["one", "slow two", "ok"]));
+    expect(await shown("status")).toEqual(clients.map(() => ["completed", "completed", "awaiting"]));
+    await service.end();
+  },
+  PROCESS_TIME,
+);
