@@ -28,6 +28,8 @@ const MOST = {
   // does nothing else, and 2,250 where it is busy in all rounds.
   "start, one step and end of a job, with a control system": { calls: 2260, bytes: 6200, syncs: 6 },
   "a read of a job": { calls: 60, bytes: 0, syncs: 0 },
+  // Nothing else is done meanwhile.
+  "the first API document": { calls: 45_000, bytes: 0, syncs: 0 },
 } satisfies Record<string, Cost>;
 
 const SERVICE = fileURLToPath(new URL("_service.mjs", import.meta.url));
@@ -148,6 +150,14 @@ describe("what a request costs does not grow", () => {
       expect(named.calls).toBeLessThanOrEqual(root.calls * 1.05);
       expect(named.syncs).toBeLessThanOrEqual(root.syncs);
     }
+  });
+
+  test("of the first API document", async () => {
+    const { take, request } = await serviceOf();
+    await take();
+    const { openapi } = await request("/openapi.json");
+    check("the first API document", await take());
+    expect(openapi).toBe("3.1.1");
   });
 
   test("of a job with a control system", async () => {

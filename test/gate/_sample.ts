@@ -1,5 +1,5 @@
 import type * as v from "valibot";
-import { collectComponents, convert } from "../../src/plugins/docs/json-schema.ts";
+import { Conversion } from "../../src/plugins/docs/json-schema.ts";
 
 interface Schema {
   readonly $ref?: string;
@@ -18,8 +18,9 @@ interface Schema {
 
 /** A small value that a schema takes: what must be there, and no more. */
 export function sampleOf(schema: v.GenericSchema): unknown {
-  const converted = convert(schema, "input");
-  const components = collectComponents(converted) as Record<string, Schema>;
+  const conversion = new Conversion({ input: [schema], output: [] });
+  const converted = conversion.of(schema, "input");
+  const components = conversion.componentsOf(converted) as Record<string, Schema>;
   const find = ({ $ref }: Schema): Schema | undefined => components[$ref?.split("/").at(-1) ?? ""];
   return toSample(converted as Schema, find);
 }

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { AddedRoute } from "../../core/http/route.ts";
 import { rolesWith } from "../../core/models/access.ts";
 import { ErrorResponseSchema } from "../../core/models/error-response.ts";
-import { collectComponents, convert, type JsonSchema } from "./json-schema.ts";
+import { Conversion, type JsonSchema } from "./json-schema.ts";
 
 export interface DocumentInfo {
   readonly title: string;
@@ -16,9 +16,15 @@ export interface DocumentInfo {
 export function createDocument(routes: readonly AddedRoute[], info: DocumentInfo): JsonSchema {
   const shown = routes.filter((route) => !route.hidden);
   const paths: Record<string, JsonSchema> = {};
+  const schemas = new Conversion({
+    input: shown
+      .flatMap(({ params, query, body }) => [params, query, body])
+      .filter((one) => one !== undefined),
+    output: [ErrorResponseSchema, ...shown.flatMap(responseSchemas)],
+  });
   for (const route of shown) {
     paths[route.path] ??= {};
-    paths[route.path]![route.method.toLowerCase()] = toOperation(route);
+    paths[route.path]![route.method.toLowerCase()] = toOperation(route, schemas);
   }
   return {
     openapi: "3.1.1",
@@ -27,7 +33,7 @@ export function createDocument(routes: readonly AddedRoute[], info: DocumentInfo
     tags: [...new Set(shown.map((route) => route.tag))].map((name) => ({ name })),
     paths,
     components: {
-      schemas: collectComponents([paths, convert(ErrorResponseSchema, "output")]),
+      schemas: schemas.componentsOf([paths, schemas.of(ErrorResponseSchema, "output")]),
       securitySchemes: {
         apiKey: { type: "apiKey", in: "header", name: "X-API-Key" },
         bearer: { type: "http", scheme: "bearer", description: "The API key, or a named key" },
@@ -47,13 +53,21 @@ export function createDocument(routes: readonly AddedRoute[], info: DocumentInfo
   };
 }
 
-function toOperation(route: AddedRoute): JsonSchema {
+function responseSchemas({ errors, responses }: AddedRoute): v.GenericSchema[] {
+  const all = [errors?.schema, ...Object.values(responses).map(({ schema }) => schema)];
+  return all.filter((schema) => schema !== undefined);
+}
+
+function toOperation(route: AddedRoute, schemas: Conversion): JsonSchema {
   const { summary, description, tag, params, query, body } = route;
-  const parameters = [...toParameters(params, "path"), ...toParameters(query, "query")];
+  const parameters = [
+    ...(params ? toParameters(schemas.of(params, "input"), "path") : []),
+    ...(query ? toParameters(schemas.of(query, "input"), "query") : []),
+  ];
   const responses = Object.fromEntries(
     Object.entries(route.responses).map(([status, { description, schema, contentType }]) => [
       status,
-      { description, ...toContent(schema, contentType) },
+      { description, ...toContent(schema && schemas.of(schema, "output"), contentType) },
     ]),
   );
   return {
@@ -76,24 +90,20 @@ function toOperation(route: AddedRoute): JsonSchema {
     ...(body && {
       requestBody: {
         required: !v.is(body, undefined),
-        content: { "application/json": { schema: convert(body, "input") } },
+        content: { "application/json": { schema: schemas.of(body, "input") } },
       },
     }),
-    responses: { ...failures(route), ...responses },
+    responses: { ...failures(route, schemas), ...responses },
   };
 }
 
-function toContent(schema: v.GenericSchema | undefined, contentType = "application/json"): JsonSchema {
-  if (schema) return { content: { [contentType]: { schema: convert(schema, "output") } } };
+function toContent(schema: JsonSchema | undefined, contentType = "application/json"): JsonSchema {
+  if (schema) return { content: { [contentType]: { schema } } };
   return contentType === "application/json" ? {} : { content: { [contentType]: {} } };
 }
 
-function toParameters(schema: v.GenericSchema | undefined, place: "path" | "query"): JsonSchema[] {
-  if (!schema) return [];
-  const object = convert(schema, "input") as {
-    properties?: Record<string, JsonSchema>;
-    required?: string[];
-  };
+function toParameters(schema: JsonSchema, place: "path" | "query"): JsonSchema[] {
+  const object = schema as { properties?: Record<string, JsonSchema>; required?: string[] };
   return Object.entries(object.properties ?? {}).map(([name, { description, ...property }]) => ({
     name,
     in: place,
@@ -110,9 +120,9 @@ function toOperationId({ method, path }: AddedRoute): string {
 }
 
 /** Error responses of the router itself, by what a route accepts. */
-function failures({ auth, needs, params, query, body, errors }: AddedRoute): JsonSchema {
-  const schema = errors?.schema ?? ErrorResponseSchema;
-  const content = { "application/json": { schema: convert(schema, "output") } };
+function failures({ auth, needs, params, query, body, errors }: AddedRoute, schemas: Conversion): JsonSchema {
+  const schema = schemas.of(errors?.schema ?? ErrorResponseSchema, "output");
+  const content = { "application/json": { schema } };
   const all: [boolean, number, string][] = [
     [
       body !== undefined || (errors !== undefined && Boolean(params ?? query)),

@@ -14,32 +14,52 @@ function componentName(name: string, direction: Direction): string {
   return direction === "input" && name in COMPONENTS ? `${name}Input` : name;
 }
 
-/** A valibot schema as JSON Schema (2020-12) with references to components. */
-export function convert(schema: v.GenericSchema, direction: Direction): JsonSchema {
-  const { $schema: _dialect, $defs: _defs, ...converted } = run(schema, direction);
-  return tidy(converted, direction) as JsonSchema;
-}
+/**
+ * Valibot schemas as JSON Schema (2020-12) with references to components. All of them are converted at once: each pass
+ * converts all components, too, and one for each schema would keep the service busy for seconds.
+ */
+export class Conversion {
+  readonly #converted: Readonly<Record<Direction, ReadonlyMap<v.GenericSchema, JsonSchema>>>;
+  readonly #components = new Map<string, JsonSchema>();
 
-/** The components that `document` refers to, and those that they refer to. */
-export function collectComponents(document: unknown): Record<string, JsonSchema> {
-  const all = new Map<string, JsonSchema>();
-  for (const direction of ["input", "output"] as const) {
-    const { $defs } = run(v.object({}), direction);
-    for (const [name, definition] of Object.entries($defs as Record<string, JsonSchema>)) {
-      all.set(componentName(name, direction), tidy(definition, direction) as JsonSchema);
-    }
+  constructor(schemas: Readonly<Record<Direction, Iterable<v.GenericSchema>>>) {
+    this.#converted = {
+      input: this.#convert(schemas.input, "input"),
+      output: this.#convert(schemas.output, "output"),
+    };
   }
-  const used = new Map<string, JsonSchema>();
-  const visit = (value: unknown): void => {
-    for (const name of references(value)) {
-      const component = all.get(name);
-      if (!component || used.has(name)) continue;
-      used.set(name, component);
-      visit(component);
+
+  /** A schema that was given for this direction. */
+  of(schema: v.GenericSchema, direction: Direction): JsonSchema {
+    return this.#converted[direction].get(schema)!;
+  }
+
+  /** The components that `document` refers to, and those that they refer to. */
+  componentsOf(document: unknown): Record<string, JsonSchema> {
+    const used = new Map<string, JsonSchema>();
+    const visit = (value: unknown): void => {
+      for (const name of references(value)) {
+        const component = this.#components.get(name);
+        if (!component || used.has(name)) continue;
+        used.set(name, component);
+        visit(component);
+      }
+    };
+    visit(document);
+    return Object.fromEntries([...used].sort(([one], [other]) => (one < other ? -1 : 1)));
+  }
+
+  #convert(given: Iterable<v.GenericSchema>, direction: Direction): Map<v.GenericSchema, JsonSchema> {
+    const schemas = [...new Set(given)];
+    const { prefixItems, $defs } = run(v.tuple(schemas), direction) as {
+      prefixItems: JsonSchema[];
+      $defs: Record<string, JsonSchema>;
+    };
+    for (const [name, definition] of Object.entries($defs)) {
+      this.#components.set(componentName(name, direction), tidy(definition, direction) as JsonSchema);
     }
-  };
-  visit(document);
-  return Object.fromEntries([...used].sort(([one], [other]) => (one < other ? -1 : 1)));
+    return new Map(schemas.map((schema, at) => [schema, tidy(prefixItems[at], direction) as JsonSchema]));
+  }
 }
 
 function run(schema: v.GenericSchema, direction: Direction): JsonSchema {
