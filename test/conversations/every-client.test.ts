@@ -1,3 +1,4 @@
+// @long
 import { hash } from "node:crypto";
 import { a2a } from "agent-control-service/a2a";
 import { agUi } from "agent-control-service/agui";

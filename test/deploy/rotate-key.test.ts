@@ -1,3 +1,4 @@
+// @long
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { rsaKeysIn } from "../../src/core/service/rsa-key.ts";

@@ -1,3 +1,4 @@
+// @long
 import { defineAgent } from "agent-control-service";
 import { definePlugin, defineRoute, ROUTER, type RouteDefinition } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";

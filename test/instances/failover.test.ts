@@ -1,3 +1,4 @@
+// @long
 import { readFileSync } from "node:fs";
 import { expect, it, onTestFinished } from "vitest";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
