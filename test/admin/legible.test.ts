@@ -1,5 +1,5 @@
 // @long
-import { defineAgent } from "agent-control-service";
+import { defineAgent, webhooks } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
@@ -88,6 +88,48 @@ chromium.it(
       expect([width, Math.round(long / short)]).toEqual([width, 2]);
     }
     expect(await page.locator("#row-long .title").getAttribute("title")).toBe(name);
+    await context.close();
+  },
+);
+
+/** Tables that are wider than their panel, as "path at width". */
+const WIDE = `[...document.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1).length`;
+
+chromium.it(
+  "tables of lists fit a phone and a tablet, and a line of the audit log has its time and its change there",
+  async () => {
+    const hook = { name: "billing", url: "http://127.0.0.1:9/", secret: `whsec_${"A".repeat(44)}` };
+    const timezone = "America/Argentina/ComodRivadavia";
+    await using server = await testServer({
+      agents: [spender],
+      plugins: [webhooks({ webhooks: [hook], allowPrivate: true })],
+      schedules: [
+        { id: "every-quarter-of-an-hour", cron: "*/15 8-18 * * MON-FRI", timezone, agent: spender },
+      ],
+    });
+    await server.run(spender);
+    await server.request("/admin/api/agents/spender/parameters", { json: { parameters: {} } });
+    await server.request("/access", { json: { name: "warehouse", role: "viewer", expires_in: "90d" } });
+    await seedJob(server.service, { id: "gone", name: "Refund", agent: "spender", status: "completed" });
+    await server.request("/admin/api/jobs/gone", { method: "DELETE" });
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP, {
+      extraHTTPHeaders: { "x-api-key": server.key },
+    });
+
+    for (const path of ["audit", "schedules", "deleted", "deliveries?state=waiting", "access"]) {
+      await page.goto(`${server.url}/admin/${path}`);
+      await page.locator("tbody tr").first().waitFor();
+      for (const width of [360, 768, 1440]) {
+        await page.setViewportSize({ width, height: 850 });
+        expect([path, width, await page.evaluate<number>(WIDE)]).toEqual([path, width, 0]);
+        if (path === "audit") {
+          const line = page.locator("tbody tr", { hasText: "access.add" });
+          await line.locator("time").waitFor();
+          await line.getByText("name warehouse", { exact: false }).waitFor();
+        }
+      }
+    }
+    expect(complaints).toEqual([]);
     await context.close();
   },
 );

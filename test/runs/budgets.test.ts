@@ -147,7 +147,7 @@ it("an event is sent once when 80 % and when 100 % of a budget are used, also ov
     object_type: "agent",
     details: { reason: "budget", agent: "spender", since: "2030-05-10", budget: 10 },
   });
-  expect(page).toContain("spender has used 90 % of its budget of the day.");
+  expect(page).toContain("spender has used 90% of its budget of the day.");
   expect(page).toMatch(/Health<\/span> The service is well/);
   expect(page).toContain("$9.00 of $10.00 today");
 });

@@ -226,8 +226,8 @@ describe("the budget of a workspace", () => {
     await expect.poll(warned, { timeout: 10_000 }).toHaveLength(2);
     await spend(server, "other", 1);
 
-    expect(warned()[0]).toContain("80 %");
-    expect(warned()[1]).toContain("100 %");
+    expect(warned()[0]).toContain("80%");
+    expect(warned()[1]).toContain("100%");
     expect(warned().every((line) => line.includes("acme"))).toBe(true);
   });
 });

@@ -24,6 +24,13 @@ export function firstLineOf(error: string | null): string {
   return (error ?? "").trimStart().split("\n", 1)[0]!.slice(0, LONGEST).trimEnd();
 }
 
+/** The same as people read it: with an ellipsis where it is longer. */
+export function shownLineOf(error: string | null): string {
+  const line = firstLineOf(error);
+  const rest = (error ?? "").trimStart().slice(line.length).split("\n", 1)[0]!;
+  return rest.trim() === "" ? line : `${line}…`;
+}
+
 /** A text in which numbers and ids are the same whatever they are. */
 export function withoutIds(line: string): string {
   return line

@@ -152,8 +152,13 @@ export function readTheme(event: HttpEvent, own: OwnAddress): keyof typeof NEXT_
   return theme === "dark" || theme === "light" ? theme : "";
 }
 
-/** Pages of a case that answer questions: the inbox leads to them. */
-const ASKED = /^\/admin\/cases\/[^/]+\/alike$/;
+/** Pages below one of the navigation that have another path. */
+const BELOW: readonly (readonly [RegExp, string])[] = [
+  [/^\/admin\/cases\/[^/]+\/alike$/, "/admin/inbox"],
+  [/^\/admin\/(?:deleted|bulk)(?:\/|$)/, "/admin/jobs"],
+  [/^\/admin\/deleted-cases(?:\/|$)/, "/admin/cases"],
+  [/^\/admin\/sessions(?:\/|$)/, "/admin/access"],
+];
 
 const RULE: NavItem = { href: "", label: "", icon: "", current: false, badge: "", rule: true };
 
@@ -162,7 +167,7 @@ function item(
   { href, label, icon, badge }: { href: string; label: string; icon: string; badge: number },
 ): NavItem {
   const root = href === "/admin/";
-  const at = ASKED.test(path) ? "/admin/inbox" : path;
+  const at = BELOW.find(([pattern]) => pattern.test(path))?.[1] ?? path;
   const current = root ? at === "/admin" || at === href : at === href || at.startsWith(`${href}/`);
   const mark = badge > 0 ? html`<span class="count alert">${badge}</span>`.toString() : "";
   return { href, label, icon, current, badge: mark };

@@ -241,7 +241,7 @@ async function findOverdue(cases: Cases, now: number): Promise<Found[]> {
 function toBudget({ agent, period, budget, spent }: BudgetUse): Found[] {
   if (spent < budget * 0.8) return [];
   const isOver = spent >= budget;
-  const used = isOver ? "all" : `${Math.floor((spent / budget) * 100)} %`;
+  const used = isOver ? "all" : `${Math.floor((spent / budget) * 100)}%`;
   const text = `${agent} has used ${used} of its budget of the ${period}.`;
   return [{ ...(isOver ? bad : warn)("budget", text), agent, reason: period }];
 }

@@ -1,5 +1,5 @@
 import type { Jobs } from "../../entities/jobs.ts";
-import { firstLineOf } from "../../models/failure.ts";
+import { shownLineOf } from "../../models/failure.ts";
 import { countHeard, type Marks } from "./failure-marks.ts";
 
 const DAY = 86_400_000;
@@ -58,7 +58,7 @@ export async function readTrends(jobs: Jobs, now: number, marks: Marks): Promise
       const [first] = items;
       if (!first) return undefined;
       const { agent_name: agent, agent_version: version, finished_at: since, error, stop_reason } = first;
-      const line = firstLineOf(error) || (stop_reason ?? "no error was recorded").replaceAll("_", " ");
+      const line = shownLineOf(error) || (stop_reason ?? "no error was recorded").replaceAll("_", " ");
       return { ...trend, failure, agent, version, since, error: line };
     }),
   );

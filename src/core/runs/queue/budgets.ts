@@ -155,7 +155,7 @@ export class Budgets {
     if (share === undefined) return;
     const id = `workspace ${hash("sha256", workspace, "base64url")}/${use.since}/${share}`;
     if (await this.#isFirst(id, async () => {}))
-      this.#parts.log.warn(`a workspace has used ${share * 100} % of its budget`, { workspace, ...use });
+      this.#parts.log.warn(`a workspace has used ${share * 100}% of its budget`, { workspace, ...use });
   }
 
   /** Once for each share, whichever instance does it: the row is stored with the notice. */
@@ -164,7 +164,7 @@ export class Budgets {
     const isNew = await this.#isFirst(id, async (unit) => {
       await unit.emit({ kind: "budget:reached", ...use, share });
     });
-    if (isNew) this.#parts.log.warn(`an agent has used ${share * 100} % of its budget`, { ...use });
+    if (isNew) this.#parts.log.warn(`an agent has used ${share * 100}% of its budget`, { ...use });
   }
 
   /** Whether a notice was not sent before; stores that it is, with what `also` does. */

@@ -170,7 +170,8 @@ function toHead(agent: AgentData, now: Date) {
 }
 
 function toStatistics({ statistics }: AgentData) {
-  const { total_jobs, completed_jobs, failed_jobs, in_progress_jobs, success_rate } = statistics;
+  const { total_jobs, completed_jobs, failed_jobs, in_progress_jobs } = statistics;
+  const ended = completed_jobs + failed_jobs;
   return [
     { label: "Jobs", value: formatCount(total_jobs), note: "in total", tone: "" },
     { label: "In progress", value: formatCount(in_progress_jobs), note: "now", tone: "" },
@@ -183,8 +184,9 @@ function toStatistics({ statistics }: AgentData) {
     },
     {
       label: "Success rate",
-      value: completed_jobs + failed_jobs === 0 ? "–" : `${success_rate} %`,
-      note: "of all jobs",
+      // Jobs that run or wait are no failures, while the rate in the API is of all jobs.
+      value: ended === 0 ? "–" : `${Math.floor((1000 * completed_jobs) / ended) / 10}%`,
+      note: "of ended jobs",
       tone: "",
     },
   ];

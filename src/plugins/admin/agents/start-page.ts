@@ -21,7 +21,7 @@ import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { formatCost, formatDuration } from "../views/format.ts";
 import { pathTo } from "../views/pieces.ts";
-import { readForecast } from "./forecast.ts";
+import { type Forecast, readForecast } from "./forecast.ts";
 import {
   INSTRUCTION_FIELDS,
   instructionFieldsOf,
@@ -144,9 +144,7 @@ async function showForm(parts: SeenParts, event: HttpEvent, view: FormView): Pro
         typed,
         problems,
       }).toString(),
-      forecast: forecast
-        ? `The last ${forecast.jobs} jobs took ${formatDuration(forecast.medianDuration)} and cost ${formatCost(forecast.medianCost, currency)} in the median; one in twenty took longer than ${formatDuration(forecast.longDuration)} or cost more than ${formatCost(forecast.highCost, currency)}.`
-        : "",
+      forecast: forecast ? toForecastText(forecast, currency) : "",
     },
   };
   if (negotiate(event, "page") === "fragment") {
@@ -173,4 +171,12 @@ function fieldsOf(agent: HostedAgent): readonly AgentMethodField[] {
 function readJobId(typed: URLSearchParams): string {
   const id = typed.get("job_id");
   return v.is(EntityIdSchema, id) ? id : randomUUID();
+}
+
+/** What the last jobs were like; of a single one there is no distribution. */
+function toForecastText(forecast: Forecast, currency: string): string {
+  const { jobs, medianDuration, longDuration, medianCost, highCost } = forecast;
+  const took = `took ${formatDuration(medianDuration)} and cost ${formatCost(medianCost, currency)}`;
+  if (jobs === 1) return `The last job ${took}.`;
+  return `The last ${jobs} jobs ${took} in the median; one in twenty took longer than ${formatDuration(longDuration)} or cost more than ${formatCost(highCost, currency)}.`;
 }

@@ -7,7 +7,7 @@ import { Attempts } from "../../../core/http/attempts.ts";
 import { fileResponse } from "../../../core/http/file-response.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
-import { Sha256Schema } from "../../../core/models/file.ts";
+import { isFileValue, Sha256Schema } from "../../../core/models/file.ts";
 import { agreement } from "../../../core/models/question.ts";
 import type { AskingCase } from "../../../core/runs/questions/open-questions.ts";
 import { htmlAnswer } from "../answer.ts";
@@ -20,6 +20,8 @@ import { isEvidence, timeoutNote } from "../inbox/ask-view.ts";
 import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText, withQuery } from "../query.ts";
+import { readAnswer } from "../views/conversation.ts";
+import { formatBytes } from "../views/format.ts";
 import type { AnswerLink } from "./answer-link-table.ts";
 
 const token = optionalText(v.pipe(v.string(), v.maxLength(100)));
@@ -233,12 +235,21 @@ const LONGEST = 600;
 function toFound(updates: readonly CaseNodeUpdate[]) {
   const found = updates.filter(isEvidence).slice(-SHOWN).reverse();
   return found.map(({ name, payload, error }) => {
-    const text = error ?? JSON.stringify(payload, null, 1).replace(/^\{\n|\n\}$/g, "");
+    const text = error ?? textOf(payload);
     return {
       name: (name ?? "Update").slice(0, 100),
       text: cut(text),
     };
   });
+}
+
+/** A result as a person reads it who knows no JSON: what a model said, or the name of a file. */
+function textOf(payload: object): string {
+  if (isFileValue(payload)) return `${payload.name} (${formatBytes(payload.size)})`;
+  const said = "usage" in payload ? readAnswer(payload)?.parts : undefined;
+  const texts = said?.flatMap((part) => (part.kind === "text" ? [part.text] : []));
+  if (texts && texts.length > 0 && texts.length === said?.length) return texts.join("\n");
+  return JSON.stringify(payload, null, 1).replace(/^\{\n|\n\}$/g, "");
 }
 
 interface PageView {

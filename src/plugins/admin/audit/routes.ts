@@ -18,7 +18,7 @@ import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { formatCount } from "../views/format.ts";
+import { countOf, formatCount } from "../views/format.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
 
 const MOST = 1_000_000_000_000;
@@ -172,7 +172,7 @@ function auditResource(parts: AdminParts, given: Query): Resource {
       const { before, limit: _limit, ...filters } = query;
       return {
         rows: items.map((entry) => toRow(entry, now)),
-        total: formatCount(total),
+        total: countOf(total, "line"),
         filters: {
           who: filters.who ?? "",
           target: filters.target ?? "",

@@ -1,5 +1,5 @@
 import { nameOf } from "../../../core/audit/caller.ts";
-import { firstLineOf } from "../../../core/models/failure.ts";
+import { shownLineOf } from "../../../core/models/failure.ts";
 import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
@@ -118,7 +118,7 @@ async function readOutcome(
   const reasons = await Promise.all(
     counts.slice(0, MOST_REASONS).map(async ([failure, count]) => {
       const { items } = await jobs.list({ where: { failure, id }, sort: "-created_at", limit: 1 });
-      const error = firstLineOf(items[0]?.error ?? null);
+      const error = shownLineOf(items[0]?.error ?? null);
       return {
         text: `${formatCount(count)} × ${error || toLabel(items[0]?.stop_reason ?? "error")}`,
         href: withQuery("/admin/jobs", { status: "failed", failure }),

@@ -12,6 +12,7 @@ import type { AskingCase } from "../../../core/runs/questions/open-questions.ts"
 import { seenRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { viewPath } from "../files/file-views.ts";
+import { renderMarkdown } from "../files/markdown.ts";
 import { type Flash, flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toAskView } from "../inbox/ask-view.ts";
@@ -219,7 +220,7 @@ async function toTurn(parts: SeenParts, job: StoredJob, item: StoredCase, entrie
     steps,
     stepCount: countOf(steps.length, "step"),
     ask: ask ? await parts.renderer.render("fragments/ask", { ask }) : "",
-    answer: delivery?.answer ?? "",
+    answer: delivery?.answer ? renderMarkdown(delivery.answer).toString() : "",
     error: item.status === "failed" ? (item.last_error ?? "The answer failed.") : "",
     isOpen: !isTerminal(item.status) && !ask,
   };

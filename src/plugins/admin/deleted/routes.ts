@@ -153,7 +153,8 @@ function deletedResource(parts: SeenParts, { one, many, place }: Kind, query: Qu
           owner: "job_id" in row ? row.job_id : row.agent_name,
           status: statusPiece(row.status).toString(),
           deleted: timePiece(row.deleted_at, now).toString(),
-          until: row.restorable_until === null ? "" : timePiece(row.restorable_until, now).toString(),
+          until:
+            row.restorable_until === null ? "No deadline" : timePiece(row.restorable_until, now).toString(),
           restoreHref: pathTo(place, row.id, "restore"),
           eraseHref: pathTo(place, row.id, "erase"),
         })),

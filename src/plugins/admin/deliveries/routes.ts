@@ -16,6 +16,7 @@ import { filterQuery, optionalText, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
+import { html } from "../views/html.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readControlView } from "./control-view.ts";
 
@@ -122,6 +123,7 @@ function toRow(message: OutboxMessage, now: Date) {
   return {
     id: message.id,
     type: message.type,
+    typeInParts: html`${message.type.split(/(?<=\.)/).map((part) => html`${part}<wbr>`)}`.toString(),
     target: message.target,
     stream: message.stream,
     streamHref: pathTo("jobs", message.stream),

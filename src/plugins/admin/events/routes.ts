@@ -1,4 +1,5 @@
 import type * as v from "valibot";
+import { messageEvent } from "../../../core/agents/message-event.ts";
 import { ReceivedEvents } from "../../../core/entities/received-events.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
@@ -101,7 +102,7 @@ function waitsResource({ store, clock }: AdminParts, { limit, skip }: Page): Res
         filter: undefined,
         rows: [],
         waits: items.map(({ job_id, until, where, name }) => ({
-          name,
+          name: nameOf(name, [job_id]),
           where: where.join(", "),
           job: linkPiece(pathTo("jobs", job_id), job_id).toString(),
           until: until === null ? "" : timePiece(until, now).toString(),
@@ -131,6 +132,11 @@ function pager(
   };
 }
 
+/** What an event is called: threads of a chat get their messages as events, with a name that nobody has chosen. */
+function nameOf(name: string, jobs: readonly string[]): string {
+  return jobs.some((job) => messageEvent(job) === name) ? "Message of a chat" : name;
+}
+
 /** What a stored wait says of the call. */
 function toWait({ name, job_id, shape, until }: EventWait) {
   return { name, job_id, where: JSON.parse(shape.slice(name.length + 1)) as string[], until };
@@ -142,7 +148,7 @@ function toRow({ id, name, at, data, jobs }: ReceivedEvent, now: Date) {
   );
   return {
     id,
-    name,
+    name: nameOf(name, jobs),
     at: timePiece(at, now).toString(),
     data: Object.keys(data).length > 0 ? renderJson(data) : "",
     jobs: html`${links}`.toString(),

@@ -98,6 +98,7 @@ function failuresResource(parts: SeenParts, days: string | undefined): Resource 
             ...toMarkView(group, now),
           })),
         ),
+        isAll: days === undefined,
         note: rest > 0 ? `${countOf(rest, "rarer reason")} not shown.` : "",
       };
     },

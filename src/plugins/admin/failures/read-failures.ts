@@ -1,5 +1,5 @@
 import type { Jobs } from "../../../core/entities/jobs.ts";
-import { firstLineOf } from "../../../core/models/failure.ts";
+import { shownLineOf } from "../../../core/models/failure.ts";
 import type { StopReason, StoredJob } from "../../../core/models/job.ts";
 
 /** Reasons that are read; the rarest ones are only counted. */
@@ -55,7 +55,7 @@ export async function readFailures(
       );
       return {
         failure,
-        error: firstLineOf(job.error),
+        error: shownLineOf(job.error),
         stop_reason: job.stop_reason,
         limit: limitOf(newest),
         count,

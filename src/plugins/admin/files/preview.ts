@@ -13,6 +13,7 @@ export const READ = 64 * 1024;
 const ROWS = 100;
 const COLUMNS = 20;
 const LONGEST_CELL = 300;
+const SHORT_CELL = 24;
 
 export interface Previewed {
   readonly file: FileValue;
@@ -102,18 +103,19 @@ function toText(value: unknown): string {
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): Html {
-  const cell = (text: string) => (text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text);
+  const cut = (text: string) => (text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text);
+  // What is short stays on its line, such as a number or an id; a sentence has lines that can be read.
+  const cell = (text: string) =>
+    text.length > SHORT_CELL ? html`<td class="long">${cut(text)}</td>` : html`<td>${text}</td>`;
   const widest = Math.max(head.length, ...rows.map((row) => row.length));
   const notes = [
     ...(rows.length > ROWS ? [`The first ${formatCount(ROWS)} rows.`] : []),
     ...(widest > COLUMNS ? [`${formatCount(widest - COLUMNS)} more columns are not shown.`] : []),
   ];
-  const body = rows
-    .slice(0, ROWS)
-    .map((row) => html`<tr>${row.slice(0, COLUMNS).map((one) => html`<td>${cell(one)}</td>`)}</tr>`);
+  const body = rows.slice(0, ROWS).map((row) => html`<tr>${row.slice(0, COLUMNS).map(cell)}</tr>`);
   return html`<div class="scroll" tabindex="0"><table><thead><tr>${head
     .slice(0, COLUMNS)
-    .map((one) => html`<th scope="col">${cell(one)}</th>`)}</tr></thead><tbody>${body}</tbody></table></div>${
+    .map((one) => html`<th scope="col">${cut(one)}</th>`)}</tr></thead><tbody>${body}</tbody></table></div>${
     notes.length > 0 ? html`<p class="faint">${notes.join(" ")}</p>` : ""
   }`;
 }

@@ -1,6 +1,6 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
-import { failureOf, firstLineOf } from "../../../core/models/failure.ts";
+import { failureOf, shownLineOf } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { shownStateOf } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
@@ -80,7 +80,7 @@ export function toJobLine(job: StoredJob, { now, currency, failed, stuck }: RowC
     status: jobPiece(job, stuck.has(job.id)).toString(),
     agent: job.agent_name,
     tags: (job.tags ?? []).map((tag) => ({ tag, href: withQuery("/admin/jobs", { tag }) })),
-    error: job.status === "failed" ? firstLineOf(job.error) : "",
+    error: job.status === "failed" ? shownLineOf(job.error) : "",
     cases: formatCount(job.case_count),
     failedCases:
       failedCases === 0 ? "" : `${formatCount(failedCases)} of ${countOf(job.case_count, "case")} failed`,
@@ -100,7 +100,7 @@ export function toCaseLine(item: StoredCase, { now, currency }: Omit<RowContext,
     name: item.name,
     href: pathTo("cases", item.id),
     status: statusPiece(item.status).toString(),
-    error: item.status === "failed" ? firstLineOf(item.last_error ?? null) : "",
+    error: item.status === "failed" ? shownLineOf(item.last_error ?? null) : "",
     jobId: item.job_id,
     jobHref: pathTo("jobs", item.job_id),
     updates: formatCount(item.update_count),

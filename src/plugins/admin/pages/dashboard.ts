@@ -217,7 +217,7 @@ function toTiles(
   return [
     {
       label: `Completed, last ${RANGES[range].label}`,
-      value: all === 0 ? "–" : `${Math.floor((1000 * completed) / all) / 10} %`,
+      value: all === 0 ? "–" : `${Math.floor((1000 * completed) / all) / 10}%`,
       note: `${formatCount(completed)} completed, ${formatCount(failed)} failed`,
       tone: "",
       href: ended("completed"),
@@ -225,7 +225,7 @@ function toTiles(
     {
       label: "Half of them within",
       value: took(p50),
-      note: `95 % of them within ${took(p95)}`,
+      note: `95% of them within ${took(p95)}`,
       tone: "",
       href: withQuery("/admin/jobs", { status: "completed", ended_since: since, sort: "-duration" }),
     },

@@ -11,6 +11,7 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { formatCount, toLabel } from "../views/format.ts";
+import { html } from "../views/html.ts";
 import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
 const PathSchema = v.object({ id: v.string() });
@@ -159,7 +160,7 @@ function toRow({ id, agent, cron, timezone, paused, next, last, last_job, proble
     ...{ id, cron, timezone, paused, problem: problem ?? "" },
     agent: linkPiece(pathTo("agents", agent), agent).toString(),
     next: paused ? "" : timePiece(next, now).toString(),
-    last: last ? timePiece(last.at, now).toString() : "",
+    last: last ? timePiece(last.at, now).toString() : html`<span class="faint">never</span>`.toString(),
     outcome: last ? toLabel(last.outcome).toLowerCase() : "",
     job: last_job ? linkPiece(pathTo("jobs", last_job.id), "Show").toString() : "",
     status: last_job ? statusPiece(last_job.status).toString() : "",

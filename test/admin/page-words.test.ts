@@ -1,0 +1,157 @@
+import { hash } from "node:crypto";
+import { defineAgent, defineChat } from "agent-control-service";
+import { THREADS } from "agent-control-service/plugin";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { until } from "../runs/_jobs.ts";
+import { seedJob } from "./_seed.ts";
+
+const ERROR = `The file ${"x".repeat(400)} is missing`;
+const SAID = { choices: [{ message: { role: "assistant", content: "**Damaged.** Refund it." } }] };
+
+const worker = defineAgent({
+  name: "Worker",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: [{ name: "order", required: true }],
+      async run({ job, fields }) {
+        if (fields.order === "lost") throw new Error(ERROR);
+        if (fields.order !== "asks") return "done";
+        const item = await job.openCase({ id: "asking", name: "Order 7" });
+        const usage = { prompt_tokens: 10, completion_tokens: 2 };
+        await item.model("classify", { model: "m", messages: [] }, () => ({ ...SAID, usage }));
+        await item.step("report", ({ file }) => file("report.csv", "a\n1\n"));
+        return item.ask("refund", {
+          question: "Refund it?",
+          fields: [{ name: "yes", field_type: "BooleanField", required: true }],
+          assignTo: "finance",
+        });
+      },
+    },
+  },
+});
+
+const talker = defineChat({
+  name: "Talker",
+  version: "1.0.0",
+  reply: async () => "It was **shipped**:\n\n- by train <b>",
+});
+
+const key = `svck_test_finance_${"k".repeat(43)}`;
+let server: TestServer;
+beforeAll(async () => {
+  const keys = [{ name: "finance", role: "answerer", sha256: hash("sha256", key, "hex") }] as const;
+  server = await testServer({ agents: [worker, talker], access: { keys } });
+  for (const [id, order, status] of [
+    ["fine", "fine", "completed"],
+    ["lost", "lost", "failed"],
+    ["asks", "asks", "awaiting"],
+  ] as const) {
+    const job_context = { job_id: id, mission_name: id };
+    await server.request("/agents/worker/jobs", { json: { job_context, job_fields: { order } } });
+    await until(server.service, id, [status]);
+  }
+  await seedJob(server.service, { id: "queued", agent: "worker" });
+  await seedJob(server.service, { id: "short", agent: "worker", status: "failed", error: "It is\ngone" });
+  const threads = server.service.get(THREADS);
+  await threads.start("talker", { message: "Where is it?" }, { id: "thread" });
+  await threads.say("thread", "And the other one?");
+  await vi.waitFor(async () => expect(await page("jobs/thread/chat")).toContain("shipped"), {
+    timeout: 60_000,
+  });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const page = async (path: string, as = server.key) =>
+  (await server.request(`/admin/${path}`, { key: as, headers: { accept: "text/html" } })).text();
+/** The text of a page, without its tags. */
+const wordsOf = (html: string) => html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+
+describe("figures", () => {
+  it("a success rate is of the jobs that ended: one that waits is no failure", async () => {
+    expect(wordsOf(await page("agents/worker"))).toMatch(/Success rate 33.3% of ended jobs/);
+    expect(wordsOf(await page("agents"))).toMatch(/Success rate 33.3%/);
+  });
+
+  it("the forecast from one job says what that job was like, and nothing of a distribution", async () => {
+    const words = wordsOf(await page("agents/worker/start"));
+
+    expect(words).toMatch(/The last job took \d+ m?s and cost \$0\. /);
+    expect(words).not.toContain("one in twenty");
+  });
+
+  it("what there is one of has no plural", async () => {
+    await server.request("/admin/api/agents/worker/pause", { method: "POST" });
+    expect(wordsOf(await page("audit"))).toContain(" 1 line in total");
+    await server.request("/admin/api/agents/worker/resume", { method: "POST" });
+    expect(wordsOf(await page("audit"))).toContain(" 2 lines in total");
+  });
+});
+
+describe("texts", () => {
+  it("an error that is cut ends with an ellipsis in lists and on the page of failures; a whole one does not", async () => {
+    for (const path of ["failures", "jobs?status=failed"]) {
+      const html = await page(path);
+      expect(html).toContain(`The file ${"x".repeat(291)}…`);
+      expect(html).toContain("It is<");
+    }
+  });
+
+  it("the answer of a chat has its Markdown drawn, and what it says of HTML is text", async () => {
+    const html = await page("jobs/thread/chat");
+
+    expect(html).toContain("<strong>shipped</strong>");
+    expect(html).toContain("by train &lt;b&gt;");
+  });
+
+  it("a message of a chat is called so among the events, with its job", async () => {
+    const [received, waiting] = [wordsOf(await page("events")), wordsOf(await page("events/waiting"))];
+
+    expect(received).toMatch(/Message of a chat [\w-]+ Data/);
+    expect(waiting).toMatch(/Message of a chat thread/);
+    expect(received + waiting).not.toContain("chat.thread");
+  });
+
+  it("a person without an account reads what a model said and the name of a file, and no JSON", async () => {
+    const link = await server.request("/admin/api/cases/asking/links", {
+      json: { name: "Mira", evidence: true },
+    });
+    const { path } = (await link.json()) as { path: string };
+    const html = await (await fetch(server.url + path, { headers: { accept: "text/html" } })).text();
+
+    expect(html).toContain("**Damaged.** Refund it.");
+    expect(html).toContain("report.csv (4 B)");
+    expect(html).not.toMatch(/&quot;(?:role|sha256)&quot;/);
+  });
+
+  it("a reader who does not see the agent of a question has no gap in its place", async () => {
+    const words = wordsOf(await page("inbox", key));
+
+    expect(words).toMatch(/Order 7 · for finance/);
+    expect(words).not.toMatch(/· ·/);
+  });
+});
+
+describe("the navigation", () => {
+  it.each([
+    ["deleted", "/admin/jobs"],
+    ["deleted-cases", "/admin/cases"],
+    ["sessions", "/admin/access"],
+    ["cases/asking/alike", "/admin/inbox"],
+    ["jobs/fine", "/admin/jobs"],
+  ])("marks where %s belongs", async (path, href) => {
+    const html = await page(path);
+
+    expect(html.match(/<a href="([^"]+)" title="[^"]*" aria-current="page"/)?.[1]).toBe(href);
+  });
+});
+
+it("a deleted job that is kept without a deadline says so", async () => {
+  await using other = await testServer({ agents: [worker], deletedRetention: "keep" });
+  await seedJob(other.service, { id: "old", agent: "worker", status: "completed" });
+  await other.request("/admin/api/jobs/old", { method: "DELETE" });
+  const html = await (await other.request("/admin/deleted", { headers: { accept: "text/html" } })).text();
+
+  expect(wordsOf(html)).toContain("No deadline");
+});
