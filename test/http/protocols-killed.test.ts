@@ -227,7 +227,7 @@ it(
     const answers = await answerAll(asked);
     await writeFile(join(service.folder, "go"), "");
     const answered = await Promise.all(answers);
-    // One client is not told of the end of its job.
+    // One client does not hear of the end of its job.
     await expect.poll(effects, { timeout: 30_000 }).toEqual([...all("paid"), ...all("tipped")].sort());
     await service.until(notWaited(asked), ["completed"]);
 

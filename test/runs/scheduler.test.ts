@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { startTimer } from "../../src/core/base/timer.ts";
-import { type QueuedJob, Scheduler, type Slot } from "../../src/core/runs/queue/scheduler.ts";
+import type { QueuedJob } from "../../src/core/runs/queue/queued-job.ts";
+import { Scheduler } from "../../src/core/runs/queue/scheduler.ts";
+import type { Slot } from "../../src/core/runs/queue/slot.ts";
 import { type Waiting, WaitingLine } from "../../src/core/runs/queue/waiting-line.ts";
 import { SimRandom } from "../store/sim-random.ts";
 

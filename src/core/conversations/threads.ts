@@ -1,18 +1,16 @@
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type ChatFields, type ChatMessage, isFirstMessage } from "../agents/define-chat.ts";
 import { messageEvent } from "../agents/message-event.ts";
-import type { GivenFile } from "../agents/read-values.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
 import { readFlat } from "../agents/to-json-schema.ts";
-import { type Caller, nameOf } from "../audit/caller.ts";
 import { isServiceError, ServiceError } from "../base/errors.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { findKeptRequest, keepRequest, keptRequest, requestWithKey } from "../entities/keyed-requests.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { AnsweredQuestion, KeyedRequest } from "../models/keyed-request.ts";
+import type { AnsweredQuestion } from "../models/keyed-request.ts";
 import { agreement, type Question } from "../models/question.ts";
 import { keyOf, partsOfKey } from "../models/question-key.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
@@ -21,17 +19,24 @@ import { type AskingCase, answerByKey, openQuestions } from "../runs/questions/o
 import type { Runner } from "../runs/runner.ts";
 import type { Store } from "../store/store.ts";
 import { approvalField } from "./approval-field.ts";
-import { findQuestion, followTurn, type ThreadFeed, type TurnEvent, type TurnOf } from "./follow-turn.ts";
+import { findQuestion, followTurn, type ThreadFeed, type TurnEvent } from "./follow-turn.ts";
 import { readReply } from "./read-reply.ts";
 import { messagesUntil, recordedFeed } from "./recorded-turn.ts";
+import { findShown, isSaidAgain, readReference, referenceOf, showQuestion } from "./shown-questions.ts";
 import {
-  findShown,
-  isSaidAgain,
-  type Reader,
-  readReference,
-  referenceOf,
-  showQuestion,
-} from "./shown-questions.ts";
+  firstTurn,
+  type GivenAnswer,
+  keyOfStart,
+  type SentChatMessage,
+  type SentTurn,
+  type ShownEvent,
+  saidIn,
+  senderOf,
+  type ThreadMessage,
+  type ThreadStart,
+  toFields,
+  turnOf,
+} from "./thread-message.ts";
 
 /** What threads need. */
 export interface ThreadsParts {
@@ -42,69 +47,6 @@ export interface ThreadsParts {
   readonly feed: ThreadFeed;
   readonly store: Store;
   readonly clock: () => Date;
-}
-
-/** Where to find the turn of a message, and when that came, ISO 8601, where that is recorded. */
-export type SentTurn = Omit<TurnOf, "signal"> & {
-  readonly at?: string;
-  /** Who reads it, where a text of theirs may answer what it asks. */
-  readonly reader?: Reader;
-};
-
-/** What happens in a turn; a question with the reference under which its reader was shown it. */
-export type ShownEvent = TurnEvent & { readonly reference?: string };
-
-export interface ThreadStart {
-  /** Id of its job. @default a new one */
-  readonly id?: string | undefined;
-  /** Who starts it. @default "api" */
-  readonly startedBy?: string | undefined;
-  /** Starts only one thread under the same key. */
-  readonly idempotencyKey?: string | undefined;
-  /** Jobs whose files its fields may name as they are. */
-  readonly filesOf?: readonly string[] | undefined;
-}
-
-/** A message as its sender has it: its files are not of a job yet. */
-export type SentChatMessage = Omit<ChatMessage, "files"> & { readonly files?: readonly GivenFile[] };
-
-/** A message of somebody who does not know whether a thread exists, or asks something. */
-export interface ThreadMessage {
-  readonly content: string;
-  readonly files?: readonly GivenFile[] | undefined;
-  /** Jobs whose files it and its history may name as they are: the sender sees them. */
-  readonly filesOf?: readonly string[];
-  /** The conversation before it: counts where the thread is started, and shows which question the sender has seen. */
-  readonly history?: readonly SentChatMessage[];
-  /** Under the same key, one message has an effect, and only once; another one is refused with 409. */
-  readonly key?: string | undefined;
-  /** Whether the key was made for this request: its sender has no key to send it again with. @default false */
-  readonly isKeyMade?: boolean;
-  /** Whether the sender may have sent it before. */
-  readonly isRepeated?: boolean;
-  /** Key of the question that the sender was shown last, "" for none, where its client knows. */
-  readonly seen?: string;
-  /** Refuses it where nothing is asked. @default false: it is a message then */
-  readonly onlyAnswers?: boolean;
-  /** Of the job of a thread that it starts. */
-  readonly context?: { readonly started_by?: string; readonly mission_id?: string };
-  readonly by: Caller;
-  /** The kind of client, such as a protocol: a question that is shown by one is unknown to the others. */
-  readonly via: string;
-}
-
-/** An answer to a question that its key names. */
-export interface GivenAnswer {
-  readonly key: string;
-  /** Without values, the question is shown again. */
-  readonly values?: unknown;
-  /** Instead of values, for a question of yes or no. */
-  readonly approved?: boolean | undefined;
-  /** A remark; the field `comment` has it where the question has one. */
-  readonly message?: string | undefined;
-  readonly by: Caller;
-  /** The kind of client. */
-  readonly via: string;
 }
 
 /** Says why a text is not taken as an answer. */
@@ -554,35 +496,6 @@ function valuesOf(
   return { [field.name]: approved, ...(comments && { comment: message }) };
 }
 
-/** What a repeated message must have again: its text, and its files, if it has any. */
-function saidIn({ content, files = [] }: Pick<ThreadMessage, "content" | "files">): unknown {
-  return files.length === 0 ? content : { content, files };
-}
-
-/** The fields of a thread that begins with a message: files of messages before it are one list, which they name by numbers. */
-function toFields({ content, files = [], history = [] }: ThreadMessage): ChatFields {
-  const historyFiles: GivenFile[] = [];
-  const before = history.map(({ files: own = [], ...message }) => {
-    if (own.length === 0) return message;
-    const from = historyFiles.length;
-    historyFiles.push(...own);
-    return { ...message, files: own.map((_, at) => from + at) };
-  });
-  return {
-    ...{ message: content, history: before },
-    ...(files.length > 0 && { files: [...files] }),
-    ...(historyFiles.length > 0 && { history_files: historyFiles }),
-  };
-}
-
-function firstTurn({ id, created_at }: StoredJob): SentTurn {
-  return { jobId: id, after: 0, at: created_at };
-}
-
-function turnOf(jobId: string, messageId: string, { at, after, answered }: KeyedRequest): SentTurn {
-  return { jobId, after, at, ...(answered ? { answered } : { messageId }) };
-}
-
 function describeAnswer(entry: AnswerEntry | undefined): string {
   if (!entry) return "The question is no longer open.";
   const how = Object.entries(entry.answer).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
@@ -592,13 +505,4 @@ function describeAnswer(entry: AnswerEntry | undefined): string {
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function senderOf({ via, by }: Pick<ThreadMessage, "via" | "by">): string {
-  return `${via}\n${nameOf(by)}`;
-}
-
-/** A key is one of its thread: in another thread, it names another message. */
-function keyOfStart(threadId: string, key: string): string {
-  return `chat-${createHash("sha256").update(`${threadId}\n${key}`).digest("base64url")}`;
 }

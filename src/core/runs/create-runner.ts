@@ -24,7 +24,7 @@ import { answerQuestion } from "./questions/answer.ts";
 import { assignQuestion } from "./questions/assign.ts";
 import { receiveMessage } from "./questions/receive-message.ts";
 import { checkClaimed, claimFiles, whileClaimed } from "./queue/claim-files.ts";
-import { toQueuedJob } from "./queue/scheduler.ts";
+import { toQueuedJob } from "./queue/queued-job.ts";
 import { Starts } from "./queue/start.ts";
 import { RunRecord } from "./replay/run-record.ts";
 import type { Runner } from "./runner.ts";

@@ -4,7 +4,7 @@ import { readValues } from "../../core/agents/read-values.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError } from "../../core/base/errors.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
-import type { SentTurn } from "../../core/conversations/threads.ts";
+import type { SentTurn } from "../../core/conversations/thread-message.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { Question } from "../../core/models/question.ts";
 import { keyOf } from "../../core/models/question-key.ts";

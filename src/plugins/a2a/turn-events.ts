@@ -1,4 +1,4 @@
-import type { ShownEvent } from "../../core/conversations/threads.ts";
+import type { ShownEvent } from "../../core/conversations/thread-message.ts";
 import type { AskingCase } from "../../core/runs/questions/open-questions.ts";
 import type { A2aParts } from "./parts.ts";
 import { questionsOf, type Turn, toTurnJob, whenAsked } from "./turn-task.ts";

@@ -3,7 +3,8 @@ import type { GivenFile } from "../../core/agents/read-values.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { toGivenFile } from "../../core/conversations/file-parts.ts";
-import type { SentChatMessage, SentTurn, Threads } from "../../core/conversations/threads.ts";
+import type { SentChatMessage, SentTurn } from "../../core/conversations/thread-message.ts";
+import type { Threads } from "../../core/conversations/threads.ts";
 
 /** What a run gives a thread of a chat. */
 export interface Given {

@@ -1,4 +1,5 @@
-import type { SentTurn, Threads } from "../../core/conversations/threads.ts";
+import type { SentTurn } from "../../core/conversations/thread-message.ts";
+import type { Threads } from "../../core/conversations/threads.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import { RunState } from "./run-state.ts";
 import type { Sent } from "./sent.ts";

@@ -15,8 +15,8 @@ function componentName(name: string, direction: Direction): string {
 }
 
 /**
- * Valibot schemas as JSON Schema (2020-12) with references to components. All of them are converted at once: each pass
- * converts all components, too, and one for each schema would keep the service busy for seconds.
+ * Valibot schemas as JSON Schema (2020-12) with references to components. All of them are converted in one pass: each
+ * converts all components, too, and a pass for each schema would keep the service busy for seconds.
  */
 export class Conversion {
   readonly #converted: Readonly<Record<Direction, ReadonlyMap<v.GenericSchema, JsonSchema>>>;

@@ -4,7 +4,7 @@ import type { GivenFile } from "../../core/agents/read-values.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { ServiceError } from "../../core/base/errors.ts";
 import { threadIdOf } from "../../core/conversations/thread-id.ts";
-import type { SentTurn } from "../../core/conversations/threads.ts";
+import type { SentTurn } from "../../core/conversations/thread-message.ts";
 import { caseWhenAsked } from "../../core/conversations/turn-then.ts";
 import { check } from "../../core/http/check.ts";
 import type { StoredJob } from "../../core/models/job.ts";

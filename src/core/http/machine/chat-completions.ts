@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { TurnUsage } from "../../conversations/follow-turn.ts";
-import type { SentTurn, ShownEvent, Threads } from "../../conversations/threads.ts";
+import type { SentTurn, ShownEvent } from "../../conversations/thread-message.ts";
+import type { Threads } from "../../conversations/threads.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import * as v from "valibot";
 import type { GivenFile } from "../../agents/read-values.ts";
 import { ServiceError } from "../../base/errors.ts";
-import type { SentTurn } from "../../conversations/threads.ts";
+import type { SentTurn } from "../../conversations/thread-message.ts";
 import { keyOf } from "../../models/question-key.ts";
 import { EventKeySchema } from "../../models/received-event.ts";
 import { TimestampSchema } from "../../models/scalars.ts";

@@ -1,7 +1,7 @@
 import type { Caller } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { describeQuestion } from "../../conversations/read-reply.ts";
-import type { ShownEvent } from "../../conversations/threads.ts";
+import type { ShownEvent } from "../../conversations/thread-message.ts";
 import type { HttpEvent } from "../route.ts";
 
 /** Who sends a message at OpenAI's routes: a question that one of them has shown is known at the other. */

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { GivenFile } from "../../agents/read-values.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { toGivenFile } from "../../conversations/file-parts.ts";
-import type { SentChatMessage } from "../../conversations/threads.ts";
+import type { SentChatMessage } from "../../conversations/thread-message.ts";
 
 const FileSchema = v.looseObject({
   file_id: v.nullish(v.string()),

@@ -1,4 +1,4 @@
-import type { ShownEvent } from "../../conversations/threads.ts";
+import type { ShownEvent } from "../../conversations/thread-message.ts";
 import { describeShown } from "./openai-answer.ts";
 import {
   type AboutResponse,

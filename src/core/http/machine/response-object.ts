@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { ToolCall, TurnUsage } from "../../conversations/follow-turn.ts";
-import type { ShownEvent } from "../../conversations/threads.ts";
+import type { ShownEvent } from "../../conversations/thread-message.ts";
 import type { FileValue } from "../../models/file.ts";
 import { describeShown } from "./openai-answer.ts";
 import { idOfJobFile } from "./openai-file-ids.ts";

@@ -1,7 +1,8 @@
 import { formToJsonSchema } from "../../agents/to-json-schema.ts";
 import { approvalField } from "../../conversations/approval-field.ts";
 import { fileUrl } from "../../conversations/file-parts.ts";
-import type { SentTurn, ShownEvent, Threads } from "../../conversations/threads.ts";
+import type { SentTurn, ShownEvent } from "../../conversations/thread-message.ts";
+import type { Threads } from "../../conversations/threads.ts";
 import type { Question } from "../../models/question.ts";
 import { keyOf } from "../../models/question-key.ts";
 import type { AskingCase } from "../../runs/questions/open-questions.ts";

@@ -5,7 +5,7 @@ import { startTimer } from "../../base/timer.ts";
 import type { Ledger } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { type AgentProcess, ProcessEndedError } from "../isolation/agent-process.ts";
-import type { Slot } from "../queue/scheduler.ts";
+import type { Slot } from "../queue/slot.ts";
 import { callHandler, type HandlerCall } from "../replay/call-handler.ts";
 import type { ChildrenOfJob } from "../replay/child-handle.ts";
 import type { EventsOfJob } from "../replay/event-wait.ts";

@@ -1,7 +1,7 @@
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
-import type { SharedPart } from "../queue/scheduler.ts";
+import type { SharedPart } from "../queue/slot.ts";
 import type { Doing } from "../replay/activity.ts";
 import type { Run } from "../replay/run.ts";
 import type { QueuePosition } from "../runner.ts";

@@ -2,7 +2,7 @@ import type { StoredJob } from "../../models/job.ts";
 import { ACTIVE_JOBS, UNFINISHED } from "../../models/job-state.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import type { Condition, Position } from "../../store/store.ts";
-import { toQueuedJob } from "../queue/scheduler.ts";
+import { toQueuedJob } from "../queue/queued-job.ts";
 import type { RequestParts } from "../runner-parts.ts";
 
 type Where = Readonly<Record<string, Condition | undefined>>;

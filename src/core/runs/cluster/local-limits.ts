@@ -4,7 +4,8 @@ import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { UNFINISHED } from "../../models/job-state.ts";
 import type { Position } from "../../store/store.ts";
-import { type Scheduler, toQueuedJob } from "../queue/scheduler.ts";
+import { toQueuedJob } from "../queue/queued-job.ts";
+import type { Scheduler } from "../queue/scheduler.ts";
 import type { Limits, RunLimits } from "./cluster.ts";
 
 /** Jobs that are read together. */

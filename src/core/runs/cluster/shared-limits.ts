@@ -9,7 +9,8 @@ import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { SharedLimit } from "../../models/own-rows.ts";
 import { FencedError, type Store } from "../../store/store.ts";
-import type { Scheduler, SharedPart } from "../queue/scheduler.ts";
+import type { Scheduler } from "../queue/scheduler.ts";
+import type { SharedPart } from "../queue/slot.ts";
 import { whenWritable } from "../queue/when-writable.ts";
 import type { Limit, Limited, Limits, Refusal, RunLimits } from "./cluster.ts";
 

@@ -5,7 +5,7 @@ import type { HostedAgent } from "../../agents/registry.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
-import { callBesideRun } from "../isolation/isolated-run.ts";
+import { callBesideRun } from "../isolation/call-method.ts";
 import { invalidFields } from "../queue/start-request.ts";
 import { callMethod, type HandlerParts, toHandlerContext } from "../replay/handler-context.ts";
 import type { MethodCall } from "../runner.ts";

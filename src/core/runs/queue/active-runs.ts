@@ -31,7 +31,8 @@ import type { RunParts } from "../replay/run-parts.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import type { StepUnderWay } from "../replay/step-under-way.ts";
 import type { TraceSource } from "../traced-call.ts";
-import type { Scheduler, Slot } from "./scheduler.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Slot } from "./slot.ts";
 import type { TurnKind } from "./turn-kind.ts";
 
 export interface ActiveRunsParts extends HandlerParts {

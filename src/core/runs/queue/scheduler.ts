@@ -1,51 +1,11 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import type { StartTimer } from "../../base/timer.ts";
-import type { StoredJob } from "../../models/job.ts";
 import type { QueuePosition } from "../runner.ts";
+import { Key, type KeyLimit } from "./concurrency-key.ts";
+import type { QueuedJob } from "./queued-job.ts";
+import { Slot } from "./slot.ts";
 import { type Rate, StartRates } from "./start-rates.ts";
-import { type Gate, type Waiting, WaitingLine } from "./waiting-line.ts";
-
-/** Who asks for a slot. */
-export interface QueuedJob {
-  readonly jobId: string;
-  /** The agent's slug. */
-  readonly agent: string;
-  readonly workspace: string;
-  /** Its concurrency key, where it has one. */
-  readonly key?: string | null | undefined;
-  /** What its agent's rate limit counts it by, where that has a key. */
-  readonly rateKey?: string | null | undefined;
-  /** Whether it has not started before: its agent's rate limit counts it. */
-  readonly isFirst?: boolean;
-  /** Whether it was let in here, and other jobs had its concurrency key. */
-  readonly isRefused?: boolean;
-}
-
-/** Who a job is to the scheduler. */
-export function toQueuedJob({
-  id,
-  agent_name,
-  job_context,
-  concurrency_key,
-  rate_key,
-  run_count,
-}: Pick<StoredJob, "id" | "agent_name" | "job_context"> & Partial<StoredJob>): QueuedJob {
-  return {
-    jobId: id,
-    agent: agent_name,
-    workspace: job_context.workspace_id,
-    key: concurrency_key,
-    rateKey: rate_key,
-    isFirst: !run_count,
-  };
-}
-
-/** How many jobs of one concurrency key run at the same time. */
-export interface KeyLimit {
-  readonly limit: number;
-  /** Whether a job keeps its key until it ends, also while it waits without a slot. */
-  readonly isKept: boolean;
-}
+import { type Waiting, WaitingLine } from "./waiting-line.ts";
 
 /** Is notified who gets a slot, and who releases it. */
 export interface SlotWatch {
@@ -56,33 +16,16 @@ export interface SlotWatch {
 
 /** Ends the name under which first starts of an agent with a rate limit wait: others of that agent do not wait for it. */
 const RATED = "\0start";
+
 /** The same of an agent without one: where the agent is paused, only they wait. */
 const FIRST = "\0first";
+
 /** Begins the name under which jobs of a workspace with a limit wait; no slug and no JSON has it. */
 const LIMITED = "\0";
 
 interface Entry extends Waiting {
   readonly job: QueuedJob;
   readonly grant: (granted: boolean) => void;
-}
-
-/** A concurrency key: open while another job may have it. */
-class Key implements Gate {
-  readonly id: string;
-  readonly limitOf: () => KeyLimit | undefined;
-  /** The jobs that have it: with how many slots, and whether they keep it without one. */
-  readonly holders = new Map<string, { slots: number; isKept: boolean }>();
-  /** Whether jobs of all instances together have all of it. */
-  isBlocked = false;
-
-  constructor(id: string, limitOf: () => KeyLimit | undefined) {
-    this.id = id;
-    this.limitOf = limitOf;
-  }
-
-  get isOpen(): boolean {
-    return !this.isBlocked && this.holders.size < (this.limitOf()?.limit ?? Number.POSITIVE_INFINITY);
-  }
 }
 
 interface Share {
@@ -495,84 +438,3 @@ export class Scheduler {
 
 /** Those that return are served in order of arrival, whatever workspace they are of. */
 const EVERYBODY: Share = { running: 0, served: 0 };
-
-/** What a run has, besides its slot, only while it works: its part of limits that hold for all instances. */
-export interface SharedPart {
-  rest(): Promise<void>;
-  /** Takes the part again; where other runs have all of it, the result notifies the scheduler, and it is asked for again later. */
-  retake(): Promise<(() => void) | undefined>;
-}
-
-/** A slot that one job runs in; given up while the job only waits. */
-export class Slot {
-  /** When its job came. */
-  readonly order: number;
-  readonly #scheduler: Scheduler;
-  readonly #job: QueuedJob;
-  #isHeld = true;
-  #isLeft = false;
-  #since = performance.now();
-  #retaking: Promise<void> | undefined;
-  #part: SharedPart | undefined;
-  /** Settles once the part is given back. */
-  #rested: Promise<void> | undefined;
-
-  constructor(scheduler: Scheduler, job: QueuedJob, order: number) {
-    this.#scheduler = scheduler;
-    this.#job = job;
-    this.order = order;
-  }
-
-  /** From now on the run has this together with its slot. */
-  share(part: SharedPart | undefined): void {
-    this.#part = part;
-  }
-
-  /** The slot was not used. Where other jobs have all of a limit, `refuse` notifies the scheduler. */
-  withdraw(refuse: () => void = () => {}): void {
-    this.#isHeld = false;
-    this.#scheduler.withdraw(this.#job, refuse);
-  }
-
-  get isHeld(): boolean {
-    return this.#isHeld;
-  }
-
-  release(): void {
-    if (!this.#isHeld) return;
-    this.#isHeld = false;
-    this.#scheduler.release(this.#job, (performance.now() - this.#since) / 1000, this.#isLeft);
-    this.#rested = this.#part?.rest();
-  }
-
-  /** Releases the slot permanently: if it was waited for again, the next job gets it. */
-  leave(): void {
-    this.#isLeft = true;
-    this.release();
-  }
-
-  /** Waits for a slot again, where it was given up. */
-  retake(): Promise<void> {
-    if (this.#isHeld) return Promise.resolve();
-    this.#retaking ??= this.#comeBack().then(() => {
-      this.#isHeld = true;
-      this.#since = performance.now();
-      this.#retaking = undefined;
-      if (this.#isLeft) this.release();
-    });
-    return this.#retaking;
-  }
-
-  async #comeBack(): Promise<void> {
-    // It has a key that it keeps, though it may have been refused that key before its turn came.
-    const job = { ...this.#job, isFirst: false, isRefused: false };
-    let order: number | undefined;
-    for (;;) {
-      order = (await this.#scheduler.takeAgain(job, order)).order;
-      await this.#rested;
-      const refuse = this.#isLeft ? undefined : await this.#part?.retake();
-      if (!refuse) return;
-      this.#scheduler.withdraw(job, refuse);
-    }
-  }
-}

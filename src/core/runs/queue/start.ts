@@ -15,7 +15,8 @@ import { checkRequired, openParameters, openSent } from "../replay/handler-conte
 import type { ForkRequest, StartRequest } from "../runner.ts";
 import { type RequestParts, refuseMore, refuseWhenClosing } from "../runner-parts.ts";
 import { type Claimed, claimFiles, hasFiles, linkClaimed, whileClaimed } from "./claim-files.ts";
-import { type Slot, toQueuedJob } from "./scheduler.ts";
+import { toQueuedJob } from "./queued-job.ts";
+import type { Slot } from "./slot.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
 /** Of a job that the service itself starts. */

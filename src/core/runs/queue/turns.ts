@@ -11,7 +11,9 @@ import type { RunEntry } from "../../models/run-entry.ts";
 import type { Cluster, Limited, Refusal } from "../cluster/cluster.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import type { ActiveRuns, Beginning } from "./active-runs.ts";
-import { type QueuedJob, type Scheduler, type Slot, toQueuedJob } from "./scheduler.ts";
+import { type QueuedJob, toQueuedJob } from "./queued-job.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Slot } from "./slot.ts";
 import type { TurnKind } from "./turn-kind.ts";
 import { whenWritable } from "./when-writable.ts";
 

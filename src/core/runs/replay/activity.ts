@@ -1,6 +1,6 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { BegunEntry } from "../../models/run-entry.ts";
-import type { Slot } from "../queue/scheduler.ts";
+import type { Slot } from "../queue/slot.ts";
 import type { RunClock } from "./run-clock.ts";
 import type { RunLife } from "./run-life.ts";
 import type { StepUnderWay } from "./step-under-way.ts";

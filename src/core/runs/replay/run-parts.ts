@@ -8,7 +8,7 @@ import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import type { Emissions } from "../emissions/emissions.ts";
-import type { Slot } from "../queue/scheduler.ts";
+import type { Slot } from "../queue/slot.ts";
 import type { TraceSource } from "../traced-call.ts";
 import type { Doing } from "./activity.ts";
 import type { StepUnderWay } from "./step-under-way.ts";
