@@ -24,6 +24,8 @@ export async function start(
     readonly plugins?: Parameters<typeof testServer>[0]["plugins"];
     /** Whether the service knows its public address. @default true */
     readonly isPublic?: boolean;
+    readonly agents?: Parameters<typeof testServer>[0]["agents"];
+    readonly logTo?: (line: string) => void;
   } = {},
 ) {
   const publicUrl = `http://127.0.0.1:${await freePort()}`;
@@ -35,8 +37,9 @@ export async function start(
     roles: options.roles ?? ROLES,
   });
   const server = await testServer({
-    agents: [greeter],
+    agents: options.agents ?? [greeter],
     access: { signIn },
+    ...(options.logTo && { logTo: options.logTo }),
     ...(options.plugins && { plugins: options.plugins }),
     ...(options.isPublic !== false && { publicUrl }),
     port: Number(new URL(publicUrl).port),

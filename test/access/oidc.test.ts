@@ -51,14 +51,19 @@ describe("people who sign in at an identity provider", () => {
   it.each([
     ["without a role", { groups: ["guests"] }],
     ["by an address that is not verified", { email: "boss@example.com", email_verified: false, groups: [] }],
-  ])("do not get in %s", async (_, account) => {
-    await using at = await start();
+  ])("do not get in %s, which the log says in a line each time", async (_, account) => {
+    const log: string[] = [];
+    await using at = await start({ logTo: (line) => log.push(line) });
     at.provider.accounts.set("eve", { email: "eve@example.com", email_verified: true, ...account });
 
     const back = await at.as("eve");
+    await at.as("eve");
 
     expect([back.status, cookieOf(back)]).toEqual([403, ""]);
     expect(await back.text()).toContain("has no role in this service");
+    const lines = log.filter((line) => line.includes("could not sign in"));
+    expect(lines.map((line) => line.includes("has no role in this service"))).toEqual([true, true]);
+    expect(lines.filter((line) => line.trim().includes("\n"))).toEqual([]);
   });
 
   it.each(["https://elsewhere.example/", "//elsewhere.example", "/admin\\@elsewhere", "/other"])(

@@ -134,7 +134,7 @@ async function readWellbeing(
     jobs.countBy("status", { where: ended, joins: "now" }),
     readFailures({ jobs }, { since, limit: REASONS }),
     readCosts(jobs, now, days, store),
-    readColumns(jobs, { from: Math.floor(since / step) * step + step, to: now, step }),
+    readColumns(jobs, startsOf(now, RANGES[range]), step),
   ]);
   const total = counts.completed ?? 0;
   const places = [0.5, 0.95].map((share) => Math.ceil(total * share) - 1);
@@ -177,11 +177,21 @@ function durationOf({ created_at, finished_at }: StoredJob): number | null {
   return finished_at === null ? null : Date.parse(finished_at) - Date.parse(created_at);
 }
 
+/** When the columns of a time start: as many at every moment, the last one with what happens now. */
+export function startsOf(
+  now: number,
+  { length, step }: { readonly length: number; readonly step: number },
+): number[] {
+  const last = Math.floor(now / step) * step;
+  const count = length / step;
+  return Array.from({ length: count }, (_, at) => last - (count - 1 - at) * step);
+}
+
 async function readColumns(
   jobs: Jobs,
-  { from, to, step }: { readonly from: number; readonly to: number; readonly step: number },
+  starts: readonly number[],
+  step: number,
 ): Promise<Wellbeing["columns"]> {
-  const starts = Array.from({ length: Math.ceil((to - from) / step) }, (_, at) => from + at * step);
   return Promise.all(
     starts.map(async (start) => {
       const where = { created_at: { gte: start, lt: start + step } };

@@ -131,8 +131,9 @@ async function orSignInPage(
     return await work();
   } catch (error) {
     if (!isServiceError(error)) throw error;
-    parts.log.warn("a person could not sign in", { error });
     const { status, headers, message, detail } = error;
+    // Who is refused may try as often as they like. What fails has a cause.
+    parts.log.warn("a person could not sign in", status < 500 ? { reason: message } : { error });
     const problem = [message, detail].filter(Boolean).join(". ");
     return showSignIn(parts, event, { status, headers, next: "/admin/", problem });
   }
