@@ -16,8 +16,7 @@ it("a cursor that somebody has made up, or has from somebody else, shows nothing
     { name: "customer", role: "viewer", workspace: "acme", sha256: hash("sha256", KEY, "hex") },
   ] as const;
   await using server = await testServer({ agents: [quick], access: { keys } });
-  for (const id of ["a-hidden", "m-hidden", "z-hidden"])
-    await startJob(server.service, { id });
+  for (const id of ["a-hidden", "m-hidden", "z-hidden"]) await startJob(server.service, { id });
   const page = await server.request("/jobs?limit=1");
   const theirs = page.headers.get("x-next-cursor")!;
   const wrong: string[] = [];

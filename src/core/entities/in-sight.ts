@@ -20,9 +20,13 @@ export function seesJob(sight: Sight | undefined, job: StoredJob): boolean {
 }
 
 /** Whether a caller with this sight sees all jobs of an agent: then what is about all of them is for it, too. */
-export function seesAgent({ agents, workspace, startedBy, askedOf, job }: Sight, slug: string): boolean {
-  const others = [workspace, startedBy, askedOf, job];
-  return others.every((one) => one === undefined) && (agents?.includes(slug) ?? true);
+export function seesAgent(sight: Sight, slug: string): boolean {
+  return seesWholeAgents(sight) && (sight.agents?.includes(slug) ?? true);
+}
+
+/** Whether a caller with this sight sees all jobs of each agent of which it sees any. */
+export function seesWholeAgents({ workspace, startedBy, askedOf, job }: Sight): boolean {
+  return [workspace, startedBy, askedOf, job].every((one) => one === undefined);
 }
 
 /** Whether a caller with this sight sees all jobs that a schedule of an agent starts in a workspace. */

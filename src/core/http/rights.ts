@@ -1,11 +1,12 @@
 import type { Caller } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
+import { seesWholeAgents } from "../entities/in-sight.ts";
 import { grants, type Need, rolesWith } from "../models/access.ts";
 
 /** What a route says about its callers. */
 export interface RouteNeeds {
   readonly needs: Need;
-  readonly narrows?: boolean;
+  readonly narrows?: boolean | "agents";
 }
 
 /**
@@ -15,16 +16,20 @@ export interface RouteNeeds {
 export function assertMayCall(caller: Caller, { needs, narrows = false }: RouteNeeds): void {
   if (needs === "nothing" || caller.kind === "token") return;
   demand(caller, needs);
-  if (caller.sight === undefined || narrows) return;
+  if (isWideEnough(caller, narrows)) return;
   throw new ServiceError("forbidden", "This is not for callers who see only a part of the service", {
-    detail: `${nameRole(caller)} is limited to ${describeSight(caller.sight)}; this shows or changes more than that. Ask an administrator of the service.`,
+    detail: `${nameRole(caller)} is limited to ${describeSight(caller.sight ?? {})}; this shows or changes more than that. Ask an administrator of the service.`,
   });
 }
 
 /** Whether `assertMayCall` lets a caller through: what it may not do is not offered to it. */
 export function mayCall(caller: Caller, { needs, narrows = false }: RouteNeeds): boolean {
   if (needs === "nothing") return true;
-  return caller.role !== undefined && grants(caller.role, needs) && (caller.sight === undefined || narrows);
+  return caller.role !== undefined && grants(caller.role, needs) && isWideEnough(caller, narrows);
+}
+
+function isWideEnough({ sight }: Caller, narrows: boolean | "agents"): boolean {
+  return sight === undefined || (narrows === "agents" ? seesWholeAgents(sight) : narrows);
 }
 
 /** Throws `forbidden` unless a caller has a right: for what only some requests to a route need. */

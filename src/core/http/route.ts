@@ -75,10 +75,10 @@ export interface RouteDefinition<
    */
   readonly needs: Need;
   /**
-   * The handler shows and changes only what `caller.sight` allows, so that callers who see a part may call it. Others are
-   * refused to them. @default false
+   * The handler shows and changes only what `caller.sight` allows, so that callers who see a part may call it; with
+   * `"agents"`, only those who see all jobs of some agents. Others are refused to them. @default false
    */
-  readonly narrows?: boolean;
+  readonly narrows?: boolean | "agents";
   /** Accepts tokens of one job, too, from pages of allowed origins as well; only with `auth: "key"`. @default none */
   readonly token?: TokenRule;
   /**

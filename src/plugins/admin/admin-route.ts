@@ -14,13 +14,19 @@ type Declared<P extends Schema, Q extends Schema, B extends Schema> = Omit<
   "auth" | "tag" | "narrows"
 >;
 
-/** A route of the admin interface for people who are signed in and see everything, and for the key. */
+/**
+ * A route of the admin interface for people who are signed in and see everything, and for the key; with `narrows`, also for
+ * those who see all jobs of some agents.
+ */
 export function adminRoute<
   P extends Schema = undefined,
   Q extends Schema = undefined,
   B extends Schema = undefined,
->(route: Declared<P, Q, B>): RouteDefinition {
-  return toRoute<P, Q, B>(route, false);
+>({
+  narrows = false,
+  ...route
+}: Declared<P, Q, B> & { readonly narrows?: "agents" | false | undefined }): RouteDefinition {
+  return toRoute<P, Q, B>(route as Declared<P, Q, B>, narrows);
 }
 
 /** A route also for people who see a part: its handler gets the parts as the caller sees them, and must use no others. */
@@ -45,7 +51,7 @@ export function seenRoute<
 
 function toRoute<P extends Schema, Q extends Schema, B extends Schema>(
   { handler, ...route }: Declared<P, Q, B>,
-  narrows: boolean,
+  narrows: boolean | "agents",
 ): RouteDefinition {
   return defineRoute<P, Q, B>({
     ...route,

@@ -12,7 +12,12 @@ type Input<P extends Schema, Q extends Schema> = Parameters<RouteDefinition<P, Q
 /** The routes of a resource, and how it is found: as its caller sees it, or among everything. */
 type ResourceView<P extends Schema, Q extends Schema> = AboutResource<P, Q> &
   (
-    | { /** Finds it; throws if there is none. */ resource(input: Input<P, Q>): MaybePromise<Resource> }
+    | {
+        /** Also for callers who see all jobs of some agents. */
+        readonly narrows?: "agents";
+        /** Finds it; throws if there is none. */
+        resource(input: Input<P, Q>): MaybePromise<Resource>;
+      }
     | {
         /** Finds it in what the caller sees, so that callers who see a part may call it. */
         seen(input: Input<P, Q>, parts: SeenParts): MaybePromise<Resource | Response>;
@@ -55,6 +60,7 @@ export function resourceRoutes<P extends Schema = undefined, Q extends Schema = 
     }
     return adminRoute<P, Q>({
       ...about,
+      narrows: view.narrows,
       handler: async (input) => respond(parts, input.event, kind, await view.resource(input)),
     });
   };

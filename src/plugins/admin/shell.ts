@@ -72,7 +72,7 @@ export const PAGES: readonly PageLink[] = [
   { href: "/admin/files", label: "Files", icon: "files", needs: "view", narrows: true },
   { href: "/admin/failures", label: "Failures", icon: "close", needs: "view", narrows: true },
   { href: "/admin/agents", label: "Agents", icon: "agents", needs: "view", narrows: true },
-  { href: "/admin/models", label: "Models", icon: "models", needs: "view" },
+  { href: "/admin/models", label: "Models", icon: "models", needs: "view", narrows: "agents" },
   { href: "/admin/schedules", label: "Schedules", icon: "schedules", needs: "view", narrows: true },
   { href: "/admin/events", label: "Events", icon: "events", needs: "view" },
   { href: "/admin/console", label: "Console", icon: "console", needs: "operate" },

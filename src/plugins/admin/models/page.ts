@@ -1,4 +1,6 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
+import { seesAgent } from "../../../core/entities/in-sight.ts";
 import { addUp, readModelUses } from "../../../core/entities/model-uses.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { ModelUse } from "../../../core/models/model-use.ts";
@@ -52,8 +54,9 @@ function exportRoute(parts: AdminParts): RouteDefinition {
     description: "A line for each day, agent and model, as CSV or as a JSON array.",
     query: v.object({ ...QuerySchema.entries, format: v.optional(v.picklist(["csv", "json"]), "csv") }),
     responses: { 200: { description: "The sums", contentType: "text/csv" } },
-    handler: async ({ query: { days = DAYS, format } }) => {
-      const uses = await readModelUses(parts.store, firstDay(parts, days));
+    narrows: "agents",
+    handler: async ({ query: { days = DAYS, format }, caller }) => {
+      const uses = await usesFor(parts, caller, firstDay(parts, days));
       const { currency } = parts.options;
       async function* rows() {
         for (const use of uses) yield { ...use, currency };
@@ -70,6 +73,7 @@ function firstDay({ clock }: AdminParts, days: number): string {
 function pageRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
     needs: "view",
+    narrows: "agents",
     page: ["/admin/models", "Models page"],
     api: [
       "/admin/api/models",
@@ -79,15 +83,21 @@ function pageRoutes(parts: AdminParts): RouteDefinition[] {
     query: QuerySchema,
     answer: "What models were used for",
     schema: ModelUsesSchema,
-    resource: ({ query }) => modelsResource(parts, query.days ?? DAYS),
+    resource: ({ query, caller }) => modelsResource(parts, caller, query.days ?? DAYS),
   });
 }
 
 type Use = Omit<ModelUse, "id">;
 
-function modelsResource(parts: AdminParts, days: number): Resource {
+/** The sums of the agents all of whose jobs a caller sees. */
+async function usesFor({ store }: AdminParts, { sight }: Caller, since: string): Promise<Use[]> {
+  const uses = await readModelUses(store, since);
+  return sight === undefined ? uses : uses.filter(({ agent }) => seesAgent(sight, agent));
+}
+
+function modelsResource(parts: AdminParts, caller: Caller, days: number): Resource {
   const since = firstDay(parts, days);
-  const read = () => readModelUses(parts.store, since);
+  const read = () => usesFor(parts, caller, since);
   return {
     page: "models",
     fragment: "models",
