@@ -31,10 +31,21 @@ const FATES = {
 type Fate = keyof typeof FATES;
 
 const AGENTS = ["Refund desk", "Orders export", "Support triage"] as const;
+const SHOP = "https://shop.example.com/api";
+/** What each agent says of itself. */
+const ABOUT: Readonly<Record<string, string>> = {
+  "Refund desk": "Finds the order of a complaint and asks a person about the refund",
+  "Orders export": "Sends orders to the accounting system",
+  "Support triage": "Sorts what customers write by order and by urgency",
+  "Held desk": "Asks a person before anything is sent",
+};
 const MODELS = ["gpt-5-mini", "claude-haiku-4-5", "gemini-3-flash"] as const;
 const PEOPLE = ["ada", "ben", "cron"] as const;
 
-const FIELDS = v.object({ fate: v.string(), n: v.number() });
+const FIELDS = v.object({
+  fate: v.pipe(v.string(), v.description("What becomes of the order")),
+  n: v.pipe(v.number(), v.description("Number of the order")),
+});
 type Fields = v.InferOutput<typeof FIELDS>;
 
 /** Which jobs have failed once. */
@@ -69,7 +80,7 @@ async function live({ job, fields }: JobStartContext<Fields>, first: string): Pr
     if (fate === "asking" || fate === "answered" || fate === "held") {
       await item.ask("refund", {
         question: `Refund ${n % 7} EUR?`,
-        fields: v.object({ yes: v.boolean() }),
+        fields: v.object({ approved: v.boolean() }),
         ...(n % 2 === 0 && { deadline: "60d" }),
       });
     }
@@ -100,7 +111,11 @@ const answerOf = (model: string, n: number) => ({
 function agentsOf(heldStep: string): AgentDefinition[] {
   const agent = (name: string, first: string) =>
     defineAgent({
-      ...{ name, version: "3.1.0" },
+      ...{ name, version: "3.1.0", description: ABOUT[name] },
+      parameters: [
+        { name: "SHOP_URL", description: "Address of the shop's API", is_secret: false, value: SHOP },
+        { name: "SHOP_TOKEN", description: "Token of the shop's API" },
+      ],
       instructions: { stop_on_error: false },
       methods: { job_start: { fields: FIELDS, run: (context) => live(context, first) } },
     });
@@ -223,7 +238,7 @@ async function begin(server: TestServer, n: number, fate: Fate): Promise<(() => 
         for (let at = 0; at < 1 + (n % 2); at++) {
           const item = `${id}-${at}`;
           await until(async () => (await server.service.get(CASES).find(item))?.status === "awaiting");
-          await send(`/admin/api/cases/${item}/answer`, { answer: { yes: n % 3 > 0 } });
+          await send(`/admin/api/cases/${item}/answer`, { answer: { approved: n % 3 > 0 } });
         }
         await untilIn("completed");
       };
