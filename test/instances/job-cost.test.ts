@@ -11,8 +11,10 @@ import { startOnDatabase } from "./_database.ts";
 
 const WARM = 20;
 const JOBS = 40;
-/** What the log of the database gets for a job, with its indexes, texts, counts and commits; 8,500 are usual. */
-const BYTES = 9_300;
+/** What the log of the database gets for a job, with its indexes, texts, counts and commits; 8,300 are usual. */
+const BYTES = 9_000;
+/** The largest part of a job's first row that its last one adds to that log: only what is between the first and the last change is logged. */
+const CHANGED = 0.55;
 
 requirement("postgres").describe("a job of three steps on Postgres", () => {
   it("is five statements where it runs alone, logs of its last version what has changed, and changes other rows in place", async () => {
@@ -59,7 +61,7 @@ requirement("postgres").describe("a job of three steps on Postgres", () => {
     await counted(WARM + JOBS);
     const { Job, ...others } = await updatesOf(cluster);
     expect(statements).toEqual([{ query: expect.stringContaining("_commit:"), calls: 5 }]);
-    expect(bytesOf.UPDATE).toBeLessThan(0.7 * bytesOf.INSERT!);
+    expect(bytesOf.UPDATE).toBeLessThan(CHANGED * bytesOf.INSERT!);
     expect(bytes).toBeLessThan(BYTES);
     // The row that people search is changed once, as it ends. What changes with each step is changed in place.
     expect(Job!.all - updates.Job!.all).toBeLessThanOrEqual(JOBS);
