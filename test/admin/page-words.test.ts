@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { defineAgent, defineChat } from "agent-control-service";
+import { defineAgent, defineChat, webhooks } from "agent-control-service";
 import { THREADS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -154,4 +154,19 @@ it("a deleted job that is kept without a deadline says so", async () => {
   const html = await (await other.request("/admin/deleted", { headers: { accept: "text/html" } })).text();
 
   expect(wordsOf(html)).toContain("No deadline");
+});
+
+it("a list has no boxes to tick for who can do nothing with them, and a reader without agents reads so", async () => {
+  const hook = { name: "billing", url: "http://127.0.0.1:9/", secret: `whsec_${"A".repeat(44)}` };
+  await using other = await testServer({
+    agents: [worker],
+    plugins: [webhooks({ webhooks: [hook], allowPrivate: true })],
+  });
+  await seedJob(other.service, { id: "old", agent: "worker", status: "completed" });
+  const headers = { accept: "text/html" };
+  const waiting = await (await other.request("/admin/deliveries?state=waiting", { headers })).text();
+
+  expect(waiting).toMatch(/<table aria-label="Events">[\s\S]*<span class="title">agent\./);
+  expect(waiting).not.toContain('type="checkbox"');
+  expect(wordsOf(await page("agents", key))).toContain("There are no agents that you see.");
 });
