@@ -161,8 +161,8 @@ describe.each(KINDS)("a key that is replaced, on a platform %s", (_, options) =>
 });
 
 describe("an RSA key that the platform does not show", () => {
-  const second = `${RSA}_2`;
-  const third = `${RSA}_3`;
+  const second = "SERVICE_RSA_PRIVATE_KEY_2";
+  const third = "SERVICE_RSA_PRIVATE_KEY_3";
   /** A vault that shows nothing, with a service whose key nobody knows. */
   const unknown = async () => {
     const at = await stage({ predictable: true, readable: false });

@@ -148,6 +148,11 @@ export const VARIABLES_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
     "SERVICE_PREVIOUS_RSA_PRIVATE_KEY",
   ),
   ...sameAs(
+    ["test/deploy/rotate-key.test.ts", "SERVICE_RSA_PRIVATE_KEY_3"],
+    "is replaced under the next number, again and again, and all of before stay",
+    ...["SERVICE_RSA_PRIVATE_KEY_2", "SERVICE_RSA_PRIVATE_KEY_3"],
+  ),
+  ...sameAs(
     ["test/http/files.test.ts", "the limits are those that variables or options say"],
     "they are read and checked as the other numbers are",
     "SERVICE_FILE_LIMIT",
