@@ -1,7 +1,6 @@
 import type { Access, Person } from "../../../core/models/access.ts";
 import { ROLES } from "../../../core/models/access.ts";
 import type { AdminParts } from "../parts.ts";
-import { countOf } from "../views/format.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
 
 /** What the form for a new key had in it. */
@@ -38,7 +37,6 @@ export async function accessState(
   const now = clock();
   const [keys, persons] = await Promise.all([access.list(), people.list()]);
   return {
-    summary: `${countOf(keys.length, "named key")}${persons.length > 0 ? `, ${countOf(persons.length, "person", "people")}` : ""}.`,
     made: made && {
       key: made.key,
       name: made.access.name,

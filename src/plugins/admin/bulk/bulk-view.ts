@@ -46,7 +46,7 @@ export async function toBulkView(
       back: `/admin/${kind}`,
       backLabel: kind === "jobs" ? "Jobs" : "Cases",
       api: `/admin/api/bulk/${id}`,
-      trigger: state === "running" ? "every 1s" : outcome?.isOpen ? "every 3s" : "none",
+      every: state === "running" ? 1 : outcome?.isOpen ? 3 : 0,
       outcome: outcome?.text ?? "",
       reasons: outcome?.reasons ?? [],
       canRun: state === "preview" && ids.length > 0,

@@ -32,6 +32,9 @@
   const SILENT = 35_000;
   const OPENING = 8000;
   const LONGEST = 5000;
+  const PROBED = 3000;
+  /** How long a part of the page is waited for. */
+  const PATIENCE = 10_000;
   let source;
   let heardAt = Date.now();
   let openedAt = 0;
@@ -54,11 +57,13 @@
     });
     on("hello", (data) => {
       const tick = Number(data);
+      const wasLost = failures > 0;
       // Something may have happened between the page's rendering, or a lost connection, and now.
-      if (tick !== seen || failures > 0) catchUp();
+      const isBehind = tick !== seen || wasLost;
       seen = tick;
       failures = 0;
       isLive = true;
+      if (isBehind) catchUp(wasLost);
       // What is being emitted comes again.
       for (const step of steps.values()) step.isOver = true;
       clearSteps();
@@ -76,9 +81,13 @@
     source.onerror = lost;
   }
   setInterval(() => {
+    for (const element of document.hidden ? [] : $$("[data-every]")) poll(element);
     if (document.hidden || !source) return judge();
     const isSilent = isLive ? Date.now() - heardAt > SILENT : Date.now() - openedAt > OPENING;
-    if (isSilent) lost();
+    if (isSilent) {
+      if (isLive) dropIdle();
+      lost();
+    }
     else judge();
   }, 1000);
 
@@ -129,8 +138,16 @@
     disconnect();
     failures++;
     show("lost", "Reconnecting");
-    retry = setTimeout(connect, pause(failures));
+    // Counted from the attempt: one that was given time to open is followed by the next.
+    retry = setTimeout(connect, Math.max(500, pause(failures) - (Date.now() - openedAt)));
     judge();
+  }
+
+  // A browser keeps idle connections for later. Those of a network that fell silent are lost, too, and each would be tried
+  // in its turn: requests without an answer end all of them.
+  function dropIdle() {
+    for (let at = 0; at < 6; at++)
+      fetch(url, { method: "HEAD", cache: "no-store", headers: unattended, signal: AbortSignal.timeout(PROBED) }).catch(() => {});
   }
 
   function disconnect() {
@@ -171,6 +188,36 @@
     judge();
   }
 
+  // What the page asks for by itself, by key: once at a time, again where something changed meanwhile or it failed.
+  const asking = new Map();
+  /** `send` returns the status of the response; it returns nothing where the page no longer has the part. */
+  async function ask(key, send) {
+    const current = asking.get(key);
+    if (current) {
+      current.again = true;
+      return;
+    }
+    clearTimeout(failing.get(key)?.timer);
+    const over = new AbortController();
+    const mine = { again: false, isOutdated: false, over };
+    asking.set(key, mine);
+    const late = setTimeout(() => over.abort(), PATIENCE);
+    let status = 0;
+    try {
+      status = await send(over.signal);
+    } catch {
+      // No response, or half of one.
+    }
+    clearTimeout(late);
+    asking.delete(key);
+    const again = () => ask(key, send);
+    if (mine.isOutdated) return again();
+    arrived(key, status ?? 204, again);
+    if (mine.again && !failing.has(key)) again();
+  }
+  document.addEventListener("svc:ask", ({ detail }) => ask(detail.key, detail.send));
+  document.addEventListener("svc:arrived", ({ detail }) => arrived(detail.key, detail.status, detail.again));
+
   function show(state, text) {
     signal.hidden = false;
     signal.dataset.state = state;
@@ -188,8 +235,16 @@
     }, HIDDEN_FOR);
   });
 
-  function catchUp() {
-    apply({ topics: ["jobs", "cases", "service"], all: true });
+  /** `wasLost`: the service was not heard for a time. What was asked for then may never come. */
+  function catchUp(wasLost) {
+    if (wasLost) {
+      for (const one of asking.values()) {
+        one.isOutdated = true;
+        one.over.abort();
+      }
+      ask("navigation", readNavigation);
+    }
+    apply({ topics: ["jobs", "cases", "service", ...(wasLost ? ["return"] : [])], all: true });
   }
 
   function apply(change) {
@@ -210,46 +265,42 @@
     if (event.detail.triggeringEvent?.type === "refresh") Object.assign(event.detail.headers, unattended);
   });
 
-  // Elements that are being refreshed: how each ends, and whether something changed meanwhile.
+  // Elements that are being refreshed, and what takes the status of the response.
   const refreshing = new Map();
   const isRefresh = ({ requestConfig }) => requestConfig?.triggeringEvent?.type === "refresh";
-  function refresh(element) {
-    const { id } = element;
-    const current = refreshing.get(id);
-    if (current) {
-      current.again = true;
-      return;
-    }
-    const once = () => {
-      const fresh = document.getElementById(id);
-      if (fresh) refresh(fresh);
-      else failing.delete(id);
-    };
-    const end = (status) => {
-      clearTimeout(late);
-      const { again } = refreshing.get(id);
-      refreshing.delete(id);
-      arrived(id, status, once);
-      if (again && !failing.has(id)) once();
-    };
-    const late = setTimeout(() => {
-      htmx.trigger(element, "htmx:abort");
-      if (refreshing.get(id)?.end === end) end(0);
-    }, 10_000);
-    refreshing.set(id, { again: false, end });
-    htmx.trigger(element, "refresh");
+  function refresh({ id }) {
+    ask(id, (over) => new Promise((resolve) => {
+      const element = document.getElementById(id);
+      if (!element) return resolve();
+      refreshing.set(id, resolve);
+      over.addEventListener("abort", () => {
+        resolve(0);
+        htmx.trigger(element, "htmx:abort");
+      });
+      htmx.trigger(element, "refresh");
+    }));
+  }
+  /** Reads what moves without a change of jobs or cases, every so many seconds. */
+  const polled = new Map();
+  function poll(element) {
+    const every = 1000 * Number(element.dataset.every);
+    const polledAt = polled.get(element.id) ?? 0;
+    if (every === 0 || Date.now() - polledAt < every || failing.has(element.id)) return;
+    polled.set(element.id, Date.now());
+    refresh(element);
   }
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (!isRefresh(detail)) return;
-    const { end } = refreshing.get(detail.requestConfig.elt.id) ?? {};
+    const end = refreshing.get(detail.requestConfig.elt.id);
     if (end) setTimeout(end, 0, detail.xhr.status);
   });
-  // A link may have led to another part of the page since the refresh was sent.
+  // A link may have led to another part of the page since the refresh was sent. Without an address, it is the page's.
+  const addressOf = (element) => element && (element.getAttribute("hx-get") || location.href);
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
     const { elt, path } = detail.requestConfig;
-    if (!isRefresh(detail) || document.getElementById(elt.id)?.getAttribute("hx-get") === path) return;
+    if (!isRefresh(detail) || addressOf(document.getElementById(elt.id)) === path) return;
     detail.shouldSwap = false;
-    const current = refreshing.get(elt.id);
+    const current = asking.get(elt.id);
     if (current) current.again = true;
   });
 
@@ -260,11 +311,14 @@
     const script = document.createElement("script");
     script.onload = resolve;
     script.onerror = reject;
+    setTimeout(reject, PATIENCE);
     script.src = src;
     document.head.append(script);
   });
   // What does that is loaded before the first response that needs it.
   let morphing;
+  const touched = new WeakSet();
+  document.addEventListener("input", ({ target }) => target.form && touched.add(target.form));
   document.addEventListener("htmx:confirm", (event) => {
     const { elt, issueRequest } = event.detail;
     if (window.Idiomorph || !elt.closest("[hx-swap]")?.getAttribute("hx-swap").startsWith("morph")) return;
@@ -272,15 +326,16 @@
     morphing ??= load(document.body.dataset.morph).then(prepareMorph);
     morphing.then(() => issueRequest(true), () => {
       morphing = undefined;
-      refreshing.get(elt.id)?.end(0);
+      refreshing.get(elt.id)?.(0);
     });
   });
   function prepareMorph() {
     const { callbacks } = Idiomorph.defaults;
     Idiomorph.defaults.ignoreActiveValue = true;
-    // What a person has opened or typed is theirs: a form stays as long as it asks the same.
+    // What a person has opened or typed is theirs: a form stays as long as it asks the same, and once it was touched.
+    const isKept = (form, fresh) => touched.has(form) || (form.id !== "" && form.id === fresh.id);
     callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details"));
-    callbacks.beforeNodeMorphed = (old, fresh) => !(old.tagName === "FORM" && old.id !== "" && old.id === fresh.id);
+    callbacks.beforeNodeMorphed = (old, fresh) => !(old.tagName === "FORM" && isKept(old, fresh));
     callbacks.afterNodeMorphed = (node) => node.nodeType === 1 && tell(node);
   }
 
@@ -298,25 +353,31 @@
   }
 
   // Lists: rows that are shown change in place; new ones wait behind a button, so that nothing moves.
-  async function updateRows(list, change) {
+  const unread = {};
+  function updateRows(list, change) {
     const kind = list.dataset.kind;
     if (!change.topics.includes(kind)) return;
     const changed = change.all || change.more ? undefined : new Set(change[kind] ?? []);
     const ids = $$("tr[data-id]", list).map((row) => row.dataset.id);
-    const stale = changed ? ids.filter((id) => changed.has(id)) : ids;
-    if (stale.length === 0 || list.dataset.busy) return;
-    list.dataset.busy = "1";
+    unread[kind] ??= new Set();
+    for (const id of ids) if (!changed || changed.has(id)) unread[kind].add(id);
+    if (unread[kind].size > 0) ask(`${kind} rows`, (over) => readRows(kind, over));
+  }
+
+  async function readRows(kind, signal) {
+    const list = $(`[data-rows][data-kind=${kind}]`);
+    const ids = [...unread[kind]];
+    if (!list || ids.length === 0) return undefined;
+    unread[kind].clear();
     let status = 0;
     try {
-      const response = await fetch(list.dataset.rows + encodeURIComponent(stale.join(",")), { headers: { "HX-Request": "true", ...unattended }, signal: AbortSignal.timeout(10_000) });
+      const response = await fetch(list.dataset.rows + encodeURIComponent(ids.join(",")), { headers: { "HX-Request": "true", ...unattended }, signal });
       if (response.ok) replaceRows(await response.text());
       status = response.status;
-    } catch {
-      // No response, or the half of one.
+      return status;
     } finally {
-      delete list.dataset.busy;
+      if (status < 200 || status >= 400) for (const id of ids) unread[kind].add(id);
     }
-    arrived(`${kind} rows`, status, () => list.isConnected ? updateRows(list, { topics: [kind], all: true }) : failing.delete(`${kind} rows`));
   }
 
   function replaceRows(html) {
@@ -345,6 +406,16 @@
     mark.className = "count alert";
     mark.hidden = count === 0;
     mark.textContent = String(count);
+  }
+
+  // Changes come with the numbers beside pages; those that were missed do not. Each page has them.
+  async function readNavigation(signal) {
+    const response = await fetch("/admin/help", { headers: { accept: "text/html", ...unattended }, signal });
+    if (!response.ok) return response.status;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const name of ["inbox", "failures"])
+      badge(name, Number($(`.nav a[href="/admin/${name}"] .count`, page)?.textContent ?? 0));
+    return response.status;
   }
 
   let spokenAt = 0;

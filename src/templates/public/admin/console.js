@@ -10,7 +10,6 @@
   const most = Number(log.dataset.most);
   let last = Number(log.dataset.after);
   let source;
-  let timer;
 
   pause.hidden = false;
   document.getElementById("follow-box").hidden = false;
@@ -22,11 +21,15 @@
     return values.toString();
   }
 
+  const isPaused = () => pause.getAttribute("aria-pressed") === "true";
   function connect() {
-    clearTimeout(timer);
     source?.close();
+    if (isPaused()) return;
     source = new EventSource(`${log.dataset.stream}?${query({ after: String(last) })}`);
-    source.addEventListener("hello", () => state("live", "Live"));
+    source.addEventListener("hello", () => {
+      state("live", "Live");
+      arrived(200);
+    });
     source.addEventListener("line", (event) => {
       last = Number(event.lastEventId);
       append(JSON.parse(event.data));
@@ -35,10 +38,18 @@
       append({ time: "", clock: "", level: "warn", message: `${event.data} lines were dropped: they arrived faster than they could be kept.`, fields: "" });
     });
     source.onerror = () => {
+      source.close();
       state("lost", "Reconnecting");
-      if (source.readyState === EventSource.CLOSED) timer = setTimeout(connect, 3000);
+      arrived(0);
     };
   }
+  // The page repeats what failed, and says so.
+  const arrived = (status) =>
+    document.dispatchEvent(new CustomEvent("svc:arrived", { detail: { key: "lines", status, again: connect } }));
+  // After the network has fallen silent, this stream may not have noticed.
+  document.addEventListener("svc:change", ({ detail }) => {
+    if (detail.all) connect();
+  });
 
   function append(line) {
     const row = document.createElement("p");
@@ -69,12 +80,12 @@
   }
 
   pause.addEventListener("click", () => {
-    const paused = pause.getAttribute("aria-pressed") !== "true";
+    const paused = !isPaused();
     pause.setAttribute("aria-pressed", String(paused));
     pause.textContent = paused ? "Resume" : "Pause";
     if (!paused) return connect();
     source?.close();
-    clearTimeout(timer);
+    arrived(200);
     state("off", "Paused");
   });
 
@@ -93,7 +104,7 @@
     download.href = `/admin/api/console/download${search ? `?${search}` : ""}`;
     log.replaceChildren();
     last = 0;
-    if (pause.getAttribute("aria-pressed") !== "true") connect();
+    connect();
   }
   form.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -6,38 +6,38 @@
 
   document.addEventListener("svc:change", ({ detail }) => {
     const inbox = $("[data-inbox]");
-    if (inbox && detail.topics.includes("cases")) updateInbox(inbox);
+    if (!inbox || !detail.topics.includes("cases")) return;
+    document.dispatchEvent(new CustomEvent("svc:ask", { detail: { key: "inbox", send: updateInbox } }));
   });
 
-  async function updateInbox(inbox) {
-    if (inbox.dataset.busy) return;
-    inbox.dataset.busy = "1";
-    try {
-      const response = await fetch(inbox.dataset.inbox, { headers: { accept: "application/json", "X-Unattended": "1" } });
-      if (!response.ok) return;
-      const { items, total } = await response.json();
-      const open = new Set(items.map((item) => item.case_id));
-      // Beyond the first page of the answer, nothing is known.
-      const isOver = (id) => !open.has(id) && total <= items.length;
-      for (const ask of $$("[data-ask]", inbox)) {
-        const form = $("form", ask);
-        if (!form || !isOver(ask.dataset.ask)) continue;
-        form.inert = true;
-        const note = document.createElement("p");
-        note.className = "soft";
-        note.textContent = "Answered or ended elsewhere.";
-        forget(form);
-        form.replaceWith(note);
-      }
-      for (const row of $$("[data-case]", inbox)) row.classList.toggle("over", isOver(row.dataset.case));
-      const fresh = items.filter(({ asked_at }) => asked_at && Date.parse(asked_at) > Date.parse(inbox.dataset.at)).length;
-      const news = $(".news", inbox);
-      if (fresh > 0 && news) {
-        news.hidden = false;
-        news.firstElementChild.textContent = `Show ${fresh} new ${fresh === 1 ? "question" : "questions"}`;
-      }
-    } finally {
-      delete inbox.dataset.busy;
+  async function updateInbox(signal) {
+    const headers = { accept: "application/json", "X-Unattended": "1" };
+    const response = await fetch($("[data-inbox]").dataset.inbox, { headers, signal });
+    if (response.ok) show(await response.json());
+    return response.status;
+  }
+
+  function show({ items, total }) {
+    const inbox = $("[data-inbox]");
+    const open = new Set(items.map((item) => item.case_id));
+    // Beyond the first page of the answer, nothing is known.
+    const isOver = (id) => !open.has(id) && total <= items.length;
+    for (const ask of $$("[data-ask]", inbox)) {
+      const form = $("form", ask);
+      if (!form || !isOver(ask.dataset.ask)) continue;
+      form.inert = true;
+      const note = document.createElement("p");
+      note.className = "soft";
+      note.textContent = "Answered or ended elsewhere.";
+      forget(form);
+      form.replaceWith(note);
+    }
+    for (const row of $$("[data-case]", inbox)) row.classList.toggle("over", isOver(row.dataset.case));
+    const fresh = items.filter(({ asked_at }) => asked_at && Date.parse(asked_at) > Date.parse(inbox.dataset.at)).length;
+    const news = $(".news", inbox);
+    if (fresh > 0 && news) {
+      news.hidden = false;
+      news.firstElementChild.textContent = `Show ${fresh} new ${fresh === 1 ? "question" : "questions"}`;
     }
   }
 
