@@ -102,6 +102,25 @@ const message = (more: object) => ({
 });
 const config = { id: "config-1", url: "https://example.com/hook" };
 
+const FILE = hash("sha256", SECRET, "hex");
+/** A request of the revision of MCP that has tasks. */
+const task = (method: string, name: string, params: object = {}) =>
+  [
+    "/mcp",
+    rpc(method, {
+      ...{ taskId: name, ...params },
+      _meta: {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { name: "a-test", version: "1.0.0" },
+        "io.modelcontextprotocol/clientCapabilities": {
+          elicitation: { form: {} },
+          extensions: { "io.modelcontextprotocol/tasks": {} },
+        },
+      },
+    }),
+    { "mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": name },
+  ] as const;
+
 /** Requests about what is somebody's, by the ids. */
 const ASKED: Readonly<
   Record<string, (ids: Ids) => readonly [path: string, json?: object, headers?: object]>
@@ -141,6 +160,24 @@ const ASKED: Readonly<
   "MCP job_status of a thread": ({ thread }) => [
     "/mcp",
     rpc("tools/call", { name: "job_status", arguments: { job_id: thread } }),
+  ],
+  "MCP tasks/get": ({ job }) => task("tasks/get", job!),
+  "MCP tasks/get of a thread": ({ thread }) => task("tasks/get", thread!),
+  "MCP tasks/update": ({ job }) =>
+    task("tasks/update", job!, {
+      inputResponses: { [`case-${job}`]: { action: "accept", content: { fine: true } } },
+    }),
+  "MCP tasks/cancel": ({ job }) => task("tasks/cancel", job!),
+  "the content of a file": ({ job }) => [`/jobs/${job}/files/${FILE}`],
+  "a file that one says one has": ({ job }) => [
+    `/jobs/${job}/files/${FILE}`,
+    undefined,
+    { "if-none-match": `"${FILE}"` },
+  ],
+  "a part of a file that one says one has": ({ job }) => [
+    `/jobs/${job}/files/${FILE}`,
+    undefined,
+    { "if-range": `"${FILE}"`, range: "bytes=0-3" },
   ],
   "a previous response": ({ response }) => [
     "/v1/responses",
