@@ -28,8 +28,6 @@ export interface Deployment {
   readonly platform: Platform<never>;
   readonly target: DeployTarget;
   readonly options: DeployOptions;
-  /** The options that were typed: the others come from `deploy.yaml`, or are defaults. */
-  readonly typed: Partial<DeployOptions>;
   readonly config: DeployConfig;
   /** Options of the platform itself that were typed, or are in `deploy.yaml`. */
   readonly given: Readonly<Record<string, unknown>>;
@@ -170,7 +168,7 @@ async function connect(
   resolved: Pick<Deployment, "target" | "options" | "config" | "given" | "log" | "sources"> &
     Required<Pick<OpenOptions, "env">>,
 ): Promise<Deployment> {
-  const { platform, options: typed, cwd, command, now = () => new Date(), newId = randomUUID } = open;
+  const { platform, cwd, command, now = () => new Date(), newId = randomUUID } = open;
   const { target, options, env, log } = resolved;
   const key = stateKey({ platform, target });
   const redactor = open.redactor ?? new Redactor();
@@ -234,7 +232,6 @@ async function connect(
   return {
     ...resolved,
     platform,
-    typed,
     session,
     tools,
     limits,

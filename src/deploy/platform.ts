@@ -11,7 +11,9 @@ export type { PlatformLoader };
  * Schema of a platform's own options: defines the command-line flags, their help, validation and types. An
  * entry `minInstances` is the flag `--min-instances`; boolean entries have no value, number entries get a
  * number, all others the text as typed; `v.description` is the help. An entry that is not optional is
- * required. The engine limits `minInstances` and `maxInstances` to what the store allows.
+ * required. Commands that svc proposes repeat those that are required, and those with
+ * `v.metadata({ locates: true })`: without them the service is not found. The engine limits `minInstances` and
+ * `maxInstances` to what the store allows.
  */
 export type PlatformFlags = v.ObjectSchema<v.ObjectEntries, undefined>;
 

@@ -61,7 +61,7 @@ export async function rotatedKeys(
     throw new DeployError("bad_config", `There is no ${name} to replace`, {
       detail: live ? "The platform does not store it" : "Nothing is deployed",
       outcome: "Nothing was changed",
-      fix: "svc deploy up --generate-api-key --generate-rsa makes keys",
+      fix: "Make keys: svc deploy up --generate-api-key --generate-rsa",
     });
   const finish = (which: string = name) => {
     inform(

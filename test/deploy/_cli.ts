@@ -9,9 +9,13 @@ export interface Ran {
   readonly err: string;
 }
 
-/** Runs a line of `svc deploy` on the memory platform. */
-export async function svc(at: Stage, line: string, some: Partial<CliContext> = {}): Promise<Ran> {
-  const argv = line.split(" ").filter(Boolean);
+/** Runs a line of `svc deploy`, as text or in words, on the memory platform. */
+export async function svc(
+  at: Pick<Stage, "cwd"> & Partial<Pick<Stage, "platform">>,
+  line: string | readonly string[],
+  some: Partial<CliContext> = {},
+): Promise<Ran> {
+  const argv = typeof line === "string" ? line.split(" ").filter(Boolean) : line;
   const out: string[] = [];
   const err: string[] = [];
   const print = console.info;

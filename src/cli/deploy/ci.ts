@@ -33,7 +33,7 @@ export const ciCommand = defineCommand({
         provider === undefined ? "The provider is missing" : `Unknown provider "${args.join(" ")}"`,
         "Write svc deploy ci github, or gitlab.",
       );
-    return withShell(context, given, async (shell) => {
+    return withShell(context, given, { verb: "ci" }, async (shell) => {
       const made = await writeCi(provider, {
         cwd: context.cwd,
         env: context.env,

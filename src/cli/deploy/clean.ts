@@ -17,7 +17,7 @@ export const cleanCommand = defineCommand({
   }),
   examples: ["svc deploy clean", "svc deploy clean --all --yes"],
   run: ({ flags: given, context }) =>
-    withShell(context, given, async (shell) => {
+    withShell(context, given, { verb: "clean" }, async (shell) => {
       const all = given.all === true;
       if (
         all &&

@@ -6,6 +6,7 @@ import type { Finding } from "../../deploy/platform.ts";
 import { defineCommand } from "../command.ts";
 import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
+import { hintedFindings } from "./hints.ts";
 import type { PlatformCommand } from "./platform-command.ts";
 import { openFrom, type Shell, withShell } from "./session.ts";
 
@@ -25,7 +26,7 @@ export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
     }),
     examples: ["svc deploy doctor --platform cloud-run"],
     run: ({ flags: given, context }) =>
-      withShell(context, given, async (shell) => {
+      withShell(context, given, { verb: "doctor", platform: platform() }, async (shell) => {
         const opened = await openFrom(shell, platform(), given, "svc deploy doctor").catch(unreachable);
         if (isDeployError(opened)) {
           const tools = createDeployTools({ cwd: context.cwd, env: context.env });
@@ -63,7 +64,8 @@ function unreachable(error: unknown): DeployError {
   throw error;
 }
 
-function tell(shell: Shell, findings: readonly Finding[], place: readonly string[] = []): number {
+function tell(shell: Shell, found: readonly Finding[], place: readonly string[] = []): number {
+  const findings = hintedFindings(found, shell.hint);
   const bad = findings.some((finding) => finding.level === "error");
   shell.progress.clear();
   if (shell.json) shell.document({ ok: !bad, findings });

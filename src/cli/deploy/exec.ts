@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { DeployError } from "../../deploy/errors.ts";
-import { UsageError } from "../errors.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 import { inEach } from "./several.ts";
@@ -15,7 +14,9 @@ export const execCommand = platformCommand({
   several: async (runs, run) => {
     if (runs[0]?.args.length !== 0) return inEach(runs, run);
     const names = runs.map(({ deployment }) => deployment.place).join(", ");
-    throw new UsageError("A shell is in one container", `Name one of ${names}, such as with --host.`);
+    throw new DeployError("usage", `A shell is in one container, and there are several: ${names}`, {
+      fix: `Name one of them: svc deploy exec --host ${runs[0]?.deployment.place}`,
+    });
   },
   run: async ({ shell, deployment, args }) => {
     const { session, platform, tools } = deployment;

@@ -36,7 +36,7 @@ export function initCommand(entries: PlatformFlags["entries"]): Command {
     ],
     run: ({ flags, context }) => {
       const given: Readonly<Record<string, unknown>> = flags;
-      return withShell(context, given, async (shell) => {
+      return withShell(context, given, { verb: "init" }, async (shell) => {
         const asks = context.interactive && given.yes !== true && !shell.json;
         const { isCancel, select, text } = await import("@clack/prompts");
         const stopped = () => new CliError("Nothing was written");

@@ -9,6 +9,7 @@ import { following } from "../../deploy/places.ts";
 import { prepare } from "../../deploy/plan.ts";
 import { planMarkdown } from "../../deploy/plan-markdown.ts";
 import * as flags from "./flags.ts";
+import { hintedFindings } from "./hints.ts";
 import { planTable } from "./plan-table.ts";
 import { platformCommand } from "./platform-command.ts";
 import type { Shell } from "./session.ts";
@@ -58,13 +59,22 @@ export const planCommand = platformCommand({
     const isMarkdown = given.markdown === true || given.comment === true;
     const text = isMarkdown ? planMarkdown(plan, { changes, notes: [...drift, ...lossOf(openWork)] }) : "";
     if (given.comment === true) await comment(shell, deployment, text);
-    if (shell.json) shell.document({ ...plan, changes, drift, findings, open_work: openWork ?? null });
+    if (shell.json)
+      shell.document({
+        ...plan,
+        changes,
+        drift,
+        findings: hintedFindings(findings, shell.hint),
+        open_work: openWork ?? null,
+      });
     else if (given.markdown === true) for (const line of text.split("\n")) shell.print(line);
     else {
       shell.print("");
       for (const line of planTable(plan, shell.paint)) shell.print(line);
       shell.print("");
-      shell.print(changes ? "Apply it with svc deploy up." : "Nothing to do: everything is up to date.");
+      shell.print(
+        changes ? shell.hint("Apply it with svc deploy up.") : "Nothing to do: everything is up to date.",
+      );
     }
     return given.detailedExitcode === true && changes ? EXIT.changesPending : EXIT.done;
   },

@@ -36,7 +36,7 @@ export function platformCommand(command: {
       flags: v.object({ ...COMMON, ...flags, ...forCommand(entries, usage) }),
       examples,
       run: ({ flags: given, args, context }) =>
-        withShell(context, given, async (shell) => {
+        withShell(context, given, { verb: usage.split(" ")[0]!, platform: platform() }, async (shell) => {
           const openAll = (environment?: string) =>
             openFrom(shell, platform(), given, `svc deploy ${usage}`, environment);
           const all = await openAll();

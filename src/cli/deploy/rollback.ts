@@ -1,7 +1,7 @@
 import { EXIT } from "../../deploy/errors.ts";
 import { commonRelease, lockAll } from "../../deploy/places.ts";
 import { rollback } from "../../deploy/rollback.ts";
-import { facts, nextCommand } from "./facts.ts";
+import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 import { inTurn } from "./several.ts";
@@ -65,7 +65,7 @@ export const rollbackCommand = platformCommand({
         ["URL", release.url],
         ["Health", health.status],
         ["Before", from.revision],
-        ["Next", `${nextCommand("up", deployment)} deploys the newest version again`],
+        ["Next", shell.hint("svc deploy up deploys the newest version again")],
       ]);
       for (const line of lines) shell.print(line);
     }

@@ -16,6 +16,7 @@ import { describeFlags } from "../flags.ts";
 import { type Paint, PLAIN } from "../paint.ts";
 import { listenForStop } from "../stop-signal.ts";
 import { failureResult, tellFailure } from "./failure.ts";
+import { createHint, type Hint, hinted } from "./hints.ts";
 import { isGiven } from "./platforms.ts";
 import { createProgress, type Progress } from "./progress.ts";
 
@@ -28,6 +29,8 @@ export interface Shell {
   readonly json: boolean;
   readonly signal: AbortSignal;
   emit(event: DeployEvent): void;
+  /** Completes the commands in a text, so that they run as they are printed. */
+  readonly hint: Hint;
   /** Asks if the session is interactive and `--yes` was not set; otherwise confirms. */
   ask(question: string): Promise<boolean>;
   /** Rejects if the session is not interactive and `--yes` was not set: for actions that cannot be undone. */
@@ -48,8 +51,10 @@ type Given = Readonly<Record<string, unknown>>;
 export async function withShell(
   context: CliContext,
   flags: Given,
+  command: Parameters<typeof createHint>[1],
   body: (shell: Shell) => Promise<number>,
 ): Promise<number> {
+  const hint = createHint(context.argv, command);
   const json = flags.json === true;
   const redactor = new Redactor();
   const progress = createProgress(context, { verbose: flags.verbose === true, quiet: json });
@@ -72,7 +77,9 @@ export async function withShell(
     json,
     signal: stopping.signal,
     logPath: undefined,
-    emit: (event) => progress.show(event),
+    hint,
+    emit: (event) =>
+      progress.show(event.type === "notice" && event.fix ? { ...event, fix: hint(event.fix) } : event),
     print: (line) => context.print(redactor.text(line)),
     document: (value) => context.print(JSON.stringify(redactor.json(value), null, 2)),
     needYes(command) {
@@ -97,7 +104,7 @@ export async function withShell(
   } catch (error) {
     progress.clear();
     if (error instanceof UsageError || error instanceof CliError) throw error;
-    const failure = toDeployError(error, "Unexpected error");
+    const failure = hinted(toDeployError(error, "Unexpected error"), hint);
     if (json) shell.document(failureResult(failure));
     else {
       const path = shell.logPath;

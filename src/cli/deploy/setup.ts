@@ -1,9 +1,8 @@
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import type { SetupAction } from "../../deploy/platform.ts";
-import { UsageError } from "../errors.ts";
-import { nextCommand } from "./facts.ts";
 import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
+import { hintedFindings } from "./hints.ts";
 import { platformCommand } from "./platform-command.ts";
 
 /** `svc deploy setup`: prepares the machine that a service will be deployed to. */
@@ -21,10 +20,9 @@ export const setupCommand = platformCommand({
   run: async ({ shell, deployment, given }) => {
     const { session, platform } = deployment;
     if (!session.setup)
-      throw new UsageError(
-        `Platform ${platform.name} has no machine of yours to set up`,
-        "svc deploy doctor checks what a deployment needs.",
-      );
+      throw new DeployError("usage", `Platform ${platform.name} has no machine of yours to set up`, {
+        fix: "svc deploy doctor checks what a deployment needs",
+      });
     const consent = async (actions: readonly SetupAction[]): Promise<boolean> => {
       if (given.yes !== true && (shell.json || !shell.context.interactive))
         throw new DeployError("declined", "The server was not set up: there is no terminal to confirm it", {
@@ -40,13 +38,13 @@ export const setupCommand = platformCommand({
         }
       return shell.ask("Do this on the server?");
     };
-    const findings = await session.setup(consent);
+    const findings = hintedFindings(await session.setup(consent), shell.hint);
     const ok = findings.every(({ level }) => level !== "error");
     shell.progress.clear();
     if (shell.json) shell.document({ ok, findings });
     else {
       for (const line of findingLines(findings, shell.paint)) shell.print(line);
-      if (ok) shell.print(`Next: ${nextCommand("up", deployment)}`);
+      if (ok) shell.print(shell.hint("Next: svc deploy up"));
     }
     return ok ? EXIT.done : EXIT.preflight;
   },

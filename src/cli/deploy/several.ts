@@ -1,6 +1,7 @@
 import { isDeployError } from "../../deploy/errors.ts";
 import { failedIn, lockAll } from "../../deploy/places.ts";
 import { failureResult, tellFailure } from "./failure.ts";
+import { hinted } from "./hints.ts";
 import type { PlatformRun } from "./platform-run.ts";
 import type { Shell } from "./session.ts";
 
@@ -16,8 +17,9 @@ export const inEach: Several = async (runs, run) => {
     const own = await run(one).catch((error: unknown) => {
       if (!isDeployError(error) || one.shell.signal.aborted) throw error;
       one.shell.progress.clear();
-      if (one.shell.json) one.shell.document(failureResult(error));
-      else tellFailure(one.shell.context, error, undefined);
+      const failure = hinted(error, one.shell.hint);
+      if (one.shell.json) one.shell.document(failureResult(failure));
+      else tellFailure(one.shell.context, failure, undefined);
       return error.exitCode;
     });
     code = Math.max(code, own);

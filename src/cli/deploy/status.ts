@@ -1,7 +1,7 @@
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import { isWell } from "../../deploy/release-health.ts";
 import { type Status, status } from "../../deploy/status.ts";
-import { facts, nextCommand } from "./facts.ts";
+import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 
@@ -26,7 +26,7 @@ export const statusCommand = platformCommand({
         `"${target.serviceName}" is not running on ${deployment.platform.name}`,
         {
           outcome: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
-          fix: `Deploy it: ${nextCommand("up", deployment)}`,
+          fix: "Deploy it: svc deploy up",
         },
       );
     }
@@ -54,7 +54,7 @@ export const statusCommand = platformCommand({
         ["Unfinished", found.unfinished],
       ]);
       for (const line of lines) shell.print(line);
-      for (const line of found.drift) shell.print(`${shell.paint("yellow", "!")} ${line}`);
+      for (const line of found.drift) shell.print(`${shell.paint("yellow", "!")} ${shell.hint(line)}`);
     }
     return found.health && isWell(found.health) ? EXIT.done : EXIT.failed;
   },

@@ -7,7 +7,7 @@ import { checkSame, following, lockAll } from "../../deploy/places.ts";
 import { ROTATED_KEYS, type RotatedKey } from "../../deploy/rotate-key.ts";
 import { type Consent, type UpOutcome, up } from "../../deploy/up.ts";
 import { checkJobsWith } from "./check-jobs.ts";
-import { facts, nextCommand } from "./facts.ts";
+import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
 import { platformCommand } from "./platform-command.ts";
@@ -153,7 +153,7 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void 
         : undefined,
     ],
     ["Jobs", continued && describeContinued(continued)],
-    ["Next", nextCommand("logs", deployment)],
+    ["Next", shell.hint("svc deploy logs")],
   ]);
   for (const line of lines) shell.print(line);
 }

@@ -6,6 +6,7 @@ import type { CliContext } from "../context.ts";
 import { certificateFile } from "../dev/certificate.ts";
 import { UsageError } from "../errors.ts";
 import { readLogin } from "../logins.ts";
+import { quoted } from "../quoted.ts";
 import { withSecretFiles } from "../secret-files.ts";
 import { createPinnedFetch } from "./pinned-fetch.ts";
 import { ServiceClient } from "./service-client.ts";
@@ -97,11 +98,6 @@ export async function findService(flags: ConnectionFlags, context: CliContext): 
     clientOf: (sent, at = url, isSignedIn = false) =>
       new ServiceClient({ url: at, key: sent, isSignedIn, fetch, last, flags: again }),
   };
-}
-
-/** A word as a shell takes it; addresses seldom need more. */
-function quoted(word: string): string {
-  return /^[\w:/.[\]@%~+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 async function readText(file: string): Promise<string | undefined> {

@@ -226,7 +226,8 @@ async function waitForStart(run: LocalRun, count: number, note: (text: string) =
     throw new DeployError("unhealthy", `The service did not become healthy within ${options.timeout} s`, {
       detail: `${health.endpoint}: ${health.error_message}`,
       log: await containerLogs(run),
-      outcome: "Its container is left running so that you can inspect it; svc deploy local --stop removes it",
+      outcome:
+        'Its container is left running so that you can inspect it; "svc deploy local --stop" removes it',
       fix: "Fix the cause, or allow more time with --timeout",
     });
   } finally {
@@ -246,7 +247,7 @@ function watchContainer(run: LocalRun, stopped: AbortController) {
       if (result.code !== 0 || !/^(exited|dead)$/m.test(result.stdout)) continue;
       throw new DeployError("unhealthy", "The service exited right after its start", {
         log: await containerLogs(run),
-        outcome: "Its container is left so that you can inspect it; svc deploy local --stop removes it",
+        outcome: 'Its container is left so that you can inspect it; "svc deploy local --stop" removes it',
         fix: "The lines above are from its log: fix what they report",
       });
     }
@@ -282,7 +283,7 @@ async function checkEndpoints(
   if (bad === undefined) return checks;
   throw new DeployError("unhealthy", `${run.url}${bad.path} answered ${bad.status}`, {
     log: await containerLogs(run),
-    outcome: "The service is running; svc deploy local --stop removes it",
+    outcome: 'The service is running; "svc deploy local --stop" removes it',
     fix:
       bad.status === 401
         ? "The key differs from the service's own: see SERVICE_API_KEY"

@@ -23,7 +23,7 @@ export const EcsExpressFlagsSchema = v.object({
     ["amd64", "arm64"],
     "Processor of tasks, for which the image is built (new service: amd64)",
   ),
-  cluster: option.text("Cluster (default: default)"),
+  cluster: v.pipe(option.text("Cluster (default: default)"), v.metadata({ locates: true })),
   subnets: option.ruled(
     v.regex(/^subnet-\w+(\s*,\s*subnet-\w+)*$/, "must be names such as subnet-1a2b, separated by commas"),
     "Subnets, separated by commas, where there is no default VPC",

@@ -53,7 +53,10 @@ export const ServerFlagsSchema = v.object({
     v.regex(/^(none|[a-z0-9][^\s]*)$/, `must be an image such as postgres:17, or "${NONE}"`),
     `Run a Postgres of this image beside the service, for its jobs, such as postgres:17 ("${NONE}" removes it)`,
   ),
-  sshConfig: option.text("ssh configuration file to use instead of yours"),
+  sshConfig: v.pipe(
+    option.text("ssh configuration file to use instead of yours"),
+    v.metadata({ locates: true }),
+  ),
   acceptNewHost: option.choice("Trust the key of a server that this machine has never connected to"),
   removeData: option.choice("remove the volume with all jobs and cases, and the images, too", {
     command: "down",
