@@ -196,7 +196,7 @@ export function databaseFindings(secrets: SecretPlan, project: Project): Finding
       fix: `${project.packageManager} ${project.packageManager === "npm" ? "install" : "add"} pg`,
     });
   const url = secrets.values[DATABASE_URL]?.value;
-  if (url === undefined) return found;
+  if (url === undefined || secrets.unknown.includes(DATABASE_URL)) return found;
   const host = hostOf(url);
   if (host === undefined)
     // Its text has a password.

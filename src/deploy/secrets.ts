@@ -14,6 +14,8 @@ import { withoutLineEnd } from "./without-line-end.ts";
 export interface SecretPlan {
   /** Values known here, by variable. */
   readonly values: Readonly<Record<string, SecretValue>>;
+  /** Names of `values` that are placeholders of one that the deployment will have: in a plan that is read elsewhere. */
+  readonly unknown: readonly string[];
   /** Names of `values` that the platform lacks or that differ. */
   readonly changed: readonly string[];
   /** Stored by the platform with another value than the running release has, and not in `changed`. */
@@ -64,6 +66,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const isReferred = (name: string) => referred.some((secret) => secret.name === name);
   const stored = options.stored.filter(({ name }) => !isReferred(name));
   const texts = new Map<string, string>();
+  const unknown: string[] = [];
   const rsaKeys = rsaKeyNames(stored.map(({ name }) => name));
   const [newest] = rsaKeys;
   const isRemoved = (name: string) => config.removed?.includes(name) === true;
@@ -92,6 +95,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
       // The deployment has its value; a plan that is read elsewhere says only that it is new.
       if (readOnly) {
         texts.set(name, tools.newId());
+        unknown.push(name);
         continue;
       }
       throw new DeployError("bad_config", `Secret ${name} has no value`, {
@@ -133,6 +137,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const keptOrWanted = (name: string) => wanted.has(name) || isReferred(name);
   return {
     values,
+    unknown,
     // Former keys before the key that replaces them.
     changed: changed.sort((a, b) => Number(isFormer(b)) - Number(isFormer(a)) || (a < b ? -1 : 1)),
     unreleased: unreleasedSecrets(options.live, [...stored, ...referred]).filter(

@@ -4,6 +4,7 @@ import { describeContinued } from "../../src/deploy/continued.ts";
 import { prepare } from "../../src/deploy/plan.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
 import { up } from "../../src/deploy/up.ts";
+import { svc } from "./_cli.ts";
 import type { Stage } from "./_fixture.ts";
 import { allText, stage, temporaryProject, writeAll } from "./_fixture.ts";
 
@@ -52,6 +53,27 @@ describe("a service with a database among its secrets", () => {
     expect(result.success).toBe(true);
     expect(notices(at).join()).not.toMatch(/wipes|accept-data-loss/);
     expect(chosen.maxInstances).toBe(7);
+  });
+
+  it("is planned where nobody knows the URL, as a pipeline does, and not where it will be deployed", async () => {
+    const at = await withPg();
+    writeAll(at.cwd, {
+      "deploy.yaml":
+        "platform: memory\nname: hello\ngenerateApiKey: true\ngenerateRsa: true\nsecrets:\n  SERVICE_DATABASE_URL:\n",
+    });
+
+    const read = await svc(at, "plan --read-only --no-check");
+    const other = await svc(at, "plan --no-check");
+    const wrong = await svc(at, "plan --read-only --no-check", {
+      env: { ...GIVEN.env, SERVICE_DATABASE_URL: "mysql://db.example.com" },
+    });
+
+    expect(read).toMatchObject({ code: 0, out: expect.stringMatching(/CREATE.*SERVICE_DATABASE_URL/) });
+    expect(other).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("SERVICE_DATABASE_URL has no value"),
+    });
+    expect(wrong.err).toContain("SERVICE_DATABASE_URL must be postgres://");
   });
 
   it("gets the platform's scaling when it is new, and keeps what runs from then on", async () => {
