@@ -112,6 +112,8 @@ describe("a service on several servers with one database", () => {
       expect(ran).toMatchObject({ code: 0 });
     }
     const idle = await run("up --yes --no-check");
+    const ofEach = await run("up --yes --no-check --postgres postgres:17");
+    const ofOne = await run("up --yes --no-check --domain agents.example");
     writeAll(cwd, settings("second"));
     let isRolling = true;
     const rolled = run("up --yes --no-check").finally(() => {
@@ -153,6 +155,14 @@ describe("a service on several servers with one database", () => {
     const removed = await run("down --yes --remove-data");
 
     expect(idle.out.match(/there was nothing to deploy/g)).toHaveLength(2);
+    expect(ofEach).toMatchObject({
+      code: 5,
+      err: expect.stringContaining("would run a Postgres of its own"),
+    });
+    expect(ofOne).toMatchObject({
+      code: 5,
+      err: expect.stringContaining("several servers cannot serve agents.example"),
+    });
     expect(second).toMatchObject({ code: 0, err: expect.stringMatching(/== one[\s\S]*== two/) });
     expect(refused).toEqual([]);
     expect(started.length).toBeGreaterThan(2);
