@@ -14,8 +14,8 @@ export const execCommand = platformCommand({
   several: async (runs, run) => {
     if (runs[0]?.args.length !== 0) return inEach(runs, run);
     const names = runs.map(({ deployment }) => deployment.place).join(", ");
-    throw new DeployError("usage", `A shell is in one container, and there are several: ${names}`, {
-      fix: `Name one of them: svc deploy exec --host ${runs[0]?.deployment.place}`,
+    throw new DeployError("usage", "A shell is in one container", {
+      fix: `Name one of ${names}, such as with --host`,
     });
   },
   run: async ({ shell, deployment, args }) => {
