@@ -172,10 +172,10 @@ async function dashboardState(
           { name: "open", count: counts.running },
         ],
       })),
-      `Jobs started in the last ${RANGES[range].label}`,
+      `Jobs started in the last ${RANGES[range].last}`,
     ),
     axis: toAxis(well, now),
-    range: RANGES[range].label,
+    range: RANGES[range].last,
     api: withQuery("/admin/api/dashboard", { range }),
     ranges: Object.entries(RANGES).map(([name, { label }]) => ({
       label,
@@ -216,7 +216,7 @@ function toTiles(
   const ended = (status: string) => withQuery("/admin/jobs", { status, ended_since: since });
   return [
     {
-      label: `Completed, last ${RANGES[range].label}`,
+      label: `Completed, last ${RANGES[range].last}`,
       value: all === 0 ? "–" : `${Math.floor((1000 * completed) / all) / 10}%`,
       note: `${formatCount(completed)} completed, ${formatCount(failed)} failed`,
       tone: "",
@@ -309,7 +309,7 @@ async function readSentence(
     cases.countBy("status", { joins: "now" }),
   ]);
   const stuck = items.filter(({ kind }) => kind === "stuck").reduce((sum, { count }) => sum + count, 0);
-  const { label, length } = RANGES[well.range];
+  const { last, length } = RANGES[well.range];
   const since = new Date(now.getTime() - length).toISOString();
   const most = well.failures[0]?.count ?? 0;
   const inOne = most > 1 ? `, ${formatCount(most)} of them for one reason` : "";
@@ -326,7 +326,7 @@ async function readSentence(
     },
     {
       ...{ count: well.failed, always: true, tone: well.failed > 0 ? "bad" : "" },
-      text: `failed in the last ${label}${inOne}`,
+      text: `failed in the last ${last}${inOne}`,
       href: withQuery("/admin/jobs", { status: "failed", ended_since: since }),
     },
   ];
