@@ -281,5 +281,4 @@ it.each(Object.entries(PROOFS))(
     const [file, title] = proof;
     expect(read(`test/${file}.test.ts`)).toContain(title);
   },
-  30_000,
 );

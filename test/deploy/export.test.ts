@@ -72,7 +72,7 @@ describe("svc deploy export compose", () => {
       ERP_TOKEN: "here",
     });
     expect(() => read({})).toThrow();
-  }, 30_000);
+  });
 
   it("has no volume with a database, and the limits and labels of a server", () => {
     const spec = { image: "hello:1", port: 8000, env: {}, secrets: { SERVICE_DATABASE_URL: undefined } };

@@ -218,7 +218,7 @@ describe("svc deploy local", () => {
       code: "build_failed",
       log: expect.arrayContaining(["about to fail"]),
     });
-  }, 120_000);
+  });
 });
 
 describe("svc deploy local in a project from another author", () => {
@@ -239,7 +239,7 @@ describe("svc deploy local in a project from another author", () => {
     expect(refused).toMatchObject({ exitCode: 5, fix: expect.stringContaining("--trust-files") });
     expect([existsSync(mark), ids]).toEqual([false, ""]);
     expect(at.events.some((event) => event.type === "step" && event.id === "build")).toBe(false);
-  }, 120_000);
+  });
 });
 
 describe("svc deploy local and the port", () => {

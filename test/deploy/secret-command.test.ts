@@ -15,7 +15,7 @@ describe("the command of a secret", () => {
 
     await expect(ask("sleep 120")).rejects.toMatchObject(error);
     await expect(ask("sleep 120 | cat")).rejects.toMatchObject(error);
-  }, 60_000);
+  });
 
   it("ends with the deployment, which is what the error says then", async () => {
     const stop = new AbortController();
@@ -27,7 +27,7 @@ describe("the command of a secret", () => {
     stop.abort(new Error("interrupted"));
 
     await expect(asked).rejects.toThrow("interrupted");
-  }, 60_000);
+  });
 
   it("may print several lines, but not for a key that is one", async () => {
     const at = await stage({ predictable: true });

@@ -82,7 +82,7 @@ it("labels are those of the container; one that is not named stays, and null rem
   expect(second).toMatchObject({ team: "agents", cost: undefined });
   expect(second.planned).toContain('"field":"label.cost","from":"42","to":null');
   expect(third).toMatchObject({ serving: second.serving, team: "agents" });
-}, 120_000);
+});
 
 async function setup() {
   const cwd = mkdtempSync(join(tmpdir(), "svc-server-"));

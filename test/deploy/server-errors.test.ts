@@ -90,7 +90,7 @@ describe("a server that is not ready is named, with what to do", () => {
       },
       { code: "login_expired", text: expect.stringMatching(/server denied the login\. .*authorized_keys/) },
     ]);
-  }, 60_000);
+  });
 
   it("with Docker: none, not running, no rights, a full disk", async () => {
     const cases = [
@@ -118,7 +118,7 @@ describe("a server that is not ready is named, with what to do", () => {
         /^(?!.*registry).*not ready.*/s,
       ].map((text) => ({ code: "failed", text: expect.stringMatching(text) })),
     );
-  }, 60_000);
+  });
 
   it("trusts a new host key only where that is asked for, and never a changed one", async () => {
     const known = join(folder, "new-known");
@@ -135,7 +135,7 @@ describe("a server that is not ready is named, with what to do", () => {
     expect(await preflightWith(config)).toMatchObject({ code: "preflight" });
     await accepting();
     expect(readFileSync(known, "utf8")).toContain("127.0.0.1");
-  }, 60_000);
+  });
 });
 
 async function target() {
@@ -179,7 +179,7 @@ describe("the port of a service", () => {
     });
     expect(free).not.toContainEqual(expect.objectContaining({ level: "error" }));
     expect(actions.length).toBeGreaterThan(0);
-  }, 60_000);
+  });
 });
 
 const SPEC = {
@@ -225,5 +225,5 @@ describe("the lock of a service", () => {
     expect(refused).toMatchObject({ code: "locked", message: expect.stringContaining("anna@") });
     expect(second).toBeTypeOf("function");
     expect([seen?.holder, nobody]).toEqual([`anna@${hostname()}`, undefined]);
-  }, 60_000);
+  });
 });

@@ -91,7 +91,7 @@ describe("the image of a server", () => {
     expect(pushed).toBe(id);
     expect(docker("image", "inspect", "--format", "{{.Id}}", ref)).toBe(id);
     expect(gunzipSync(readFileSync(sent)).length).toBeLessThan(100_000);
-  }, 60_000);
+  });
 
   it("arrives whole where the engine wants all layers, and is refused where another one arrived", async () => {
     const { ref, id, base } = await layered();
@@ -113,7 +113,7 @@ describe("the image of a server", () => {
       message: expect.stringContaining("another image"),
       detail: expect.stringContaining(id),
     });
-  }, 60_000);
+  });
 
   it("is refused before the build where Docker here cannot build for the server's processor", async () => {
     const config = hostWith(
@@ -135,5 +135,5 @@ describe("the image of a server", () => {
       outcome: "Nothing was built",
     });
     expect(events.join("\n")).not.toContain('"build"');
-  }, 60_000);
+  });
 });

@@ -92,7 +92,7 @@ describe("svc deploy setup", () => {
     expect(second.code).toBe(0);
     expect(JSON.parse(second.out)).toMatchObject({ ok: true, findings: [{ subject: "Server" }, {}, {}] });
     expect(host.changes()).toEqual(made);
-  }, 60_000);
+  });
 
   it("starts Docker, and adds a user who may use sudo to its group", async () => {
     const groups = '[ -e $here/joined ] && echo "me docker" || echo me';
@@ -120,7 +120,7 @@ describe("svc deploy setup", () => {
     expect(made.filter((line) => line.startsWith("sudo"))).toHaveLength(2);
     expect(second.code).toBe(0);
     expect(host.changes()).toEqual(made);
-  }, 60_000);
+  });
 
   it("changes nothing for a user who may use Docker but not sudo, without systemd", async () => {
     const host = bareHost("ready", {
@@ -133,7 +133,7 @@ describe("svc deploy setup", () => {
 
     expect(code, err).toBe(0);
     expect(host.changes()).toEqual([]);
-  }, 60_000);
+  });
 
   it("says what to run where the user may not, and refuses a system without apt-get", async () => {
     const user = bareHost("weak", {
@@ -152,5 +152,5 @@ describe("svc deploy setup", () => {
     });
     expect(foreign).toMatchObject({ code: 5, err: expect.stringMatching(/no apt-get.*docs\.docker\.com/s) });
     expect([...user.changes(), ...other.changes()].filter((line) => !line.startsWith("sudo"))).toEqual([]);
-  }, 60_000);
+  });
 });

@@ -30,5 +30,5 @@ describe("the connection to a server", () => {
 
     await expect(running).rejects.toThrow("interrupted");
     await ssh.close();
-  }, 60_000);
+  });
 });

@@ -29,7 +29,7 @@ requirement("postgres").describe("an instance on Postgres that has nothing to do
 
     const calls = statements.reduce((sum, one) => sum + one.calls, 0);
     expect(calls / 3 / (IDLE / 1000), JSON.stringify(statements, null, 1)).toBeLessThanOrEqual(2);
-  }, 120_000);
+  });
 
   it(`reads the ${STREAMS} jobs that streams follow in few statements`, async () => {
     const cluster = await startCluster();
@@ -54,7 +54,7 @@ requirement("postgres").describe("an instance on Postgres that has nothing to do
     expect(polls.length).toBeGreaterThan(0);
     // Each of the two polls of everything is one statement for all, every other second.
     for (const { calls, query } of polls) expect(calls, query).toBeLessThanOrEqual(IDLE / 2000 + 1);
-  }, 120_000);
+  });
 });
 
 async function startCluster(): Promise<Cluster> {

@@ -68,7 +68,7 @@ requirement("postgres").describe("a job of three steps on Postgres", () => {
     expect(others).toHaveProperty("_count");
     for (const [name, { all, inPlace }] of Object.entries(others))
       expect(inPlace, name).toBeGreaterThanOrEqual(0.95 * all);
-  }, 120_000);
+  });
 });
 
 /** Runs a job to its end without reading it through the store. */

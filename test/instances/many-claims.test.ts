@@ -97,7 +97,7 @@ requirement("postgres").describe(`${JOBS} jobs of one instance`, () => {
     await expect.poll(owned, { timeout: 30_000 }).toBe(JOBS);
     expect(await owners()).toBeLessThanOrEqual(5);
     await expect.poll(() => begun.other, { timeout: 30_000 }).toBe(JOBS);
-  }, 120_000);
+  });
 
   it("are claimed in five transactions, and run side by side, when it is cut off without a word", async () => {
     const { begun, owners, jobs, id, name, reads } = await startJobs(true);

@@ -178,7 +178,6 @@ describe("traps", () => {
       expect(failed).toBe("CREATE_FAILED");
       expect(release?.status).toBe("RUNNING");
     },
-    60_000,
   );
 
   it("an account that App Runner does not accept is referred to its successor", async () => {

@@ -76,7 +76,7 @@ describe.each(LABELLED)("labels on $name", (flow) => {
     expect(third.labels).toEqual(second.labels);
     expect(at.cloud.recorder.changes.length - changes).toBeLessThanOrEqual(LOCK_CALLS);
     expect(at.cloud.recorder.violations).toEqual([]);
-  }, 60_000);
+  });
 });
 
 it.each([
@@ -120,7 +120,7 @@ describe.each(FLOWS)("$name, each command from another checkout", (flow) => {
     expect(named.image).toBe(one);
     expect((await inClone(status)).live?.image).toBe(one);
     expect(at.cloud.recorder.violations).toEqual([]);
-  }, 60_000);
+  });
 });
 
 // App Platform has no place for a lock.
@@ -159,7 +159,7 @@ describe.each(LABELLED)("$name, a rollback that was killed in another checkout",
     expect([back.image, again.image]).toEqual([one, one]);
     expect(again.revision).toBe(back.revision);
     expect(at.cloud.recorder.violations).toEqual([]);
-  }, 60_000);
+  });
 });
 
 /** Settings of everything that a platform has a setting for. */
@@ -174,49 +174,44 @@ const NAMED: Readonly<Record<string, string>> = {
 describe.each(FLOWS)("$name, a fresh clone in a pipeline", (flow) => {
   const stores =
     flow.name === "do-app-platform" ? ["store: external"] : ["store: external", "storage: create"];
-  it.each(stores)(
-    "changes nothing that it does not name (%s)",
-    async (store) => {
-      at = await openSite(flow, { real: false });
-      const values = {
-        ERP_TOKEN: "erp-token-of-the-laptop",
-        SERVICE_API_KEY: "key-of-the-laptop-0123456789",
-      };
-      const keys = { ...values, SERVICE_RSA_PRIVATE_KEY: await sharedRsaKey() };
-      const common = `platform: ${flow.name}\nname: hello\n`;
-      // One instance has a bucket.
-      const named = NAMED[flow.name]?.replace(
-        store === "storage: create" ? /m(in|ax)Instances: \d\n/g : /^$/,
-        "",
-      );
-      at.write(
-        "deploy.yaml",
-        `${common}${named}\nport: 8080\npublicUrl: https://agents.example.com\n${store}\nvariables: { LOG_LEVEL: debug, TEAM: finance }\nsecrets: { ERP_TOKEN: , SERVICE_RSA_PRIVATE_KEY: }\n`,
-      );
-      const release = (env: Readonly<Record<string, string>>) =>
-        inClone((deployment) => up(deployment, consent), env);
-      const settings = () =>
-        JSON.stringify(at.cloud.settings(), null, 1)
-          .replace(/sha256:[0-9a-f]{64}|(?<=hello-dev:)[\w.-]+/g, "IMAGE")
-          .replace(/(?<="SVC_(CONTEXT|RELEASE)",\s+"value": |"SVC_(CONTEXT|RELEASE)": )"[^"]*"/g, '"MARK"');
+  it.each(stores)("changes nothing that it does not name (%s)", async (store) => {
+    at = await openSite(flow, { real: false });
+    const values = {
+      ERP_TOKEN: "erp-token-of-the-laptop",
+      SERVICE_API_KEY: "key-of-the-laptop-0123456789",
+    };
+    const keys = { ...values, SERVICE_RSA_PRIVATE_KEY: await sharedRsaKey() };
+    const common = `platform: ${flow.name}\nname: hello\n`;
+    // One instance has a bucket.
+    const named = NAMED[flow.name]?.replace(
+      store === "storage: create" ? /m(in|ax)Instances: \d\n/g : /^$/,
+      "",
+    );
+    at.write(
+      "deploy.yaml",
+      `${common}${named}\nport: 8080\npublicUrl: https://agents.example.com\n${store}\nvariables: { LOG_LEVEL: debug, TEAM: finance }\nsecrets: { ERP_TOKEN: , SERVICE_RSA_PRIVATE_KEY: }\n`,
+    );
+    const release = (env: Readonly<Record<string, string>>) =>
+      inClone((deployment) => up(deployment, consent), env);
+    const settings = () =>
+      JSON.stringify(at.cloud.settings(), null, 1)
+        .replace(/sha256:[0-9a-f]{64}|(?<=hello-dev:)[\w.-]+/g, "IMAGE")
+        .replace(/(?<="SVC_(CONTEXT|RELEASE)",\s+"value": |"SVC_(CONTEXT|RELEASE)": )"[^"]*"/g, '"MARK"');
 
-      const without = { SERVICE_API_KEY: "" };
-      const first = await release(keys);
-      const before = settings();
-      at.write("deploy.yaml", common);
-      const same = await release(without);
-      at.write("src/controller.ts", "// changed");
-      const next = await release(without);
+    const without = { SERVICE_API_KEY: "" };
+    const first = await release(keys);
+    const before = settings();
+    at.write("deploy.yaml", common);
+    const same = await release(without);
+    at.write("src/controller.ts", "// changed");
+    const next = await release(without);
 
-      expect(same.changed).toBe(false);
-      expect([next.changed, next.image === first.image]).toEqual([true, false]);
-      for (const text of ["agents.example.com", "finance", "8080", "ERP_TOKEN"])
-        expect(before).toContain(text);
-      expect(JSON.parse(settings())).toEqual(JSON.parse(before));
-      expect(at.cloud.recorder.violations).toEqual([]);
-    },
-    60_000,
-  );
+    expect(same.changed).toBe(false);
+    expect([next.changed, next.image === first.image]).toEqual([true, false]);
+    for (const text of ["agents.example.com", "finance", "8080", "ERP_TOKEN"]) expect(before).toContain(text);
+    expect(JSON.parse(settings())).toEqual(JSON.parse(before));
+    expect(at.cloud.recorder.violations).toEqual([]);
+  });
 });
 
 // App Platform has no place for a lock.
@@ -237,7 +232,7 @@ describe.each(FLOWS.filter(({ name }) => name !== "do-app-platform"))("$name, tw
       await ours.close();
       await theirs.close();
     }
-  }, 60_000);
+  });
 });
 
 it("do-app-platform, two checkouts: the one whose image does not serve in the end is rejected by its name", async () => {
@@ -261,7 +256,7 @@ it("do-app-platform, two checkouts: the one whose image does not serve in the en
     await ours.close();
     await theirs.close();
   }
-}, 60_000);
+});
 
 it("do-app-platform, a run whose plan another checkout's release made outdated is rejected, and changes nothing", async () => {
   at = await openSite(FLOWS.find(({ name }) => name === "do-app-platform")!, { real: false });
@@ -290,7 +285,7 @@ it("do-app-platform, a run whose plan another checkout's release made outdated i
     await ours.close();
     await theirs.close();
   }
-}, 60_000);
+});
 
 /** A copy of the project, with a version of its own. */
 function secondCheckout(): string {

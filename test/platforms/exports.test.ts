@@ -66,7 +66,7 @@ describe.each(FLOWS.filter(({ name }) => name !== "do-app-platform"))("an export
     expect(Type).toMatch(/^AWS::(ECS::ExpressGatewayService|AppRunner::Service)$/);
     expect(JSON.stringify(Properties)).toContain(`"${live?.image}"`);
     expect(JSON.stringify(Properties)).toContain("5$ or $" + "{MORE}");
-  }, 60_000);
+  });
 });
 
 it.each(["aws-ecs-express", "aws-app-runner"])(

@@ -44,7 +44,7 @@ it("cloud-run: the candidate's health is checked, and an unhealthy one never get
   expect(String(failure)).toContain("https://candidate---");
   expect(new Set(served)).toEqual(new Set([first.image]));
   expect(await liveImage()).toBe(first.image);
-}, 120_000);
+});
 
 describe.each(FLOWS.filter(({ rollsBackItself }) => !rollsBackItself))("$name", (flow) => {
   it("after a release that failed before it served and is kept by --no-rollback, the serving one remains the rollback target", async () => {
@@ -59,5 +59,5 @@ describe.each(FLOWS.filter(({ rollsBackItself }) => !rollsBackItself))("$name", 
     expect(failure).toMatchObject({ code: "rolled_back" });
     expect(await liveImage()).toBe(second.image);
     expect(at.cloud.recorder.violations).toEqual([]);
-  }, 120_000);
+  });
 });

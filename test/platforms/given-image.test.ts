@@ -104,7 +104,7 @@ describe.each(FLOWS)("--image-ref on $name", (flow) => {
     expect(afterwards).toBe(before);
     expect(rebuilt).toMatchObject({ changed: true, served: two });
     expect(at.cloud.recorder.violations).toEqual([]);
-  }, 60_000);
+  });
 
   it("is refused where the registry does not have it, or has it for another processor", async () => {
     at = await openSite(flow, { real: false });
@@ -122,7 +122,7 @@ describe.each(FLOWS)("--image-ref on $name", (flow) => {
 
     expect(at.cloud.rollouts()).toBe(rollouts);
     expect(planned).toBeUndefined();
-  }, 60_000);
+  });
 
   it("is asked for before the plan, and a registry that cannot be reached is named with its cause", async () => {
     at = await openSite(flow, { real: false });
@@ -145,7 +145,7 @@ describe.each(FLOWS)("--image-ref on $name", (flow) => {
     const begun = after.journal.unfinished;
     await after.close();
     expect(begun).toEqual([]);
-  }, 60_000);
+  });
 });
 
 it.each([

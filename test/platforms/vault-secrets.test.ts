@@ -75,7 +75,7 @@ describe.each(WITH_VAULT)("a secret that others keep in the vault of $name", (fl
     expect(reads.filter((call) => JSON.stringify(call).includes(NAME))).toEqual([]);
     expect(JSON.stringify(at.events)).not.toContain("the-token");
     expect(at.cloud.recorder.violations).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe("a platform without a vault", () => {
@@ -89,5 +89,5 @@ describe("a platform without a vault", () => {
     expect(refused).toMatchObject({ code: "bad_config", outcome: "Nothing was changed" });
     expect(String(refused)).toContain("has no vault to refer to");
     expect(at.cloud.recorder.changes).toEqual([]);
-  }, 60_000);
+  });
 });

@@ -54,5 +54,5 @@ requirement("postgres").describe("expired jobs in a database", () => {
     } finally {
       await cluster.close();
     }
-  }, 120_000);
+  });
 });

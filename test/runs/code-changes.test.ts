@@ -184,7 +184,7 @@ test("five deploys of ten kinds of changes with running jobs: no job fails, no r
   expect(kinds).toContain("step renamed");
   for (const kind of ["question reworded", "schema widened", "step moved", "branch by changed", PAIR])
     expect(kinds).not.toContain(kind);
-}, 120_000);
+});
 
 const FIRST: Record<string, unknown> = {
   "question reworded": "one",

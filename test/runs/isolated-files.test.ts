@@ -156,14 +156,13 @@ test.each(["reads", "makes", "refuses"])(
     expect(here).toMatchObject({ status: "completed" });
     expect(apart).toEqual(here);
   },
-  60_000,
 );
 
 test("files pass between an isolated agent and one that is not", async () => {
   const id = "parent-1";
   await server.service.get(RUNNER).start("parent", { job_context: jobContext(id), job_fields: { contract } });
   expect(await until(server.service, id)).toMatchObject({ status: "completed", result: "# own" });
-}, 60_000);
+});
 
 test("a process that ends while it makes a file fails that try, and the next one makes it", async () => {
   const id = "crasher-1";
@@ -173,4 +172,4 @@ test("a process that ends while it makes a file fails that try, and the next one
   const { sha256 } = result as unknown as FileValue;
   expect(sha256).toBe(createHash("sha256").update(Buffer.alloc(5_000_000)).digest("hex"));
   expect((await (await server.request(`/jobs/${id}/files/${sha256}`)).arrayBuffer()).byteLength).toBe(5e6);
-}, 60_000);
+});

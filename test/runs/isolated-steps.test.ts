@@ -196,7 +196,7 @@ test("a job of an isolated agent does and records the same as one in the service
 
   // Steps that need nothing of the service start without a message.
   expect(runs).toMatchObject({ many: 1, beside: 0, retried: 3, failing: 0, mixed: 2 });
-}, 60_000);
+});
 
 test("what a step of an isolated agent emits is that of one in the service's process, by attempt", async () => {
   const emitted = async (agent: string) => {
@@ -208,7 +208,7 @@ test("what a step of an isolated agent emits is that of one in the service's pro
   const chunks = (attempt: number) => ({ attempt, index: 0, chunks: ["a ", { b: attempt }, "c."] });
   expect(await emitted("here")).toEqual([chunks(1), chunks(2)]);
   expect(await emitted("apart")).toEqual([chunks(1), chunks(2)]);
-}, 60_000);
+});
 
 test("what a handler has left behind in its process does nothing in the next job there", async () => {
   const ids: string[] = [];
@@ -224,13 +224,13 @@ test("what a handler has left behind in its process does nothing in the next job
     expect.objectContaining({ name: "left" }),
   );
   expect(did(ids[1]!)).toEqual([]);
-}, 60_000);
+});
 
 test("an isolated agent that asks for a part of a plugin gets an error that says what to do instead", async () => {
   const { error } = await until(server.service, await start(server, "apart", "plugin"));
 
   expect(error).toMatch(/agent without isolate .* as a child \(job\.start\), or call the service's API/);
-}, 60_000);
+});
 
 test("a step that begins while the job is being stopped is recorded as cut short", async () => {
   const id = await start(server, "apart", "busy");
@@ -244,7 +244,7 @@ test("a step that begins while the job is being stopped is recorded as cut short
   expect(tries).toEqual([
     expect.objectContaining({ type: "attempt", attempt: 1, error: "The run ended before the step" }),
   ]);
-}, 60_000);
+});
 
 test("a step that ends the process of its agent before the service has let it begin is the one that is named", async () => {
   const id = await start(server, "apart", "exits");
@@ -253,7 +253,7 @@ test("a step that ends the process of its agent before the service has let it be
   expect(error).toBe('The process of agent "agent" exited with code 7 while step "exits" was under way');
   expect(entries).toContainEqual(expect.objectContaining({ type: "call", name: "exits", attempts: 1 }));
   expect(did(id)).toEqual(["exits"]);
-}, 60_000);
+});
 
 test("a service that closes waits for a step that begins meanwhile, and does not repeat it", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "isolated-steps-"));
@@ -274,4 +274,4 @@ test("a service that closes waits for a step that begins meanwhile, and does not
   // The turn is repeated, and no step is.
   expect(did(id)).toEqual(["turn", "next", "turn", "last"]);
   expect(entries.filter((entry) => "name" in entry && entry.name === "next")).toHaveLength(1);
-}, 60_000);
+});

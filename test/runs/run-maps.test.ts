@@ -118,7 +118,7 @@ test("what a run keeps at its end does not grow with its calls", async () => {
   const there = isolated.map(sizesOf);
   expect(Object.values(there[0]!).length).toBeGreaterThan(5);
   expect(there[1]).toEqual(there[0]);
-}, 60_000);
+});
 
 test("what the process of an isolated agent keeps at the end of a run does not grow with its calls", async () => {
   const keeps = async (steps: number): Promise<Record<string, number>> => {

@@ -191,4 +191,4 @@ test("a handler may change all that it is given, in the first run and in a repla
   expect(here).toHaveLength(3);
   expect(apart).toEqual(here);
   expect(none).toEqual([[], []]);
-}, 60_000);
+});

@@ -404,7 +404,7 @@ test("a process that ends at any write leaves no suspended parent without its ch
 
     await ended(other);
   }
-}, 60_000);
+});
 
 test("setting the clock back makes the sleep of a suspended job no longer", async () => {
   let offset = 0;

@@ -113,7 +113,7 @@ describe("zeros after the end of the journal", () => {
       await store?.close();
       rmSync(copy, { recursive: true });
     }
-  }, 120_000);
+  });
 
   it("are not in finished files, nor after closing", async () => {
     const store = await open(dataDir, 8_000);

@@ -73,10 +73,10 @@ requirement("postgres").describe("the cases of a caller who sees a part, on Post
          from pg_stat_statements where toplevel and query like '%"Case"%'`,
       );
       expect(read.length).toBeGreaterThan(2);
-      // The database finds the jobs: their ids are not read first.
+      // The database finds the jobs: their ids are not read first. What counts jobs by hour meanwhile reads one row.
       const ids = await cluster.query(
         `select query from pg_stat_statements where query like '%"Job"%' and query not like '%"Case"%' and toplevel
-         and query not like '%pg_stat_statements%'`,
+         and query not like '%pg_stat_statements%' and rows > calls`,
       );
       expect(ids).toEqual([]);
       for (const { query, buffers, rows } of read) {

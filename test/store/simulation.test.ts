@@ -105,6 +105,6 @@ describe("the simulation finds", () => {
         });
       }
       expect(found).toBeDefined();
-    }, 120_000);
+    });
   }
 });
