@@ -64,6 +64,5 @@ describe("the page at /docs", () => {
         await browser.close();
       }
     },
-    60_000,
   );
 });

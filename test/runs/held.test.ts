@@ -249,7 +249,6 @@ test.each([
     expect(await deploys.ended()).toMatchObject({ status: "completed" });
     expect(done).toEqual(["fetch", "check"]);
   },
-  30_000,
 );
 
 test("a held job can be run from the start, under the newest version", async () => {
