@@ -3,8 +3,6 @@ import { CASES, JOBS, RUNNER, STORE } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";
-import { fileDriver } from "../../src/core/storage/file.ts";
-import { openStorage } from "../../src/core/storage/open-storage.ts";
 import { FileChunks } from "../../src/core/store/files/file-chunks.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
@@ -217,13 +215,12 @@ test("a job whose large result is lost ends and says so; once that is restored, 
   const { contents } = first.service.get(STORE);
   const [key] = await contents!.getKeys("svc-files");
   const bytes = (await contents!.getItemRaw(key!)) as Uint8Array;
+  await contents!.removeItem(key!);
   await first.service.close();
-  const storage = openStorage(fileDriver({ folder: first.dataDir }));
-  await storage.removeItem(key!);
 
   await using second = await withLarge(text, { runs }, { dataDir: first.dataDir });
   const lost = await until(second.service, "job-1", ["failed"]);
-  await storage.setItemRaw(key!, bytes);
+  await second.service.get(STORE).contents!.setItemRaw(key!, bytes);
   await second.service.get(RUNNER).retry("job-1", "last_step");
   await answer(second, "job-1");
   const job = await until(second.service, "job-1");
