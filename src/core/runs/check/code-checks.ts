@@ -9,8 +9,8 @@ import type { HeldTries } from "./held-tries.ts";
 
 /** Suspended jobs, as a condition of a list. */
 const SUSPENDED = { wake_at: { gte: 0 } };
-/** Jobs that are read together. */
-const PAGE = 100;
+/** Jobs that are read together: a database touches four pages for each. */
+const PAGE = 20;
 /** Checks of the same code that the end of the process may cut off. */
 const MOST_TRIES = 3;
 
