@@ -5,6 +5,7 @@ import { requirement } from "../_require.ts";
 import { greeter } from "../_setup.ts";
 import { DESKTOP, launch, PHONE, signIn, visit } from "./_browser.ts";
 import { openRoad } from "./_road.ts";
+import { seedCase, seedJob } from "./_seed.ts";
 
 const chromium = requirement("chromium");
 let browser: Browser;
@@ -120,3 +121,17 @@ chromium.it(
     await context.close();
   },
 );
+
+chromium.it("an open inbox whose session has ended says so", async () => {
+  await using server = await testServer({ agents: [greeter] });
+  const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+  await signIn(page, server.url, server.key);
+  await page.goto(`${server.url}/admin/inbox`);
+  await live(page);
+  await context.clearCookies();
+  await seedJob(server.service, { id: "after", status: "in_progress" });
+  await seedCase(server.service, { job: "after", ref: "asked", question: "Fine?" });
+  await bar(page).getByText("You are signed out. Load the page again to sign in.").waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});

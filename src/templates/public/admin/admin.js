@@ -169,9 +169,10 @@
     document.body.classList.toggle("blind", isBlind);
     blind.hidden = !isBlind;
     if (!isBlind) return;
+    if (refused) return write(blind, "You are signed out. Load the page again to sign in.");
     const since = stamp(new Date(Math.min(...stale)), "tick");
     const cause = gone ? "No connection to the service" : "Parts of this page cannot be refreshed";
-    write(blind, refused ? "You are signed out. Load the page again to sign in." : `${cause} since ${since}. What you see is from then; it is tried again.`);
+    write(blind, `${cause} since ${since}. What you see is from then; it is tried again.`);
   }
 
   /** Notes whether what was asked for came; where it did not, it is asked for again. */
