@@ -11,6 +11,18 @@ import { DESKTOP, launch, signIn, type Visit, visit } from "./_browser.ts";
 
 const DAY = 86_400_000;
 const BULK = 1005;
+
+/** What is read of a row in the browser. */
+interface Row {
+  querySelector(selector: string): { readonly textContent: string; readonly checked: boolean };
+}
+
+/** A bar of a chart. */
+interface Label {
+  readonly textContent: string;
+  getAttribute(name: string): string | null;
+}
+
 /** Noon of the 20th: whole days of the month are over, and others are to come. */
 const END = Date.UTC(2030, 3, 20, 12);
 
@@ -269,10 +281,10 @@ const SEEN: readonly (readonly [title: string, look: (desk: Desk) => Promise<voi
       const picks = desk.page.locator(".picks li");
       await picks.first().waitFor();
       const shown = await picks.evaluateAll((items) =>
-        (items as unknown as Pick<Element, "querySelector">[]).map((item) => [
-          item.querySelector(".sub bdi")!.textContent,
-          (item.querySelector("input") as unknown as { checked: boolean }).checked,
-          item.querySelector(".warn")!.textContent,
+        (items as unknown as Row[]).map((item) => [
+          item.querySelector(".sub bdi").textContent,
+          item.querySelector("input").checked,
+          item.querySelector(".warn").textContent,
         ]),
       );
       expect(shown.sort()).toEqual([
@@ -361,7 +373,7 @@ const SEEN: readonly (readonly [title: string, look: (desk: Desk) => Promise<voi
       await desk.open("models");
       const bars = desk.panel("Cost by day, UTC").locator("svg [aria-label], svg title");
       const labels = await bars.evaluateAll((all) =>
-        (all as unknown as Element[]).map((one) => one.getAttribute("aria-label") ?? one.textContent),
+        (all as unknown as Label[]).map((one) => one.getAttribute("aria-label") ?? one.textContent),
       );
       for (const day of ["2030-04-14", "2030-04-19"])
         expect(labels.filter((label) => label?.includes(day) && label.includes("3"))).not.toEqual([]);
