@@ -11,6 +11,7 @@ const importer = defineAgent({
       async run({ job }) {
         for (let at = 0; at < 5; at++) {
           const item = await job.openCase({ id: `${job.id}-${at}`, name: `Row ${at}` });
+          await item.step("read", () => at);
           await (at < 2 ? item.fail("no match") : item.close());
         }
         return { message: "done" };
@@ -40,4 +41,20 @@ it("a completed job with failed cases says so: on its page, in the list, in the 
   expect(rows.items).toMatchObject([{ id: "import", case_count: 5, failed_cases: 2 }]);
   const [columns, row] = csv.split("\r\n").map((line) => line.split(","));
   expect(row![columns!.indexOf("failed_cases")]).toBe("2");
+});
+
+it("the page of a completed job with failed cases opens the first of them, with its error", async () => {
+  await using server = await testServer({ agents: [importer] });
+  await server.request("/agents/importer/jobs", {
+    json: { job_context: { job_id: "import", job_instructions: { stop_on_error: false } } },
+    headers: { prefer: "wait=30" },
+  });
+
+  const page = await (
+    await server.request("/admin/jobs/import", { headers: { accept: "text/html" } })
+  ).text();
+  const panel = page.slice(page.indexOf('id="step-title"'));
+
+  expect(panel.slice(0, panel.indexOf("</section>"))).toMatch(/Row 0[\s\S]*no match[\s\S]*cases\/import-0/);
+  expect(page).toMatch(/aria-current="true"><bdi>Row 0</);
 });

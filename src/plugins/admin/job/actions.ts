@@ -33,6 +33,10 @@ export function jobActions(
   const hold = holdOf(job);
   const ended = state === "ended";
   const actions: ActionView[] = [];
+  if (may.answer && job.open_questions > 0 && !job.held) {
+    const href = withQuery("/admin/inbox", { job_id: job.id });
+    actions.push({ label: "Answer", href, icon: "inbox", style: "main", page: true });
+  }
   if (may.start && !ended && state !== "stopping") {
     actions.push({ label: "Stop", href: to("stop"), icon: "stop", style: "" });
   }

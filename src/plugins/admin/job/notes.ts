@@ -32,15 +32,11 @@ export function toNotes(
 ): NoteView[] {
   const notes: NoteView[] = [];
   const open = job.open_questions;
-  if (open > 0) {
+  // The verdict of a job that only waits says so, and has the button.
+  if (open > 0 && (job.held || job.status !== "awaiting")) {
     const text = `${countOf(open, "question")} of this job ${open === 1 ? "waits" : "wait"} for an answer.`;
-    notes.push({
-      kind: "warn",
-      icon: "inbox",
-      text,
-      href: withQuery("/admin/inbox", { job_id: job.id }),
-      link: "Answer",
-    });
+    const href = job.held ? withQuery("/admin/inbox", { job_id: job.id }) : "";
+    notes.push({ kind: "warn", icon: "inbox", text, href, link: "Answer" });
   }
   if (job.held) notes.push({ kind: "warn", icon: "stop", text: job.held.message, href: "", link: "" });
   if (position) {

@@ -282,13 +282,18 @@ const CONTENT: Readonly<Record<TabName, (parts: SeenParts, shown: Shown) => Prom
 async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
   const { job, view, cases, entries, runs, run, isLast, recorded, calls, now, currency } = shown;
   const during = runs.length > 1 ? duringRun(job, cases, run) : { job, cases };
+  const failed =
+    job.status === "completed" ? during.cases.find(({ status }) => status === "failed") : undefined;
   const picked =
-    view.case === undefined ? (calls.find(({ id }) => id === view.step) ?? firstCall(calls)) : undefined;
+    view.case === undefined
+      ? (calls.find(({ id }) => id === view.step) ?? firstCall(calls, failed?.id))
+      : undefined;
+  const openedCase = view.case ?? (picked ? undefined : failed?.id);
   const draw = (some: readonly StoredCase[]) =>
     toWaterfall(toTimeline(during.job, [...some, ...recordedCases(some, recorded)], recorded, now), {
       currency,
       query: { ...view, run: isLast ? undefined : run.number },
-      step: picked?.id,
+      ...{ step: picked?.id, case: openedCase },
     });
   const first = draw(during.cases);
   const [further, files] = await Promise.all([
@@ -314,7 +319,7 @@ async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
         now,
         currency,
       }),
-    opened: view.case === undefined ? undefined : toOpened(cases, view.case, { now, currency }),
+    opened: openedCase === undefined ? undefined : toOpened(cases, openedCase, { now, currency }),
     files,
     timeline: {
       input: Object.keys(job.job_fields).length > 0 ? renderJson(job.job_fields) : "",
@@ -459,7 +464,7 @@ function withoutNulls(values: object): object {
 }
 
 function tagLinks(tags: readonly string[]): Html {
-  return html`${tags.map((tag, at) => html`${at > 0 ? ", " : ""}${linkPiece(withQuery("/admin/jobs", { tag }), tag)}`)}`;
+  return html`<span class="tags">${tags.map((tag) => html`<a class="tag" href="${withQuery("/admin/jobs", { tag })}">${tag}</a>`)}</span>`;
 }
 
 function linksTo(jobs: readonly StoredJob[]): Html {

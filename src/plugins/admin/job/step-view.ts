@@ -55,9 +55,15 @@ const KINDS: Readonly<Record<CallEntry["call"], string>> = {
   tag: "Tags",
 };
 
-/** The call that a job's page shows unless another one is selected: what failed, runs, or came last. */
-export function firstCall(calls: readonly Call[]): Call | undefined {
+/**
+ * The call that a job's page shows unless another one is selected: what failed, runs, or came last. `failedCase`: a
+ * case that failed in a job that completed; its failed call, and none where the handler closed it as failed.
+ */
+export function firstCall(calls: readonly Call[], failedCase?: string): Call | undefined {
   const shown = calls.filter(isLine);
+  if (failedCase !== undefined) {
+    return shown.findLast((call) => call.case_id === failedCase && call.entry?.error !== undefined);
+  }
   return (
     shown.findLast((call) => call.entry?.error !== undefined) ??
     shown.findLast((call) => !hasEnded(call)) ??

@@ -108,6 +108,8 @@ export interface WaterfallOptions {
   readonly query?: WaterfallQuery;
   /** The step that is shown beside the timeline. */
   readonly step?: string | undefined;
+  /** The case that is open: its steps follow it. @default that of the query, else that of the step */
+  readonly case?: string | undefined;
 }
 
 /**
@@ -221,8 +223,11 @@ interface Line {
 }
 
 /** Cases with closed lines hide their steps, except those that failed or run. */
-function toLines(rows: readonly TimelineRow[], { query, step }: WaterfallOptions): Line[] {
-  const shown = query?.case ?? rows.find((row) => row.step !== undefined && row.step === step)?.case_id;
+function toLines(
+  rows: readonly TimelineRow[],
+  { query, case: opened = query?.case, step }: WaterfallOptions,
+): Line[] {
+  const shown = opened ?? rows.find((row) => row.step !== undefined && row.step === step)?.case_id;
   const cases = new Set(rows.flatMap((row) => (row.kind === "case" ? [row.case_id] : [])));
   const steps = new Map<string, TimelineRow[]>();
   for (const row of rows) {
@@ -335,7 +340,7 @@ function toRow(
     href,
     selected:
       row.step === undefined
-        ? row.kind === "case" && row.case_id === options.query?.case
+        ? row.kind === "case" && row.case_id === (options.case ?? options.query?.case)
         : row.step === options.step,
     duration,
     since: row.running ? new Date(row.from).toISOString() : "",
