@@ -73,8 +73,8 @@ export default defineConfig({
   test: {
     server: { deps: { external: [NATIVE] } },
     // A busy machine is slow, not wrong.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
     expect: { poll: { timeout: 60_000 } },
     reporters: ["default"],
     pool: "forks",
