@@ -225,7 +225,7 @@ function toTiles(
     {
       label: "Half of them within",
       value: took(p50),
-      note: `95% of them within ${took(p95)}`,
+      note: p95 === null ? "none completed" : `95% of them within ${took(p95)}`,
       tone: "",
       href: withQuery("/admin/jobs", { status: "completed", ended_since: since, sort: "-duration" }),
     },
