@@ -95,7 +95,7 @@ describe("options of svc deploy", () => {
 
     expect(code).toBe(2);
     expect(err).toMatch(
-      /^svc deploy: Option --platform is missing\. Set --platform to one of: server, cloud-run,/,
+      /^svc deploy: Option --platform is missing\. Set --platform to one of: server, cloud-run, aws-ecs-express, do-app-platform, aws-app-runner\./,
     );
     expect(err).toContain("svc deploy init");
   });

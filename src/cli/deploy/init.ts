@@ -10,7 +10,7 @@ import { type Command, defineCommand } from "../command.ts";
 import { CliError, UsageError } from "../errors.ts";
 import { describeFlags } from "../flags.ts";
 import * as flags from "./flags.ts";
-import { isGiven, loadPlatform } from "./platforms.ts";
+import { isGiven, loadPlatform, offeredNames } from "./platforms.ts";
 import { withShell } from "./session.ts";
 
 /** `svc deploy init`: writes `deploy.yaml`, and moves what an earlier version kept elsewhere into it. */
@@ -49,7 +49,7 @@ export function initCommand(entries: PlatformFlags["entries"]): Command {
 
         let wanted = given.platform as string | undefined;
         if (wanted === undefined) {
-          const names = Object.keys(context.platforms);
+          const names = offeredNames(context);
           if (!asks)
             throw new UsageError(
               "Option --platform is missing",

@@ -19,7 +19,7 @@ import { localCommand } from "./local.ts";
 import { logsCommand } from "./logs.ts";
 import { planCommand } from "./plan.ts";
 import type { PlatformCommand, PlatformSource } from "./platform-command.ts";
-import { allFlags, isGiven, loadPlatform, platformFlag, wordOf } from "./platforms.ts";
+import { allFlags, isGiven, loadPlatform, offeredNames, platformFlag, wordOf } from "./platforms.ts";
 import { restoreCommand } from "./restore.ts";
 import { rollbackCommand } from "./rollback.ts";
 import { setupCommand } from "./setup.ts";
@@ -105,7 +105,7 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
     platform() {
       throw new UsageError(
         "Option --platform is missing",
-        `Set --platform to one of: ${Object.keys(context.platforms).join(", ")}. Or write it in ${DEPLOY_FILE}: svc deploy init does so.`,
+        `Set --platform to one of: ${offeredNames(context).join(", ")}. Or write it in ${DEPLOY_FILE}: svc deploy init does so.`,
       );
     },
   };

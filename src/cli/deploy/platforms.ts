@@ -73,9 +73,15 @@ export async function allFlags(context: CliContext): Promise<PlatformFlags["entr
   return Object.fromEntries(told) as PlatformFlags["entries"];
 }
 
+/** The names to choose from; a platform's other names are accepted, too. */
+export function offeredNames({ platforms }: Pick<CliContext, "platforms">): string[] {
+  const loaders = Object.values(platforms);
+  return Object.keys(platforms).filter((name, at) => loaders.indexOf(platforms[name]!) === at);
+}
+
 /** The option `--platform`; its help names the built-in platforms. */
 export function platformFlag(context: CliContext): PlatformFlags["entries"] {
-  const names = Object.keys(context.platforms).join(", ");
+  const names = offeredNames(context).join(", ");
   const description = `where to deploy: ${names}, or a platform from a plugin of your controller`;
   return {
     platform: option.text(description, "name"),

@@ -31,7 +31,7 @@ import { readCards } from "./cards.ts";
 import type { MonthView } from "./figures.ts";
 import { readRecent, recentLines } from "./recent.ts";
 import { readStats } from "./stats.ts";
-import { RANGES, type RangeName, type Wellbeing } from "./well.ts";
+import { lastOf, RANGES, type RangeName, type Wellbeing } from "./well.ts";
 
 const SHOWN = 6;
 /** The days of the page of failures that hold each range. */
@@ -172,10 +172,10 @@ async function dashboardState(
           { name: "open", count: counts.running },
         ],
       })),
-      `Jobs started in the last ${RANGES[range].last}`,
+      `Jobs started in the last ${lastOf(range)}`,
     ),
     axis: toAxis(well, now),
-    range: RANGES[range].last,
+    range: lastOf(range),
     api: withQuery("/admin/api/dashboard", { range }),
     ranges: Object.entries(RANGES).map(([name, { label }]) => ({
       label,
@@ -216,7 +216,7 @@ function toTiles(
   const ended = (status: string) => withQuery("/admin/jobs", { status, ended_since: since });
   return [
     {
-      label: `Completed, last ${RANGES[range].last}`,
+      label: `Completed, last ${lastOf(range)}`,
       value: all === 0 ? "–" : `${Math.floor((1000 * completed) / all) / 10}%`,
       note: `${formatCount(completed)} completed, ${formatCount(failed)} failed`,
       tone: "",
@@ -309,7 +309,7 @@ async function readSentence(
     cases.countBy("status", { joins: "now" }),
   ]);
   const stuck = items.filter(({ kind }) => kind === "stuck").reduce((sum, { count }) => sum + count, 0);
-  const { last, length } = RANGES[well.range];
+  const { length } = RANGES[well.range];
   const since = new Date(now.getTime() - length).toISOString();
   const most = well.failures[0]?.count ?? 0;
   const inOne = most > 1 ? `, ${formatCount(most)} of them for one reason` : "";
@@ -326,7 +326,7 @@ async function readSentence(
     },
     {
       ...{ count: well.failed, always: true, tone: well.failed > 0 ? "bad" : "" },
-      text: `failed in the last ${last}${inOne}`,
+      text: `failed in the last ${lastOf(well.range)}${inOne}`,
       href: withQuery("/admin/jobs", { status: "failed", ended_since: since }),
     },
   ];

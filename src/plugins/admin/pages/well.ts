@@ -14,44 +14,15 @@ const DAY = 24 * HOUR;
  * dashboard that is open while jobs run asks each second; milliseconds.
  */
 export const RANGES = {
-  "1h": {
-    label: "1 hour",
-    last: "hour",
-    days: 1,
-    costs: "today",
-    length: HOUR,
-    step: 5 * MINUTE,
-    stale: 10_000,
-  },
-  "24h": {
-    label: "24 hours",
-    last: "24 hours",
-    days: 1,
-    costs: "today",
-    length: DAY,
-    step: HOUR,
-    stale: 10_000,
-  },
-  "7d": {
-    label: "7 days",
-    last: "7 days",
-    days: 7,
-    costs: "7 days",
-    length: 7 * DAY,
-    step: 6 * HOUR,
-    stale: MINUTE,
-  },
-  "30d": {
-    label: "30 days",
-    last: "30 days",
-    days: 30,
-    costs: "30 days",
-    length: 30 * DAY,
-    step: DAY,
-    stale: MINUTE,
-  },
+  "1h": { label: "1 hour", days: 1, costs: "today", length: HOUR, step: 5 * MINUTE, stale: 10_000 },
+  "24h": { label: "24 hours", days: 1, costs: "today", length: DAY, step: HOUR, stale: 10_000 },
+  "7d": { label: "7 days", days: 7, costs: "7 days", length: 7 * DAY, step: 6 * HOUR, stale: MINUTE },
+  "30d": { label: "30 days", days: 30, costs: "30 days", length: 30 * DAY, step: DAY, stale: MINUTE },
 } as const;
 export type RangeName = keyof typeof RANGES;
+
+/** What follows "last" in a sentence: "hour", not "1 hour". */
+export const lastOf = (range: RangeName): string => RANGES[range].label.replace(/^1 /, "");
 
 /** With more completed jobs, the times that they took are counted by two digits of them. */
 const EXACT = 5000;
