@@ -33,7 +33,7 @@ const start = (server: TestServer, id: string) =>
 const bar = (page: Page) => page.locator("#blind");
 const live = (page: Page) => page.locator("#signal[data-state=live]").waitFor({ state: "attached" });
 const count = (page: Page) =>
-  page.locator(".figures li", { hasText: "Completed" }).locator("small").textContent();
+  page.locator(".figures li", { hasText: "Completed, last" }).locator("small").textContent();
 
 for (const view of [PHONE, DESKTOP]) {
   chromium.it(
