@@ -28,6 +28,7 @@ function folder(): string {
 function crashUnder(dataDir: string, ...jobs: string[]): void {
   const notes = openUnderWay(join(dataDir, "under-way"));
   for (const job of jobs) notes.began(job);
+  notes.flush();
 }
 
 const marksOf = async ({ service }: TestServer, id: string) =>
@@ -267,6 +268,7 @@ test("the notes of a crashed process are kept until they are settled, whatever e
   const second = openUnderWay(path);
   const found = [...second.leftovers().values()].map(({ job, doing }) => ({ job, doing }));
   second.began("d");
+  second.flush();
   second.settle("b");
   const third = [...openUnderWay(path).leftovers().keys()];
   second.end();

@@ -21,6 +21,7 @@ test("a job is found in a slot that had a longer note before", async () => {
   before.doing("the first job, with a long id", 'step "a step with a long name"');
   before.rested("the first job, with a long id");
   before.began("second");
+  before.flush();
 
   expect(leftovers(path)).toEqual([{ job: "second", doing: undefined }]);
 });
@@ -29,6 +30,7 @@ test("a job that has rested is not found, whatever its slot had before", async (
   const path = await notes();
   const before = openUnderWay(path);
   before.began("first");
+  before.flush();
   before.rested("first");
 
   expect(leftovers(path)).toEqual([]);
@@ -52,8 +54,10 @@ test("a job that is over is not found once another one has its slot, or after a 
   const path = await notes();
   const before = openUnderWay(path);
   before.began("first");
+  before.flush();
   before.left("first");
   before.began("second");
+  before.flush();
   expect(leftovers(path).map(({ job }) => job)).toEqual(["second"]);
 
   before.left("second");
@@ -70,6 +74,7 @@ test("a job that begins again while its slot is not cleared has one slot", async
   before.began("first");
   before.left("first");
   before.began("first");
+  before.flush();
   before.rested("first");
 
   expect(leftovers(path)).toEqual([]);
@@ -77,11 +82,43 @@ test("a job that begins again while its slot is not cleared has one slot", async
 
 test("an end in order clears what is over, beside a leftover that is not settled", async () => {
   const path = await notes();
-  openUnderWay(path).began("crashed");
+  const crashed = openUnderWay(path);
+  crashed.began("crashed");
+  crashed.flush();
   const next = openUnderWay(path);
   next.began("over");
+  next.flush();
   next.left("over");
   next.end();
 
   expect(leftovers(path).map(({ job }) => job)).toEqual(["crashed"]);
+});
+
+test("jobs that begin together are found, wherever their slots are, and what is between them stays", async () => {
+  const path = await notes();
+  const crashed = openUnderWay(path);
+  const ids = Array.from({ length: 12 }, (_, n) => `crashed-${n}`);
+  for (const id of ids) crashed.began(id);
+  crashed.flush();
+  const next = openUnderWay(path);
+  for (const at of [1, 2, 4, 9]) next.settle(ids[at]!);
+  const begun = ["one", "two", "three", "four", "five"];
+  for (const id of begun) next.began(id);
+  next.flush();
+
+  const left = ids.filter((_, n) => ![1, 2, 4, 9].includes(n));
+  expect(new Set(leftovers(path).map(({ job }) => job))).toEqual(new Set([...left, ...begun]));
+});
+
+test("what does not fit into a slot leaves its neighbor as it is", async () => {
+  const path = await notes();
+  const before = openUnderWay(path);
+  before.began("first");
+  before.began("second");
+  before.flush();
+  before.rested("first");
+  before.began("x".repeat(2000));
+  before.flush();
+
+  expect(leftovers(path).map(({ job }) => job)).toEqual(["second"]);
 });

@@ -94,6 +94,7 @@ function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): R
   scheduler.watch = {
     // What an isolated agent does cannot end this process.
     began: ({ jobId, agent }) => isIsolated(agent) || underWay?.began(jobId),
+    used: () => underWay?.flush(),
     rested: ({ jobId, agent }, isOver) => {
       if (isOver) underWay?.left(jobId);
       else if (!isIsolated(agent)) underWay?.rested(jobId);

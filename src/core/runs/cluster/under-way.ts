@@ -1,7 +1,6 @@
-import { closeSync, constants, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { SlotFile } from "./slot-file.ts";
 
-/** Bytes of a job's slot in the file: an id, and what the job is doing, always fit. */
-const SIZE = 1024;
+/** Characters of what a job is doing: with its id, that always fits into a slot. */
 const LONGEST = 100;
 /** Milliseconds after which the slots of jobs that are over are cleared together. */
 const LATER = 1000;
@@ -19,8 +18,10 @@ export interface UnderWay {
   leftovers(): ReadonlyMap<string, Leftover>;
   /** What follows from a leftover is stored: no later process finds it. */
   settle(jobId: string): void;
-  /** A job begins to use the process. */
+  /** A job begins to use the process. It is noted at the next `flush`. */
   began(jobId: string): void;
+  /** Notes those that have begun, all in one write: to be called before their code runs. */
+  flush(): void;
   /** It waits for something outside of the process. */
   rested(jobId: string): void;
   /** It is over, in this process at least: that is noted within a second, or when another job takes its place in the file. */
@@ -32,47 +33,34 @@ export interface UnderWay {
 }
 
 interface Entry {
+  /** Number of its slot. */
   readonly at: number;
   holders: number;
   doing: string | undefined;
 }
 
 /**
- * Notes in a file of the data folder which jobs are under way, each in its own slot that is overwritten.
- * Nothing is synced: what a process has written survives its crash, and nothing more is needed. After a power
- * cut the file can contain anything, and invalid lines are skipped. If the file cannot be opened or created,
- * nothing is noted, and the service runs anyway.
+ * Notes in a file of the data folder which jobs are under way, each in its own slot. After a power cut the file can
+ * contain anything, and invalid lines are skipped. If it cannot be used, nothing is noted, and the service runs anyway.
  */
 export function openUnderWay(path: string): UnderWay {
-  const { text, file } = openNotes(path);
+  const file = new SlotFile(path);
   const left = new Map<string, Leftover & { readonly at: number }>();
   const free: number[] = [];
-  const places = Math.ceil(text.length / SIZE);
-  for (let at = 0; at < places; at++) {
-    const found = readLeftover(text.subarray(at * SIZE, (at + 1) * SIZE));
+  const lines = file.lines();
+  for (const [at, line] of lines.entries()) {
+    const found = readLeftover(line);
     if (found && !left.has(found.job)) left.set(found.job, { ...found, at });
     else free.push(at);
   }
-  let next = places;
+  let next = lines.length;
   const entries = new Map<string, Entry>();
-  let isOpen = file !== undefined;
-  const write = (at: number, bytes: Buffer): void => {
-    if (!isOpen) return;
-    try {
-      writeSync(file!, bytes, 0, bytes.length, at * SIZE);
-    } catch {
-      // No room, or no disk: the store says so, and a crash is not attributed.
-    }
-  };
-  const note = (jobId: string, { at, doing }: Entry): void => {
-    const text = JSON.stringify({
-      job: jobId,
-      ...(doing !== undefined && { doing: doing.slice(0, LONGEST) }),
-    });
-    write(at, Buffer.from(`${text}\n`));
+  let isOpen = true;
+  const note = (job: string, { at, doing }: Entry): void => {
+    file.set(at, JSON.stringify(doing === undefined ? { job } : { job, doing: doing.slice(0, LONGEST) }));
   };
   const clear = (at: number): void => {
-    write(at, NOTHING);
+    file.clear(at);
     free.push(at);
   };
   /** Slots of jobs that are over, and still say that they are under way: of one that has ended, nothing follows from that. */
@@ -83,6 +71,7 @@ export function openUnderWay(path: string): UnderWay {
       sweep = undefined;
       for (const at of stale.values()) clear(at);
       stale.clear();
+      if (isOpen) file.flush();
     }, LATER).unref();
   };
   /** The slot that a job has already, else that of a job that is over, else a free one. */
@@ -109,6 +98,7 @@ export function openUnderWay(path: string): UnderWay {
       if (!found) return;
       left.delete(jobId);
       clear(found.at);
+      file.flush();
     },
     began(jobId) {
       const known = entries.get(jobId);
@@ -120,9 +110,12 @@ export function openUnderWay(path: string): UnderWay {
       entries.set(jobId, entry);
       note(jobId, entry);
     },
+    flush: () => file.flush(),
     rested(jobId) {
       const at = release(jobId);
-      if (at !== undefined) clear(at);
+      if (at === undefined) return;
+      clear(at);
+      file.flush();
     },
     left(jobId) {
       const at = release(jobId);
@@ -135,42 +128,23 @@ export function openUnderWay(path: string): UnderWay {
       if (!entry || entry.doing === what) return;
       entry.doing = what;
       note(jobId, entry);
+      file.flush();
     },
     end() {
       if (!isOpen) return;
       isOpen = false;
       clearTimeout(sweep);
-      const slots = [...stale.values(), ...Array.from(entries.values(), ({ at }) => at)];
-      try {
-        // What follows from the last crash may not be stored yet.
-        if (left.size === 0) ftruncateSync(file!);
-        else for (const at of slots) writeSync(file!, NOTHING, 0, NOTHING.length, at * SIZE);
-      } catch {
-        // The jobs count as under way at a crash: once more than they were.
-      }
-      closeSync(file!);
+      for (const at of stale.values()) file.clear(at);
+      for (const { at } of entries.values()) file.clear(at);
+      // What follows from the last crash may not be stored yet.
+      file.close(left.size === 0);
     },
   };
 }
 
-const NOTHING = Buffer.from("-");
-
-function openNotes(path: string): { text: Buffer; file: number | undefined } {
+function readLeftover(line: string): Leftover | undefined {
   try {
-    const file = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-    return { file, text: readFileSync(file) };
-  } catch {
-    return { file: undefined, text: Buffer.alloc(0) };
-  }
-}
-
-function readLeftover(line: Buffer): Leftover | undefined {
-  try {
-    // What the slot had before may follow.
-    const end = line.indexOf("\n");
-    const { job, doing } = JSON.parse(
-      line.toString("utf8", 0, end < 0 ? line.length : end),
-    ) as Partial<Leftover>;
+    const { job, doing } = JSON.parse(line) as Partial<Leftover>;
     if (typeof job !== "string") return undefined;
     return typeof doing === "string" ? { job, doing } : { job };
   } catch {

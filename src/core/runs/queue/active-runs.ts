@@ -276,6 +276,7 @@ export class ActiveRuns {
     job: StoredJob,
     { agent, values, record }: Beginning & { readonly record: RunRecord },
   ): void {
+    run.parts.slot.use();
     let isolated: IsolatedRun | undefined;
     const call: HandlerCall = {
       ...{ run, job, agent, values, ...readsOf(this.#parts, job.id) },

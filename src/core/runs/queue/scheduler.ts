@@ -10,6 +10,8 @@ import { type Waiting, WaitingLine } from "./waiting-line.ts";
 /** Is notified who gets a slot, and who releases it. */
 export interface SlotWatch {
   began(job: QueuedJob): void;
+  /** All that began are about to run code. */
+  used(): void;
   /** `isOver` where its run has ended. */
   rested(job: QueuedJob, isOver: boolean): void;
 }
@@ -171,6 +173,10 @@ export class Scheduler {
   async takeAgain(job: QueuedJob, order = this.#counter++): Promise<Slot> {
     await this.retake(job, order);
     return new Slot(this, job, order);
+  }
+
+  used(): void {
+    this.watch?.used();
   }
 
   /** A slot, where one is free. */

@@ -12,6 +12,8 @@ interface SlotGiver {
   withdraw(job: QueuedJob, refuse: () => void): void;
   release(job: QueuedJob, seconds: number, isOver: boolean): void;
   takeAgain(job: QueuedJob, order?: number): Promise<Slot>;
+  /** Jobs that were given slots are about to run code. */
+  used(): void;
 }
 
 /** A slot that one job runs in; given up while the job only waits. */
@@ -43,6 +45,11 @@ export class Slot {
   withdraw(refuse: () => void = () => {}): void {
     this.#isHeld = false;
     this.#giver.withdraw(this.#job, refuse);
+  }
+
+  /** Its job is about to run code. */
+  use(): void {
+    this.#giver.used();
   }
 
   get isHeld(): boolean {
@@ -82,7 +89,10 @@ export class Slot {
       order = (await this.#giver.takeAgain(job, order)).order;
       await this.#rested;
       const refuse = this.#isLeft ? undefined : await this.#part?.retake();
-      if (!refuse) return;
+      if (!refuse) {
+        this.use();
+        return;
+      }
       this.#giver.withdraw(job, refuse);
     }
   }
