@@ -8,19 +8,17 @@ const pauseOf = delays({ first: 100, most: 5000 });
  * Runs work that writes or reads, and retries at growing intervals while the store cannot; other failures are
  * thrown. `onFailure` is called before each wait, and throws to give up.
  */
-export async function whenWritable<T>(
+export function whenWritable<T>(
   work: () => Promise<T>,
   onFailure: (error: ServiceError) => void,
+  failures = 0,
 ): Promise<T> {
-  for (let failures = 0; ; failures++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isStorageError(error)) throw error;
-      onFailure(error);
-      await delay(pauseOf(failures), undefined, { ref: false });
-    }
-  }
+  return work().catch(async (error: unknown) => {
+    if (!isStorageError(error)) throw error;
+    onFailure(error);
+    await delay(pauseOf(failures), undefined, { ref: false });
+    return whenWritable(work, onFailure, failures + 1);
+  });
 }
 
 export function isStorageError(error: unknown): error is ServiceError {

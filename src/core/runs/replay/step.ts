@@ -211,21 +211,23 @@ async function recordResult<T>(
     const payload = toShown(result, scope.run.parts.redact);
     await show(unit, { name, cost: cost || null, payload, error: null });
   }
-  await unit.record(scope.run.jobId, {
+  // Most steps have no more than this: what others have is added one by one.
+  const entry: CallEntry = {
     at: unit.now,
     type: "call",
     call: "step",
     ...one.call.fields,
     started_at: startedAt,
     result: one.result ? toFileValue(one.result) : result,
-    by_reference: one.result ? true : undefined,
-    attempts: attempt > 1 ? attempt : undefined,
-    cost: cost > 0 ? cost : undefined,
-    input: input === undefined ? undefined : toRecordedInput(input),
-    ...emittedBy(scope.run, one, result),
-    ...workOf(one),
-    ...limitBy(scope.run, unit, one),
-  });
+  };
+  if (one.result) entry.by_reference = true;
+  if (attempt > 1) entry.attempts = attempt;
+  if (cost > 0) entry.cost = cost;
+  if (input !== undefined) entry.input = toRecordedInput(input);
+  if (one.emitted) Object.assign(entry, emittedBy(scope.run, one, result));
+  if (one.kind || one.reported) Object.assign(entry, workOf(one));
+  if (cost > one.cost) Object.assign(entry, limitBy(scope.run, unit, one));
+  await unit.record(scope.run.jobId, entry);
   if (one.result) await keepResult(unit, scope.run, one.result);
   if (one.files) await linkMade(unit, scope.run, { files: one.files, caseId: scope.caseId });
   if (artifact) await linkArtifact(unit, scope.run, { artifact, caseId: scope.caseId });
