@@ -1,9 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { RUNNER } from "agent-control-service/plugin";
+import { testServer } from "agent-control-service/testing";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { openUnderWay } from "../../src/core/runs/cluster/under-way.ts";
+import { agentOf, gate } from "./_agent.ts";
+import { startJob, until } from "./_jobs.ts";
 
 async function notes(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "under-way-"));
@@ -121,4 +125,27 @@ test("what does not fit into a slot leaves its neighbor as it is", async () => {
   before.flush();
 
   expect(leftovers(path).map(({ job }) => job)).toEqual(["second"]);
+});
+
+test("the file names a job before its code runs, at its start and after a wait, and not while it waits", async () => {
+  const path = await notes();
+  const seen: string[][] = [];
+  const look = () => void seen.push(leftovers(path).map(({ job }) => job));
+  const waits = gate();
+  const agent = agentOf(async ({ job }) => {
+    look();
+    const item = await job.openCase({ id: "q", name: "Question" });
+    const asked = item.ask({ question: "Which?", fields: [{ name: "text", required: true }] });
+    waits.open();
+    await asked;
+    await job.step("after", look);
+  });
+  await using server = await testServer({ agents: [agent], store: undefined, dataDir: dirname(path) });
+  await startJob(server.service, { id: "job-1" });
+  await waits.opened;
+  await expect.poll(() => leftovers(path)).toEqual([]);
+  await server.service.get(RUNNER).answer("job-1", "q", { answer: { text: "this" }, message: null });
+
+  expect(await until(server.service, "job-1")).toMatchObject({ status: "completed" });
+  expect(seen).toEqual([["job-1"], ["job-1"]]);
 });
