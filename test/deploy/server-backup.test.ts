@@ -10,7 +10,9 @@ import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
 import { svc } from "./_cli.ts";
 import { docker, freePort } from "./_local-project.ts";
-import { site } from "./server/site.ts";
+import { tracesOf } from "./_traces.ts";
+import { watchArguments } from "./_watch-arguments.ts";
+import { KEY, site } from "./server/site.ts";
 
 const { describe, it, met } = requirement("docker", "sshd");
 
@@ -22,6 +24,7 @@ afterAll(() => sshd?.close());
 
 describe("backup and restore of a server", () => {
   it("bring back what was there, to a folder and a storage; a kill in between lets no service start", async () => {
+    const watch = await watchArguments();
     const at = await site(sshd.config, await freePort());
     const checkout = at.checkout();
     checkout.step("one");
@@ -65,6 +68,9 @@ describe("backup and restore of a server", () => {
     await expect.poll(() => logs()).toContain("incomplete store");
     const again = await run(`restore --from file://${folder}/store --yes`);
 
+    await watch.expectNone({ SERVICE_API_KEY: KEY }, ["ssh", "docker", "node", "tar"]);
+    for (const cwd of [checkout.cwd, folder])
+      expect(tracesOf(at.serviceName, cwd, { SERVICE_API_KEY: KEY })).toEqual([]);
     expect(copied).toMatchObject({ code: 0, out: expect.stringContaining('"success": true') });
     expect(shipped).toMatchObject({ code: 0, out: expect.stringMatching(/no damage.*Backup/s) });
     expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("--yes") });

@@ -7,6 +7,8 @@ import { type Sshd, startSshd } from "../_sshd.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
 import { allOf } from "./_server.ts";
+import { tracesOf } from "./_traces.ts";
+import { watchArguments } from "./_watch-arguments.ts";
 import { failure, KEY, site } from "./server/site.ts";
 
 const { describe, it, met } = requirement("docker", "sshd");
@@ -19,6 +21,7 @@ afterAll(() => sshd?.close());
 
 describe("a release command on a server of one's own", () => {
   it("runs in the new image with its secrets, while the former release serves, and one that fails leaves that", async () => {
+    const watch = await watchArguments();
     const at = await site(sshd.config, await freePort());
     const mine = at.checkout();
     const lines: string[] = [];
@@ -52,8 +55,11 @@ describe("a release command on a server of one's own", () => {
       "600",
     );
     const second = await up("two", "npm --version > /tmp/version && echo step=$STEP && ls /data");
+    const traces = tracesOf(at.serviceName, mine.cwd, { SERVICE_API_KEY: KEY });
     await mine.down({ flags: { removeData: true } });
 
+    await watch.expectNone({ SERVICE_API_KEY: KEY }, ["ssh", "docker", "timeout"]);
+    expect(traces).toEqual([]);
     expect(first.result.success).toBe(true);
     expect(lines).toEqual(expect.arrayContaining([`step=one key=${KEY.length} args=`, "1000", "read-only"]));
     expect(failed).toMatchObject({ message: "The release command failed: exit code 255", log: ["broken"] });

@@ -14,7 +14,9 @@ import { writeAll } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
 import { postgresImage } from "./_postgres-image.ts";
 import { allOf } from "./_server.ts";
-import { failure, site } from "./server/site.ts";
+import { tracesOf } from "./_traces.ts";
+import { watchArguments } from "./_watch-arguments.ts";
+import { failure, KEY, site } from "./server/site.ts";
 
 const { describe, it, met } = requirement("docker", "sshd", "postgres");
 
@@ -26,6 +28,12 @@ afterAll(() => sshd?.close());
 
 /** Given from outside: a removal takes the keys that were generated. */
 const KEYS = { SERVICE_RSA_PRIVATE_KEY: newRsaKey() };
+
+/** What nobody may read in an argument, an image or a log. */
+function secretsWith(password: string) {
+  const [, line = ""] = KEYS.SERVICE_RSA_PRIVATE_KEY.split("\n");
+  return { POSTGRES_PASSWORD: password, SERVICE_API_KEY: KEY, SERVICE_RSA_PRIVATE_KEY: line };
+}
 
 /** A release command that fails unless it reaches the database. */
 const CONNECT = `node -e "import('node:net').then(({ connect }) => { const { hostname, port } = new URL(process.env.SERVICE_DATABASE_URL); connect(port, hostname, () => process.exit(0)).on('error', () => process.exit(3)); })"`;
@@ -56,6 +64,7 @@ async function withDatabase() {
 
 describe("a database beside a service on a server", () => {
   it("has its jobs over updates, a new image of the database, and a removal; the last command removes all", async () => {
+    const watch = await watchArguments();
     const { at, mine, image, database, query, start, expectStatuses } = await withDatabase();
     writeAll(mine.cwd, { "deploy.yaml": `variables: { STEP: one }\nrelease: ${JSON.stringify(CONNECT)}\n` });
     const first = await mine.up({ flags: { postgres: image }, env: KEYS });
@@ -79,9 +88,10 @@ describe("a database beside a service on a server", () => {
     inside(`echo ${version} > /pgdata/data/PG_VERSION`);
     const moved = await mine.up({ flags: { postgres: other } });
     await expectStatuses({ one: "awaiting" });
-    const inspected = docker("inspect", database, ...at.running());
     const log = execFileSync("sh", ["-c", 'docker logs "$0" 2>&1', at.running()[0]!], { encoding: "utf8" });
     const password = docker("exec", database, "cat", "/pgdata/password");
+    const secrets = secretsWith(password);
+    const traces = tracesOf(at.serviceName, mine.cwd, secrets);
     const published = docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", database);
     const tables = query(
       "select count(*) from pg_tables where tablename like '%Job%' or tablename like '%job%'",
@@ -92,10 +102,14 @@ describe("a database beside a service on a server", () => {
     // Its secrets are gone: the role of the same files gets another password.
     await mine.up({ flags: { postgres: image }, env: KEYS });
     await expectStatuses({ one: "awaiting" });
+    const next = docker("exec", database, "cat", "/pgdata/password");
     await at.ask("/jobs/one/cases/one/update", { answer: { word: "done" } });
     await expectStatuses({ one: "completed" });
     await mine.down({ flags: { removeData: true }, options: { acceptDataLoss: true } });
 
+    await watch.expectNone({ ...secrets, NEXT_PASSWORD: next }, ["ssh", "docker", "psql", "postgres"]);
+    expect(next).not.toBe(password);
+    expect(traces).toEqual([]);
     expect(first.plan.actions).toContainEqual(
       expect.objectContaining({ resource_type: "database", resource_name: image, action_type: "create" }),
     );
@@ -103,7 +117,6 @@ describe("a database beside a service on a server", () => {
     expect(refused.message).toContain(`files of Postgres 9, and ${other} is Postgres ${version}`);
     expect(moved.changed).toBe(true);
     expect(password.length).toBeGreaterThan(40);
-    expect(inspected).not.toContain(password);
     expect(log).not.toBe("");
     expect(log).not.toContain("not encrypted");
     expect(JSON.stringify([first.plan, first.result, moved.plan])).not.toContain(password);
@@ -115,9 +128,11 @@ describe("a database beside a service on a server", () => {
   }, 600_000);
 
   it("is copied and restored as files are, and a release without it needs another place for its jobs", async () => {
+    const watch = await watchArguments();
     const { at, mine, image, database, query, start, expectStatuses } = await withDatabase();
     mine.step("one");
     await mine.up({ flags: { postgres: image }, env: KEYS });
+    const secrets = secretsWith(docker("exec", database, "cat", "/pgdata/password"));
     const folder = mkdtempSync(join(tmpdir(), "svc-server-database-"));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const run = (line: string) =>
@@ -138,6 +153,8 @@ describe("a database beside a service on a server", () => {
       out: expect.stringMatching(/is healthy.*the database replaced-/s),
     });
     await expectStatuses({ before: "awaiting" });
+    await watch.expectNone(secrets, ["ssh", "docker", "psql", "tar"]);
+    for (const cwd of [mine.cwd, folder]) expect(tracesOf(at.serviceName, cwd, secrets)).toEqual([]);
     const databases = query("select datname from pg_database order by 1").split("\n");
     const broken = await run("restore --from nothing --yes");
     const homeless = failure(await mine.up({ flags: { postgres: "none" } }).catch((error: unknown) => error));

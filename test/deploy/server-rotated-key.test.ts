@@ -10,6 +10,8 @@ import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
+import { tracesOf } from "./_traces.ts";
+import { watchArguments } from "./_watch-arguments.ts";
 import { runKilled } from "./server/run-killed.ts";
 import { failure, KEY, site } from "./server/site.ts";
 
@@ -19,6 +21,8 @@ const FIRST = newRsaKey().trim();
 const MOST_KILLS = 4;
 const API_KEY = "SERVICE_API_KEY";
 const PREVIOUS_API_KEY = "SERVICE_PREVIOUS_API_KEY";
+/** What a deployment to a server runs, there and here. */
+const PROGRAMS = ["ssh", "docker"];
 /** A container starts. */
 const WAIT = { timeout: 60_000 };
 
@@ -30,6 +34,7 @@ afterAll(() => sshd?.close());
 
 describe("svc deploy rotate-key on a server, killed at a line of its journal", () => {
   it("loses no RSA key under an open job, which reads its parameters with the former one or the new one", async () => {
+    const watch = await watchArguments();
     const { at, mine, rotate, statusOf, held, finish } = await withJob({ SERVICE_RSA_PRIVATE_KEY: FIRST });
     const keys = () => rsaKeysIn(held("*RSA*"));
 
@@ -49,9 +54,14 @@ describe("svc deploy rotate-key on a server, killed at a line of its journal", (
     }
 
     await finish(KEY);
+    const bodies = keys().map((key, index) => [`RSA_${index}`, bodyOf(key)] as const);
+    const secrets = { ...Object.fromEntries(bodies), SERVICE_API_KEY: KEY };
+    await watch.expectNone(secrets, PROGRAMS);
+    expect(tracesOf(at.serviceName, mine.cwd, secrets)).toEqual([]);
   }, 600_000);
 
   it("leaves clients the API key that they have, at every moment and until it is removed", async () => {
+    const watch = await watchArguments();
     const { at, mine, rotate, statusOf, held, finish } = await withJob({});
     const present = () => held(API_KEY);
     // Where it is given, it would be set back.
@@ -70,6 +80,7 @@ describe("svc deploy rotate-key on a server, killed at a line of its journal", (
     const { lines } = await rotate("api", 0);
     expect([await statusOf(KEY), await statusOf(present())]).toEqual(["awaiting", "awaiting"]);
     expect(present()).not.toBe(KEY);
+    const secrets: Record<string, string> = { FIRST: KEY };
     let known = await retire(KEY);
     for (const killAt of killsOf(lines)) {
       expect((await rotate("api", killAt)).signal).toBe("SIGKILL");
@@ -83,11 +94,14 @@ describe("svc deploy rotate-key on a server, killed at a line of its journal", (
       await expect.poll(() => statusOf(known), WAIT).toBe("awaiting");
       expect(await statusOf(present()), `killed at ${killAt}`).toBe("awaiting");
       expect([present() === known, held(PREVIOUS_API_KEY)]).toEqual([false, known]);
+      secrets[`KEY_${killAt}`] = known;
       expect(at.running().length).toBe(1);
       known = await retire(known);
     }
 
     await finish(known);
+    await watch.expectNone({ ...secrets, PRESENT: present() }, PROGRAMS);
+    expect(tracesOf(at.serviceName, mine.cwd, secrets)).toEqual([]);
   }, 600_000);
 });
 
@@ -137,6 +151,11 @@ async function withJob(env: Readonly<Record<string, string>>) {
       expect(result).toMatchObject({ read: "planted-4711".length });
     },
   };
+}
+
+/** A line of a key, which no other key has. */
+function bodyOf(key: string): string {
+  return key.split("\n")[5]!;
 }
 
 /** Some of the lines of a journal, other ones in each run. */

@@ -1,4 +1,5 @@
-// Deploys to a server in a process of its own, which ends at a line of its journal: node child.js <json>
+// Deploys to a server in a process of its own, which ends at a line of its journal: node child.js, with JSON on its input.
+import { readFileSync } from "node:fs";
 import { openDeployment } from "../../../src/deploy/deployment.ts";
 import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
 import { up } from "../../../src/deploy/up.ts";
@@ -16,7 +17,7 @@ export interface ServerChild {
   readonly rotateKey?: "rsa" | "api";
 }
 
-const { name, port, cwd, flags, env, killAt, rotateKey } = JSON.parse(process.argv[2] ?? "{}") as ServerChild;
+const { name, port, cwd, flags, env, killAt, rotateKey } = JSON.parse(readFileSync(0, "utf8")) as ServerChild;
 let lines = 0;
 const deployment = await openDeployment({
   platform: platform as never,

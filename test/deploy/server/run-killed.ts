@@ -6,9 +6,8 @@ export async function runKilled(
   child: string,
   options: ServerChild,
 ): Promise<{ signal: string | null; lines: number }> {
-  const running = spawn(process.execPath, [child, JSON.stringify(options)], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const running = spawn(process.execPath, [child], { stdio: ["pipe", "pipe", "inherit"] });
+  running.stdin.end(JSON.stringify(options));
   let out = "";
   running.stdout.on("data", (chunk: Buffer) => {
     out += chunk.toString();
