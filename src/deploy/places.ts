@@ -1,6 +1,7 @@
 import { OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
+import { firstUp } from "./first-up.ts";
 import type { Release } from "./platform.ts";
 import { earlierReleases } from "./rollback.ts";
 
@@ -84,7 +85,7 @@ export async function commonRelease(
       if (live === undefined)
         throw new DeployError("not_deployed", `Nothing runs on ${deployment.place}`, {
           outcome: "Nothing was changed",
-          fix: "svc deploy up deploys to all places",
+          fix: `Deploy to all places: ${await firstUp(deployment)}`,
         });
       return { live, earlier: await earlierReleases(deployment, live), place: deployment.place };
     }),

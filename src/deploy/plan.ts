@@ -22,14 +22,15 @@ import { type EffectiveConfig, effectiveConfig, tellKept } from "./kept.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import type { DeployOptions } from "./options.ts";
-import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
+import type { Estimate, Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
+import { costText } from "./prices.ts";
 import { type Project, readProject } from "./project.ts";
 import { checkReleaseCommand, releaseCommandActions } from "./release-command.ts";
 import { isMadeFrom } from "./release-mark.ts";
 import { rotatedKeys } from "./rotate-key.ts";
 import { planSecrets, type SecretPlan } from "./secrets.ts";
 import { detailsOf } from "./state.ts";
-import { BUCKET_COST, storageFindings } from "./storage.ts";
+import { bucketCost, storageFindings } from "./storage.ts";
 import { leftBehind } from "./store-change.ts";
 import { renderTemplates } from "./templates.ts";
 
@@ -268,11 +269,9 @@ async function planActions(
   return { spec, plan, changes, resumed, openWork };
 }
 
-function costOf(service: string | undefined, storage: string | undefined): string | null {
-  // Other services with the interface of S3 have other prices.
-  const isPriced = storage !== undefined && !new URL(storage).searchParams.has("endpoint");
-  const parts = [service, isPriced && `the bucket ${BUCKET_COST}`].filter(Boolean);
-  return parts.length === 0 ? null : parts.join("; ");
+function costOf(service: Estimate["cost"], storage: string | undefined): string | null {
+  const costs = [service, storage === undefined ? undefined : bucketCost(storage)];
+  return costs.flatMap((cost) => (cost === undefined ? [] : [costText(cost)])).join("; ") || null;
 }
 
 /** In place of files, of an image that svc did not build. */

@@ -154,9 +154,11 @@ export interface BuildContext {
   readonly onLine: (line: string) => void;
 }
 
-/** Estimated cost and duration of a deployment, as text. */
+/** Estimated cost and duration of a deployment. */
 export interface Estimate {
-  readonly cost?: string;
+  /** What it costs, the date of the prices that this is made from, and where they are published: all three are shown. */
+  readonly cost?: { readonly text: string; readonly date: string; readonly source: string };
+  /** As text. */
   readonly duration?: string;
 }
 

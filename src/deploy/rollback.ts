@@ -3,6 +3,7 @@ import type { Deployment } from "./deployment.ts";
 import { drain } from "./drain.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step, warn } from "./events.ts";
+import { firstUp } from "./first-up.ts";
 import { placeOf } from "./job-store.ts";
 import { fateOf, liveWork } from "./live-work.ts";
 import { guardOpenWork, type OpenWork } from "./open-work.ts";
@@ -40,7 +41,7 @@ export async function rollback(
         "not_deployed",
         `"${target.serviceName}" is not running, so there is nothing to roll back`,
         {
-          fix: "Deploy it with svc deploy up",
+          fix: `Deploy it with ${await firstUp(deployment)}`,
         },
       );
     const candidates = await earlierReleases(deployment, live);

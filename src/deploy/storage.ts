@@ -1,14 +1,36 @@
 import { storageFromUrl } from "../core/storage/storage-url.ts";
 import { STORAGE_URL } from "./config.ts";
 import { DeployError } from "./errors.ts";
-import type { Finding, Platform, PlatformSession } from "./platform.ts";
+import type { Estimate, Finding, Platform, PlatformSession } from "./platform.ts";
+import { estimatedFrom, MONTH_HOURS, PRICES, type Price } from "./prices.ts";
 
 /** What the option `storage` says for a bucket that the platform is to create. */
 export const CREATE = "create";
 
-/** What a bucket costs in a month, by the figures in docs/store.md: two reads each 10 seconds, and the writes of jobs. */
-export const BUCKET_COST =
-  "about $0.20 a month for an idle service, $5 for each million changes of jobs, $0.02 for each GB a month (list prices of early 2026)";
+/** Reads of an idle service in a month: two each 10 seconds. */
+const IDLE_READS = (MONTH_HOURS * 3600 * 2) / 10;
+
+/**
+ * What a bucket costs in a month, by the figures in docs/store.md: the reads of an idle service, and the writes of jobs. Undefined
+ * where the prices of its provider are not known.
+ */
+export function bucketCost(storage: string): Estimate["cost"] {
+  const { protocol, searchParams } = new URL(storage);
+  // Other services with the interface of S3 have other prices.
+  if (searchParams.has("endpoint")) return undefined;
+  const prices = BUCKET_PRICES[protocol];
+  if (prices === undefined) return undefined;
+  const [write, read, stored] = prices;
+  const idle = (Math.round((IDLE_READS / 1000) * read.usd * 10) / 10).toFixed(2);
+  const million = (1000 * write.usd).toFixed(0);
+  const text = `the bucket about $${idle} a month for an idle service, $${million} for each million changes of jobs, $${stored.usd} for each GB a month`;
+  return estimatedFrom(prices, text);
+}
+
+const BUCKET_PRICES: Readonly<Record<string, readonly [Price, Price, Price]>> = {
+  "s3:": [PRICES.s3Write, PRICES.s3Read, PRICES.s3Storage],
+  "gs:": [PRICES.gcsWrite, PRICES.gcsRead, PRICES.gcsStorage],
+};
 
 /** The secrets that a bucket of S3's kind needs where the platform has no identity for it. */
 const KEYS = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] as const;

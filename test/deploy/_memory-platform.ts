@@ -132,7 +132,8 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           ];
         },
         async estimate() {
-          return { cost: "USD 0.00 a month (estimate)", duration: "a few seconds" };
+          const cost = { text: "USD 0.00 a month", date: "2026", source: "https://memory.example/prices" };
+          return { cost, duration: "a few seconds" };
         },
         ...(options.predictable ? { predictUrl: async () => url } : {}),
         async prepare() {

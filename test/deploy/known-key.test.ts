@@ -67,6 +67,53 @@ describe("the API key of a service whose disk does not last", () => {
   });
 });
 
+describe("the first deployment that a command proposes", () => {
+  const proposedIn = (text: string) => /svc deploy (up\b[^\n;,]*)/.exec(text)?.[1]?.trim() ?? "nothing";
+  const target = "--platform memory --name hello";
+
+  for (const [where, some] of [
+    ["where the disk does not last", { ephemeralDisk: true }],
+    ["where the vault shows nothing", { ephemeralDisk: true, readable: false }],
+    ["where the disk lasts", {}],
+  ] as const)
+    for (const line of [
+      `status ${target}`,
+      `rollback ${target} --yes`,
+      `plan ${target}`,
+      `plan ${target} --generate-api-key`,
+    ])
+      it(`runs as it is printed, and somebody knows the key, ${where}: ${line}`, async () => {
+        const at = await stage({ predictable: true, remoteBuild: true, ...some });
+
+        const asked = await svc(at, line);
+        const command = proposedIn(
+          [...asked.out.split("\n").slice(-1), ...asked.err.split("\n").slice(-3)].join("\n"),
+        );
+        const made = await svc(at, command);
+
+        expect(command).toContain("up --platform memory --name hello");
+        expect(made, command).toMatchObject({ code: 0, err: expect.not.stringContaining("will refuse") });
+        const { SERVICE_API_KEY: key } = at.world.read().secrets["hello-dev"] ?? {};
+        expect(key?.value).toBeTruthy();
+        if ("readable" in some) expect(made.out).toContain(key?.value);
+      });
+
+  it("has the other options of the plan, and makes no key that is given", async () => {
+    const at = await stage({ predictable: true, ephemeralDisk: true, buckets: true });
+    const given = { PATH: process.env.PATH, SERVICE_API_KEY: "of-my-own-0123456789" };
+
+    const { out } = await svc(
+      at,
+      `plan ${target} --storage create --generate-rsa --no-check --detailed-exitcode`,
+      {
+        env: given,
+      },
+    );
+
+    expect(proposedIn(out)).toBe(`up ${target} --storage create --generate-rsa --no-check`);
+  });
+});
+
 it("a secret that is given by a variable ends without the line break that tools put there", async () => {
   const at = await stage({ predictable: true, remoteBuild: true });
   const { writeFileSync } = await import("node:fs");

@@ -333,7 +333,21 @@ it("the price is the provider's own", async () => {
 
   const estimate = await session.estimate?.(specOf(ONE));
 
-  expect(estimate?.cost).toBe("$5 a month (DigitalOcean's own price)");
+  expect(estimate?.cost).toEqual({
+    text: "$5.00 a month, DigitalOcean's own price",
+    date: expect.stringMatching(/^20\d\d-\d\d-\d\d$/),
+    source: "https://www.digitalocean.com/pricing/app-platform",
+  });
+});
+
+it("the price is that of the size where the image is not pushed yet, for the instances that always run", async () => {
+  const session = await connect({ size: "apps-d-1vcpu-1gb", minInstances: 2, maxInstances: 3 });
+  // Its image would be in a registry that the first deployment makes.
+  cloud.state.registries.length = 0;
+
+  const estimate = await session.estimate?.(specOf(ONE));
+
+  expect(estimate?.cost?.text).toBe("$68.00 a month, DigitalOcean's own price");
 });
 
 it("the size that runs decides how many instances there may be, and a share of CPU needs a range", async () => {

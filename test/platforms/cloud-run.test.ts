@@ -518,7 +518,7 @@ describe("a new service", () => {
 
     expect(resources()?.cpuIdle ?? false).toBe(false);
     expect(service()?.resource.scaling).toEqual({ minInstanceCount: 1, maxInstanceCount: 1 });
-    expect(estimate?.cost).toMatch(/^about \$49\.93 a month idle/);
+    expect(estimate?.cost?.text).toMatch(/^about \$49\.93 a month for one instance around the clock/);
     expect((await session.preflight()).map(({ subject }) => subject)).not.toContain("cpu");
   });
 
@@ -545,7 +545,7 @@ describe("a new service", () => {
 
     expect(resources()?.cpuIdle).toBe(true);
     expect(service()?.resource.scaling).toEqual({ maxInstanceCount: 1 });
-    expect(estimate?.cost).toMatch(/^about \$0\.00 a month idle/);
+    expect(estimate?.cost?.text).toMatch(/^about \$0\.00 a month idle, \$0\.09 for each hour/);
     expect(await later.preflight()).toContainEqual(
       expect.objectContaining({
         level: "warning",

@@ -12,15 +12,23 @@ export type Hint = (text: string) => string;
 const COMMAND =
   /(?<open>"?)svc deploy (?<verb>[a-z][a-z-]*)(?<own>(?: --[a-z][\w-]*(?:[ =][^\s"-][^\s",;]*)?)*)/g;
 /** What is for one run, or for a program that reads the output. */
-const ONCE: readonly string[] = ["json", "show-api-key", "break-lock"];
+const ONCE: readonly string[] = [
+  "json",
+  "show-api-key",
+  "break-lock",
+  "markdown",
+  "comment",
+  "read-only",
+  "detailed-exitcode",
+];
 /** Commands that are about files of the project. */
 const WITHOUT_PLACE: readonly string[] = ["init", "clean"];
 /** Commands that do not have the options of the platform. */
 const WITHOUT_PLATFORM: readonly string[] = ["local", "ci"];
 
 /**
- * Creates the hint of a command line. A command that repeats it gets all its options; any other one those that say where the
- * service is. What `deploy.yaml` says is not repeated.
+ * Creates the hint of a command line. A command that repeats it, or does what it has planned, gets all its options; any other one
+ * those that say where the service is. What `deploy.yaml` says is not repeated.
  */
 export function createHint(argv: readonly string[], { verb, platform }: HintOptions): Hint {
   const typed = typedOptions(argv);
@@ -31,7 +39,8 @@ export function createHint(argv: readonly string[], { verb, platform }: HintOpti
       const [all, rest] = [match[0] as string, text.slice((match.at(-3) as number) + match[0].length)];
       const { open = "", verb: other = "", own = "" } = match.at(-1) as Record<string, string>;
       if (WITHOUT_PLACE.includes(other)) return all;
-      const repeats = other === verb && own === "";
+      // What was planned is applied with the same options.
+      const repeats = (verb === "plan" && other === "up") || (other === verb && own === "");
       const locating = WITHOUT_PLATFORM.includes(other) ? target : located;
       const added = typed
         .filter(({ name }) => (repeats ? !ONCE.includes(name) : locating.includes(name)))

@@ -3,6 +3,7 @@ import { putComment } from "../../deploy/ci/comment.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { warn } from "../../deploy/events.ts";
+import { firstUp } from "../../deploy/first-up.ts";
 import { unknownKey } from "../../deploy/known-key.ts";
 import { describeOpenWork, mayLose, type OpenWork } from "../../deploy/open-work.ts";
 import { following } from "../../deploy/places.ts";
@@ -38,7 +39,7 @@ export const planCommand = platformCommand({
   run: async ({ shell, deployment: mine, given, first }) => {
     const deployment = first === undefined ? mine : await following(mine, first, { readOnly: true });
     const prepared = await prepare(deployment, { readOnly: given.readOnly === true });
-    const { plan, changes, drift, findings, openWork } = prepared;
+    const { plan, changes, drift, findings, openWork, live } = prepared;
     if (!prepared.imageCurrent)
       await guardCode(deployment, {
         ...{ self: given.check === false ? undefined : shell.context.self, cwd: deployment.target.cwd },
@@ -73,7 +74,9 @@ export const planCommand = platformCommand({
       for (const line of planTable(plan, shell.paint)) shell.print(line);
       shell.print("");
       shell.print(
-        changes ? shell.hint("Apply it with svc deploy up.") : "Nothing to do: everything is up to date.",
+        changes
+          ? shell.hint(`Apply it: ${live === undefined ? await firstUp(deployment) : "svc deploy up"}`)
+          : "Nothing to do: everything is up to date.",
       );
     }
     return given.detailedExitcode === true && changes ? EXIT.changesPending : EXIT.done;

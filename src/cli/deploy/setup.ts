@@ -1,4 +1,5 @@
 import { DeployError, EXIT } from "../../deploy/errors.ts";
+import { firstUp } from "../../deploy/first-up.ts";
 import type { SetupAction } from "../../deploy/platform.ts";
 import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
@@ -44,7 +45,10 @@ export const setupCommand = platformCommand({
     if (shell.json) shell.document({ ok, findings });
     else {
       for (const line of findingLines(findings, shell.paint)) shell.print(line);
-      if (ok) shell.print(shell.hint("Next: svc deploy up"));
+      if (ok) {
+        const live = await session.inspect();
+        shell.print(shell.hint(`Next: ${live === undefined ? await firstUp(deployment) : "svc deploy up"}`));
+      }
     }
     return ok ? EXIT.done : EXIT.preflight;
   },

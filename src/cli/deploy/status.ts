@@ -1,4 +1,5 @@
 import { DeployError, EXIT } from "../../deploy/errors.ts";
+import { firstUp } from "../../deploy/first-up.ts";
 import { isWell } from "../../deploy/release-health.ts";
 import { type Status, status } from "../../deploy/status.ts";
 import { facts } from "./facts.ts";
@@ -26,7 +27,7 @@ export const statusCommand = platformCommand({
         `"${target.serviceName}" is not running on ${deployment.platform.name}`,
         {
           outcome: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
-          fix: "Deploy it: svc deploy up",
+          fix: `Deploy it: ${await firstUp(deployment)}`,
         },
       );
     }

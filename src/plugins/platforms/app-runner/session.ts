@@ -46,7 +46,7 @@ export async function openSession(
     },
     environments: () => listServices(context),
     plan: (spec, live) => planRelease(context, spec, live),
-    estimate: async (_spec, live) => estimateCost(target.flags, live),
+    estimate: async (_spec, live) => estimateCost(target.flags, target.region, live),
     async predictUrl(live) {
       const own = await domainUrl(domain, live?.env?.SERVICE_PUBLIC_URL, domains);
       if (own !== undefined || domain === undefined) return own;

@@ -40,7 +40,8 @@ export async function openSession(
     },
     environments: () => listServices(context),
     plan: (spec, live) => planRelease(context, spec, live),
-    estimate: async (_spec, live) => estimateCost(target.flags, live),
+    estimate: async (_spec, live) =>
+      estimateCost(target.flags, target.region, { live, architecture: await architectureOf(context) }),
     async predictUrl() {
       const service = await findOwnService(context);
       return (service && publicUrl(service)) ?? expectedUrl(context);

@@ -1,21 +1,16 @@
 import type { Estimate } from "../../../deploy/platform.ts";
+import { estimatedFrom, MONTH_HOURS, PRICES } from "../../../deploy/prices.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import type { Container, ServiceScaling } from "./service-types.ts";
 import { idlesBetweenRequests, newScaling, wantedScaling } from "./template.ts";
 
-/**
- * US dollars per second as listed for us-central1 in January 2025; the provider has no price estimate for a
- * service.
- */
-const IDLE = 0.0000025;
-const BUSY_CPU = 0.000024;
-const ALWAYS_CPU = 0.000018;
-const ALWAYS_GIB = 0.000002;
-const MONTH = 730 * 3600;
+const { cloudRunCpu, cloudRunMemory, cloudRunBusyCpu, cloudRunBusyMemory, cloudRunIdle } = PRICES;
+const HOUR = 3600;
 
 /** Cost per month of the instances that always run, and of an additional busy hour. */
 export function estimateCost(
   flags: CloudRunFlags,
+  region: string,
   live?: { readonly container?: Container; readonly scaling?: ServiceScaling },
 ): Estimate {
   const cpu = toNumber(flags.cpu ?? live?.container?.resources?.limits?.cpu ?? "1");
@@ -25,17 +20,25 @@ export function estimateCost(
   const always = flags.scaleToZero
     ? false
     : (flags.alwaysOnCpu ?? !idlesBetweenRequests(live?.container?.resources));
-  const perSecond = always ? cpu * ALWAYS_CPU + gib * ALWAYS_GIB : (cpu + gib) * IDLE;
-  const base = least * perSecond * MONTH;
-  const hour = (cpu * (always ? ALWAYS_CPU : BUSY_CPU) + gib * IDLE) * 3600;
-  const mode = always
-    ? "CPU around the clock; --scale-to-zero costs almost nothing when idle, but jobs pause between requests"
-    : "CPU only during requests";
+  const ready = always
+    ? (cpu * cloudRunCpu.usd + gib * cloudRunMemory.usd) * HOUR
+    : (cpu + gib) * cloudRunIdle.usd * HOUR;
+  const busy = (cpu * cloudRunBusyCpu.usd + gib * cloudRunBusyMemory.usd) * HOUR;
+  const month = (least * ready * MONTH_HOURS).toFixed(2);
+  const text = always
+    ? `about $${month} a month for ${instances(least)} around the clock, $${ready.toFixed(2)} for each hour of a further one, before the free tier; --scale-to-zero costs almost nothing when idle, but jobs pause between requests`
+    : `about $${month} a month idle, $${busy.toFixed(2)} for each hour that an instance answers requests, before the free tier`;
   return {
-    cost: `about $${base.toFixed(2)} a month idle, $${hour.toFixed(2)} per busy instance hour (${mode}; estimate from list prices of January 2025, before the free tier)`,
+    cost: estimatedFrom(
+      always ? [cloudRunCpu, cloudRunMemory] : [cloudRunBusyCpu, cloudRunIdle],
+      text,
+      region,
+    ),
     duration: "1 to 2 minutes after the build",
   };
 }
+
+const instances = (count: number): string => (count === 1 ? "one instance" : `${count} instances`);
 
 function toNumber(cpu: string): number {
   return cpu.endsWith("m") ? Number(cpu.slice(0, -1)) / 1000 : Number(cpu);

@@ -47,8 +47,8 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     async estimate(_spec, live) {
       const service = live === undefined ? undefined : await findService();
       const container = service?.template?.containers?.[0];
-      if (service === undefined) return estimateCost(target.flags);
-      return estimateCost(target.flags, {
+      if (service === undefined) return estimateCost(target.flags, target.region);
+      return estimateCost(target.flags, target.region, {
         ...(container ? { container } : {}),
         ...(service.scaling ? { scaling: service.scaling } : {}),
       });

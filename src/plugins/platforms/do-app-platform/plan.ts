@@ -10,6 +10,7 @@ import type { App, AppSpec } from "./app-types.ts";
 import { findOwnApp } from "./apps.ts";
 import type { Context } from "./context.ts";
 import { readMarker } from "./marker.ts";
+import { readSizes } from "./sizes.ts";
 
 /** The secrets in the app's spec, with their keyed hashes. */
 export function storedSecrets(app: App | undefined): StoredSecret[] {
@@ -38,7 +39,7 @@ export async function planRelease(
   ];
 }
 
-/** DigitalOcean's own price of the app by month, from the check of its spec. */
+/** DigitalOcean's own price of the app by month: from the check of its spec, or of the size of its instances. */
 export async function proposedCost(context: Context, spec: ReleaseSpec): Promise<number | undefined> {
   const app = await findOwnApp(context);
   const wanted = wantedAppSpec(context, spec, app?.spec);
@@ -52,12 +53,21 @@ export async function proposedCost(context: Context, spec: ReleaseSpec): Promise
     if (!(error instanceof CloudError) || (error.status !== 422 && error.status !== 400)) throw error;
     // An image that is not pushed yet cannot be found; anything else that is refused now would be refused
     // later.
-    if (/image|registry|repository|tag|digest/i.test(error.text)) return undefined;
+    if (/image|registry|repository|tag|digest/i.test(error.text)) return sizeCost(context, wanted);
     throw new DeployError("bad_config", "App Platform would refuse the app with this configuration", {
       detail: error.message,
       outcome: "Nothing was changed",
     });
   }
+}
+
+/** Price by month of the instances that always run. */
+async function sizeCost({ api }: Context, wanted: AppSpec): Promise<number | undefined> {
+  const service = ownService(wanted);
+  const count = service?.autoscaling?.min_instance_count ?? service?.instance_count ?? 1;
+  const size = (await readSizes(api)).find(({ slug }) => slug === service?.instance_size_slug);
+  const price = Number(size?.usd_per_month);
+  return Number.isFinite(price) ? price * count : undefined;
 }
 
 function settingChanges(live: AppSpec, wanted: AppSpec): FieldChange[] {

@@ -5,12 +5,7 @@ import { findApp } from "./apps.ts";
 import type { Context } from "./context.ts";
 import { isOwnApp } from "./marker.ts";
 import { appRegionMeant } from "./regions.ts";
-
-interface Size {
-  readonly slug: string;
-  readonly scalable?: boolean;
-  readonly single_instance_only?: boolean;
-}
+import { readSizes } from "./sizes.ts";
 
 /** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
@@ -84,8 +79,8 @@ async function sizeFindings(context: Context): Promise<Finding[]> {
       fix: "Add --max-instances",
     });
   const slug = size ?? live?.instance_size_slug ?? "apps-s-1vcpu-0.5gb";
-  const { instance_sizes = [] } = await api.get<{ instance_sizes?: Size[] }>("/v2/apps/tiers/instance_sizes");
-  const known = instance_sizes.find((one) => one.slug === slug);
+  const sizes = await readSizes(api);
+  const known = sizes.find((one) => one.slug === slug);
   if (known === undefined)
     return [
       ...findings,
@@ -93,7 +88,7 @@ async function sizeFindings(context: Context): Promise<Finding[]> {
         level: "error",
         subject: "size",
         message: `"${slug}" is not a size of App Platform`,
-        fix: `Choose one with --size: ${instance_sizes.map((one) => one.slug).join(", ")}`,
+        fix: `Choose one with --size: ${sizes.map((one) => one.slug).join(", ")}`,
       },
     ];
   if (known.single_instance_only && maxInstances > 1)

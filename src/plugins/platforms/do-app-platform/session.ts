@@ -1,4 +1,4 @@
-import type { DeployTarget, PlatformSession, SecretRef } from "../../../deploy/platform.ts";
+import type { DeployTarget, Estimate, PlatformSession, SecretRef } from "../../../deploy/platform.ts";
 import type { DeployTools } from "../../../deploy/tools.ts";
 import { secretRef } from "./app-spec.ts";
 import { findOwnApp, listApps } from "./apps.ts";
@@ -17,6 +17,15 @@ import { deploymentHistory, rollbackApp } from "./rollback.ts";
 
 /** The address that App Platform fills in when the service starts: usable by name before the app exists. */
 const OWN_URL = "$" + "{APP_URL}";
+
+/** A price that DigitalOcean has just given. */
+function ownPrice(usd: number, now: Date): NonNullable<Estimate["cost"]> {
+  return {
+    text: `$${usd.toFixed(2)} a month, DigitalOcean's own price`,
+    date: now.toISOString().slice(0, 10),
+    source: "https://www.digitalocean.com/pricing/app-platform",
+  };
+}
 
 /** One target on App Platform. */
 export async function openSession(
@@ -50,7 +59,7 @@ export async function openSession(
     async estimate(spec) {
       const cost = await proposedCost(context, spec);
       return {
-        ...(cost === undefined ? {} : { cost: `$${cost} a month (DigitalOcean's own price)` }),
+        ...(cost === undefined ? {} : { cost: ownPrice(cost, tools.now()) }),
         duration: "2 to 5 minutes after the build",
       };
     },

@@ -1,0 +1,33 @@
+import { DATABASE_URL } from "./config.ts";
+import type { Deployment } from "./deployment.ts";
+
+/**
+ * The command that deploys a service which does not run. It has the options that make the keys that nobody has given, where a
+ * deployment without them is refused or ends in a service that nobody can use.
+ */
+export async function firstUp({
+  platform,
+  session,
+  options,
+  config,
+  tools,
+}: Pick<Deployment, "platform" | "session" | "options" | "config" | "tools">): Promise<string> {
+  const stored = (await session.listSecrets()).map(({ name }) => name);
+  const isKnown = (name: string) =>
+    stored.includes(name) ||
+    config.secrets.some((secret) => secret.name === name) ||
+    Boolean(tools.env[name]);
+  const words = ["svc deploy up"];
+  if (!isKnown("SERVICE_API_KEY")) {
+    if (!options.generateApiKey) words.push("--generate-api-key");
+    if (!session.readSecret && !options.showApiKey) words.push("--show-api-key");
+  }
+  // A service generates an RSA key for itself, which must be where its jobs are.
+  const leavesDisk =
+    platform.ephemeralDisk === true ||
+    options.storage !== undefined ||
+    isKnown(DATABASE_URL) ||
+    typeof (await session.ownDatabase?.()) === "function";
+  if (leavesDisk && !options.generateRsa && !isKnown("SERVICE_RSA_PRIVATE_KEY")) words.push("--generate-rsa");
+  return words.join(" ");
+}
