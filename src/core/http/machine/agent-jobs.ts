@@ -48,6 +48,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       params: AgentPathSchema,
       body: hasControlSystem ? ControlledStartSchema : StartSchema,
       status: 202,
+      stored: true,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
       handler: async ({ params, body, event, caller }) => {
         const { agents, jobs, runner } = seen(caller);
