@@ -51,12 +51,14 @@ function shrink(folder: string): void {
   }
 }
 
-/** Without comments and indentation. */
+/** Without comments and the blanks that say nothing. */
 function shrinkCss(text: string): string {
   return text
     .replace(/\/\*[\s\S]*?\*\//g, "")
     .replace(/\s+/g, " ")
     .replace(/ ?([{};]) ?/g, "$1")
+    .replace(/(?<=[{;][\w-]+): /g, ":")
+    .replace(/, | ?> ?/g, (mark) => mark.trim())
     .replaceAll(";}", "}")
     .trim();
 }

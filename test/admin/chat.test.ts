@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { defineChat } from "agent-control-service";
-import { JOBS } from "agent-control-service/plugin";
+import { JOBS, THREADS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect } from "vitest";
@@ -75,6 +75,39 @@ chromium.it(
     }
   },
 );
+
+chromium.it("an open chat says what its thread does, and once it has ended takes no message", async () => {
+  const baker = defineChat({ name: "Baker", version: "1.0.0", reply: ({ message }) => `heard ${message}` });
+  await using server = await testServer({ agents: [baker], suspendAfter: "10ms" });
+  await server.service.get(THREADS).start("baker", { message: "hello" }, { id: "thread" });
+  const browser = await launch();
+  try {
+    const { page, complaints } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/jobs/thread/chat`);
+    const status = page.locator(".top .st");
+    await expect.poll(() => status.textContent()).toBe("Chat");
+    expect(await page.getByText("This thread has ended.").isVisible()).toBe(false);
+    await page.getByLabel("Message", { exact: true }).fill("half a message");
+
+    await server.request("/admin/api/jobs/thread/status", { json: { status: "stopped" } });
+    await expect.poll(() => status.textContent()).toBe("Stopped");
+    await server.request("/admin/api/jobs/thread/status", { json: { status: "in_progress" } });
+    await expect.poll(() => status.textContent()).toBe("Chat");
+    expect(await page.getByLabel("Message", { exact: true }).inputValue()).toBe("half a message");
+    await server.request("/admin/api/jobs/thread/stop", { method: "POST" });
+    await page.getByText("This thread has ended.").waitFor();
+    expect(await page.getByLabel("Message", { exact: true }).isVisible()).toBe(false);
+    expect(await status.textContent()).toBe("Cancelled");
+
+    await server.request("/jobs/thread/retry", { json: { from: "last_step" } });
+    await page.getByLabel("Message", { exact: true }).waitFor();
+    expect(await page.getByText("This thread has ended.").isVisible()).toBe(false);
+    expect(complaints).toEqual([]);
+  } finally {
+    await browser.close();
+  }
+});
 
 const axe = () => readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 

@@ -92,6 +92,41 @@ chromium.it(
   },
 );
 
+chromium.it("an error has two lines of a list, and the rest of it in its tooltip", async () => {
+  await using server = await testServer({ agents: [spender] });
+  const error = "The orders of the night could not be sent: connect ECONNREFUSED 10.0.0.12:443";
+  const long = `${error}${", again".repeat(20)}`;
+  await seedJob(server.service, { id: "one", agent: "spender", status: "failed", error: "no" });
+  await seedJob(server.service, { id: "two", agent: "spender", status: "failed", error });
+  await seedJob(server.service, { id: "more", agent: "spender", status: "failed", error: long });
+  const { page, context } = await visit(browser, server.url, DESKTOP, {
+    extraHTTPHeaders: { "x-api-key": server.key },
+  });
+  for (const path of ["jobs", "jobs/one/compare"]) {
+    await page.goto(`${server.url}/admin/${path}`);
+    await page.setViewportSize({ width: 360, height: 850 });
+    const errors = page.locator(".err");
+    const shown = await errors.evaluateAll((all) =>
+      (
+        all as unknown as { textContent: string; title: string; scrollHeight: number; clientHeight: number }[]
+      ).map((one) => ({
+        text: one.textContent,
+        title: one.title,
+        cut: one.scrollHeight > one.clientHeight + 1,
+      })),
+    );
+    const cuts = Object.fromEntries(
+      shown.map(({ title, text, cut }) => [title.length, [text === title, cut]]),
+    );
+    expect([path, cuts[error.length]]).toEqual([path, [true, false]]);
+    expect([path, cuts[long.length]]).toEqual([path, [true, true]]);
+  }
+  await page.goto(`${server.url}/admin/jobs`);
+  await page.locator("#row-two .err").click();
+  await page.waitForURL("**/admin/jobs/two");
+  await context.close();
+});
+
 /** Tables that are wider than their panel, as "path at width". */
 const WIDE = `[...document.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1).length`;
 

@@ -133,6 +133,37 @@ describe("texts", () => {
   });
 });
 
+describe("the audit log", () => {
+  it("says what changed in the words of the pages: statuses, times and lists", async () => {
+    const made = await server.request("/access", {
+      json: { name: "warehouse", role: "starter", agents: ["worker", "talker"], expires_in: "90d" },
+    });
+    expect(made.status).toBe(201);
+    await seedJob(server.service, { id: "stops", agent: "worker", status: "in_progress" });
+    await server.request("/admin/api/jobs/stops/stop", { method: "POST" });
+    await server.request("/jobs/lost/retry", { json: { from: "last_step" } });
+    await until(server.service, "lost", ["failed"]);
+    const words = wordsOf(await page("audit"));
+
+    expect(words).toMatch(/job\.stop job stops .* In progress /);
+    expect(words).toMatch(/Failed → from last step /);
+    expect(words).toMatch(/agents worker and talker, expires at \d{4}-\d\d-\d\d \d\d:\d\d UTC/);
+    expect(words).not.toMatch(/in_progress|last_step|\["|\d{3}Z/);
+  });
+});
+
+describe("the page Server", () => {
+  it("has a unit or a word for each figure of the store", async () => {
+    await using other = await testServer({ agents: [worker], store: undefined });
+    const words = wordsOf(
+      await (await other.request("/admin/server", { headers: { accept: "text/html" } })).text(),
+    );
+
+    expect(words).toMatch(/Number of the last write \d+ /);
+    expect(words).not.toMatch(/Last write \d/);
+  });
+});
+
 describe("the navigation", () => {
   it.each([
     ["deleted", "/admin/jobs"],
@@ -145,6 +176,19 @@ describe("the navigation", () => {
 
     expect(html.match(/<a href="([^"]+)" title="[^"]*" aria-current="page"/)?.[1]).toBe(href);
   });
+});
+
+it("the page Access is in the navigation where somebody uses named keys, and while it is open", async () => {
+  await using other = await testServer({ agents: [worker] });
+  const linkOn = async (path: string) =>
+    /<a href="\/admin\/access" title="Access" (aria-current="page")?/.exec(
+      await (await other.request(`/admin/${path}`, { headers: { accept: "text/html" } })).text(),
+    )?.[1];
+
+  expect(await linkOn("")).toBeUndefined();
+  expect([await linkOn("access"), await linkOn("sessions")]).toEqual(
+    Array.from({ length: 2 }, () => 'aria-current="page"'),
+  );
 });
 
 it("a deleted job that is kept without a deadline says so", async () => {

@@ -131,6 +131,42 @@ it("each job is in exactly one state, in lists, filters and counts of pages and 
   expect(Object.keys(SHOWN_STATES)).toEqual(ShownStateSchema.options);
 });
 
+const textOf = async (path: string) => {
+  const response = await server.request(`/admin/${path}`, { headers: { accept: "text/html" } });
+  return (await response.text()).replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+};
+
+it.each([
+  ["job-sleeping", /Sleeping Sleeping Duration.* It resumes in 8 h ?\./],
+  [
+    "job-deadline",
+    /Waiting for event “payment”.* It resumes when what it waits for is there, at the latest in 1 d ?\./,
+  ],
+  ["job-event", /Waiting for event “payment”.* It resumes when what it waits for is there ?\./],
+  ["thread-1", /Chat Waiting for a message .* Message .* Event Message Waiting/],
+  ["job-queued", /Queued Queued .* Its agent is paused: the job starts when the agent is resumed\./],
+  [
+    "job-parked",
+    /Stopped Stopped by an operator (?:(?!Its agent is paused).)* Set its status to In progress/,
+  ],
+])("the page of %s says what the job does, and when that ends", async (id, words) => {
+  expect(await textOf(`jobs/${id}`)).toMatch(words);
+});
+
+it("a job that a person sets to stopped is called so where that is asked, and no one is called queued", async () => {
+  for (const [id, now] of [
+    ["job-parked", "Stopped \\(now\\)"],
+    ["job-queued", "Stopped "],
+    ["job-running", "Stopped "],
+  ] as const) {
+    const words = await textOf(`jobs/${id}/status`);
+    expect(words).toMatch(new RegExp(`Status ${now}`));
+    expect(words).not.toContain("Queued");
+  }
+  const audit = await textOf("audit?action=job.status");
+  expect(audit).toMatch(/job job-parked .* Queued → Stopped /);
+});
+
 it("the tabs count what they list, and all of them together all jobs", async () => {
   const shown = await tabs();
   const [, ...states] = shown;
@@ -153,6 +189,7 @@ it("a job that is stuck has a tab of its own, and an action on all that are stuc
     .toMatchObject([{ id: "job-running", state: "stuck" }]);
   expect((await tabs()).find(([status]) => status === "stuck")).toEqual(["stuck", "Stuck", 1]);
   expect((await tabs()).find(([status]) => status === "running")).toEqual(["running", "Running", 1]);
+  expect(await textOf("jobs/job-running")).toMatch(/Stuck Stuck in step “poll 4” Duration/);
 
   const preview = await server.request("/admin/api/bulk", {
     json: { kind: "jobs", action: "stop", filter: { status: "stuck" } },

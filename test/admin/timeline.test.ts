@@ -164,11 +164,11 @@ it("the history shows how long the service was down, and after which step the jo
 
   const story = toStory(
     log.map((entry, index) => ({ seq: index + 1, entry })),
-    at(0),
+    job,
   );
   const cut = toStory(
     log.map((entry, index) => ({ seq: index < 3 ? index + 1 : index + 10, entry })),
-    at(0),
+    job,
   );
 
   expect(story.slice(0, 4).map(({ text, by }) => [text, by])).toEqual([
@@ -193,6 +193,60 @@ it("the span of a running step extends to now", () => {
 
   expect(to).toBe(now.getTime());
   expect(rows[1]).toMatchObject({ name: "write", from: time(50), to: now.getTime(), running: true });
+});
+
+it("a step and a question that a run has not finished end with it, and say so", () => {
+  const log: RunEntry[] = [
+    ...entries.slice(0, 2),
+    { type: "begun", at: at(4), position: 0, call: "step", name: "write", attempt: 1 },
+    { type: "begun", at: at(5), position: 1, call: "ask", name: "Pay?", attempt: 1 },
+    { type: "begun", at: at(5), position: 2, call: "sleep", name: "sleep", attempt: 1 },
+    { type: "status", at: at(8), from: "in_progress", to: "cancelled" },
+  ];
+  const ended = { ...job, status: "cancelled", finished_at: at(8) } as Job;
+
+  const timeline = toTimeline(ended, [], log, now);
+  const [, ...shown] = toWaterfall(timeline, { currency: "$" }).parts[0]!.items;
+
+  expect(timeline.rows.slice(1).map(({ to, running, unfinished }) => [to, running, unfinished])).toEqual(
+    Array.from({ length: 3 }, () => [time(8), false, true]),
+  );
+  expect(shown.map(({ note, since }) => [note, since])).toEqual(
+    Array.from({ length: 3 }, () => ["not finished", ""]),
+  );
+  // A retry makes the call again.
+  const again: RunEntry[] = [
+    { type: "status", at: at(20), from: "cancelled", to: "stopped" },
+    { type: "status", at: at(20), from: "stopped", to: "in_progress" },
+    { type: "begun", at: at(21), position: 0, call: "step", name: "write", attempt: 2 },
+  ];
+  const resumed = toTimeline(
+    { ...job, status: "in_progress", finished_at: null } as Job,
+    [],
+    [...log, ...again],
+    now,
+  );
+  expect(resumed.rows[1]).toMatchObject({ name: "write", running: true, to: now.getTime() });
+});
+
+it("what waits for a message of a chat is called so, in the timeline and in the history", () => {
+  const log: RunEntry[] = [
+    ...entries.slice(0, 2),
+    { type: "call", at: at(9), position: 0, call: "event", name: "chat.j", result: {} },
+    { type: "call", at: at(10), position: 1, call: "event", name: "chat.other", result: {} },
+  ];
+
+  const fall = toWaterfall(toTimeline(job, [], log, now), { currency: "$", jobId: "j" });
+  const story = toStory(
+    log.map((entry, index) => ({ seq: index + 1, entry })),
+    job,
+  );
+
+  expect(fall.parts[0]!.items.slice(1).map(({ name }) => name)).toEqual(["Message", "chat.other"]);
+  expect(story.slice(0, 2).map(({ text }) => text)).toEqual([
+    "Event received: chat.other",
+    "Message received",
+  ]);
 });
 
 it("a waterfall places bars by percent and escapes their text", () => {
@@ -385,7 +439,7 @@ it("the history shows who did what, newest first", () => {
 
   const story = toStory(
     [...entries, override].map((entry, index) => ({ seq: index + 1, entry })),
-    at(0),
+    job,
   );
 
   expect(story[0]).toMatchObject({ text: "Completed → Failed", by: "by Grace (session y)", tone: "bad" });
@@ -408,7 +462,7 @@ it("the history names the case of each of its calls", () => {
 
   const story = toStory(
     opened.map((entry, index) => ({ seq: index + 1, entry })),
-    at(5),
+    { ...job, created_at: at(5) },
   );
 
   expect(story.map(({ text }) => text)).toEqual([

@@ -98,7 +98,10 @@ export async function createShell(parts: CommonParts, event: HttpEvent, flash?: 
   const density = readDensity(event, parts);
   const session = readCookie(event, parts, SESSION_COOKIE);
   const viewer = viewerOf(event);
-  const pages = PAGES.filter((page) => isFor(viewer, page) && (!page.isForMany || parts.isShared()));
+  const pages = PAGES.filter(
+    (page) =>
+      isFor(viewer, page) && (!page.isForMany || parts.isShared() || isWithin(placeOf(path), page.href)),
+  );
   const badges = await readBadges(parts, viewer);
   const extensions = mayCall(viewer, { needs: "view" }) ? [...parts.extensions.pages] : [];
   return {
@@ -160,15 +163,23 @@ const BELOW: readonly (readonly [RegExp, string])[] = [
   [/^\/admin\/sessions(?:\/|$)/, "/admin/access"],
 ];
 
+/** Where a path belongs in the navigation. */
+function placeOf(path: string): string {
+  return BELOW.find(([pattern]) => pattern.test(path))?.[1] ?? path;
+}
+
+function isWithin(at: string, href: string): boolean {
+  if (href === "/admin/") return at === "/admin" || at === href;
+  return at === href || at.startsWith(`${href}/`);
+}
+
 const RULE: NavItem = { href: "", label: "", icon: "", current: false, badge: "", rule: true };
 
 function item(
   path: string,
   { href, label, icon, badge }: { href: string; label: string; icon: string; badge: number },
 ): NavItem {
-  const root = href === "/admin/";
-  const at = BELOW.find(([pattern]) => pattern.test(path))?.[1] ?? path;
-  const current = root ? at === "/admin" || at === href : at === href || at.startsWith(`${href}/`);
+  const current = isWithin(placeOf(path), href);
   const mark = badge > 0 ? html`<span class="count alert">${badge}</span>`.toString() : "";
   return { href, label, icon, current, badge: mark };
 }

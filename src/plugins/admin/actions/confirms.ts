@@ -7,7 +7,7 @@ import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { CommonParts } from "../parts.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
-import { labelOf, pathTo } from "../views/pieces.ts";
+import { labelOf, pathTo, setLabelOf } from "../views/pieces.ts";
 
 /** A confirmation before a change: what will happen, and a way to cancel. */
 export interface Confirm {
@@ -84,9 +84,13 @@ export function jobConfirms(parts: CommonParts, job: StoredJob, action: string):
       buttons: [button("Resume", {})],
     };
   }
-  if (action === "status") return { ...base, ...statusConfirm(job.status, "job") };
+  if (action === "status")
+    return {
+      ...base,
+      ...statusConfirm(job.parked || job.status !== "stopped" ? job.status : "", setLabelOf, "job"),
+    };
   const lines = [
-    `"${job.name}" will be deleted with ${countOf(job.case_count, "case")} and its history. ${textOfUndo(parts)}`,
+    `"${job.name}" will be deleted with ${job.case_count > 0 ? `${countOf(job.case_count, "case")} and ` : ""}its history. ${textOfUndo(parts)}`,
     ...(running ? ["It is running: the run will be cancelled first."] : []),
   ];
   return {
@@ -143,7 +147,7 @@ export function forkConfirm(job: StoredJob, calls: readonly NamedCall[], line: n
 /** Confirmations of changes to a case. */
 export function caseConfirms(parts: CommonParts, item: StoredCase, action: string): Confirm {
   const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
-  if (action === "status") return { ...base, ...statusConfirm(item.status, "case") };
+  if (action === "status") return { ...base, ...statusConfirm(item.status, labelOf, "case") };
   const lines = [
     `"${item.name}" will be deleted with ${countOf(item.update_count, "update")}. Its job is kept. ${textOfUndo(parts)}`,
   ];
@@ -155,7 +159,7 @@ export function caseConfirms(parts: CommonParts, item: StoredCase, action: strin
   };
 }
 
-function statusConfirm(current: string, noun: string) {
+function statusConfirm(current: string, labelOf: (status: string) => string, noun: string) {
   const lines = [
     `Overrides the agent. A final status ends the ${noun}'s work immediately; later updates are refused.`,
   ];

@@ -15,7 +15,7 @@ import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts, CommonParts, SeenParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
-import { labelOf, pathTo } from "../views/pieces.ts";
+import { labelOf, pathTo, setLabelOf } from "../views/pieces.ts";
 import { type Confirm, caseConfirms, forkConfirm, jobConfirms, revokeConfirm } from "./confirms.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
@@ -196,7 +196,7 @@ const JOB_ACTS: Readonly<Record<string, Act<SeenParts>>> = {
   },
   status: async ({ runner }, id, { form, caller }) => {
     const { status } = await runner().override(id, readStatus(form), caller);
-    return `The status was set to "${labelOf(status)}".`;
+    return `The status was set to "${setLabelOf(status)}".`;
   },
   delete: async ({ runner }, id, { caller }) => {
     const { cases, restorableUntil } = await runner().remove(id, caller);

@@ -189,6 +189,7 @@ export const TimelineSchema = v.object({
       spans: v.array(SpanSchema),
       moments: v.array(v.object({ at: moment, note: v.string() })),
       running: v.boolean(),
+      unfinished: v.optional(v.boolean()),
       failed: v.boolean(),
       attempts: v.number(),
       cost: v.number(),

@@ -20,6 +20,7 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
+import { changeOf } from "./change.ts";
 
 const MOST = 1_000_000_000_000;
 const text = v.pipe(v.string(), v.maxLength(200));
@@ -215,9 +216,6 @@ function toRow(entry: AuditEntry, now: Date) {
         : target?.kind === "case"
           ? pathTo("cases", target.id)
           : "",
-    change: [entry.before, entry.after]
-      .map(describeValue)
-      .filter((part) => part !== "")
-      .join(" → "),
+    change: changeOf(entry),
   };
 }

@@ -81,6 +81,7 @@ async function caseState(
       ...toWaterfall(caseTimeline(job, item, { entries: shown, now }), {
         currency,
         path: pathTo("jobs", item.job_id),
+        jobId: item.job_id,
         query: { case: item.id, line },
       }),
     },

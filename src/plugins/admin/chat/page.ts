@@ -139,7 +139,7 @@ function newThread(parts: SeenParts, slug: string): Resource {
     page: "chat",
     fragment: "chat",
     json: () => ({ agent: slug }),
-    state: () => ({ chat: { ...none, ...about, sheet: randomUUID(), isOpen: true } }),
+    state: () => ({ chat: { ...none, ...about, sheet: randomUUID(), hasEnded: false } }),
   };
 }
 
@@ -151,7 +151,7 @@ function chatResource(parts: SeenParts, job: StoredJob): Resource {
   const query = { where: { job_id: job.id }, sort: "-created_at", limit: SHOWN_TURNS };
   return {
     page: "chat",
-    fragment: "chat",
+    fragment: "chat-change",
     json: async (): Promise<Case[]> => (await parts.cases.listWithUpdates(query, 20)).items.reverse(),
     state: async () => {
       const { items, total } = await parts.cases.list(query);
@@ -179,7 +179,7 @@ function chatResource(parts: SeenParts, job: StoredJob): Resource {
           action: chatPath(job.id),
           sheet: randomUUID(),
           seen: seenIn(items),
-          isOpen: !isTerminal(job.status) && offeredTo(parts.caller).start,
+          hasEnded: isTerminal(job.status),
           earlier: total > SHOWN_TURNS ? countOf(total - SHOWN_TURNS, "earlier message") : "",
           turns: await Promise.all(turns),
         },

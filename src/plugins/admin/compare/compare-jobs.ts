@@ -16,7 +16,7 @@ export interface ComparedCall {
   /** Names it in the address of its job's page. */
   readonly step: string;
   readonly status: "completed" | "failed" | "open";
-  /** Milliseconds; `null` while it is open. */
+  /** Milliseconds, of an open one until the end of its run; `null` while that runs. */
   readonly duration: number | null;
   readonly cost: number;
   readonly attempts: number;
@@ -141,7 +141,7 @@ function differencesOf(left: ComparedCall, right: ComparedCall): ComparedPair["d
 
 function toCompared(call: Call): ComparedCall {
   const { entry, answer } = call;
-  const end = call.end ?? (entry ? Date.parse(entry.at) : undefined);
+  const end = call.end ?? (entry ? Date.parse(entry.at) : call.cut);
   return {
     step: call.id,
     status: entry?.error ? "failed" : hasEnded(call) ? "completed" : "open",

@@ -2,9 +2,11 @@ import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import { escapeHtml } from "../../../core/base/escape-html.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { ComparisonSchema } from "../answers/entities.ts";
+import { NOT_FINISHED } from "../job/step-view.ts";
 import { readBeside } from "../lists/failed-cases.ts";
 import { toJobLine, toJobRow } from "../lists/rows.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
@@ -149,6 +151,11 @@ function toRow(
   };
 }
 
+function statusIn(job: StoredJob, { status }: ComparedCall) {
+  if (status !== "open") return statusPiece(status);
+  return isTerminal(job.status) ? NOT_FINISHED : statusPiece("in_progress");
+}
+
 function toSide(
   call: ComparedCall,
   {
@@ -167,7 +174,7 @@ function toSide(
       : "";
   return {
     href: withQuery(pathTo("jobs", job.id), { step: call.step }),
-    status: statusPiece(call.status === "open" ? "in_progress" : call.status).toString(),
+    status: statusIn(job, call).toString(),
     about: [
       call.duration === null ? "" : formatDuration(call.duration),
       call.cost ? formatCost(call.cost, currency) : "",

@@ -1,27 +1,29 @@
 import type { StoredJob } from "../../../core/models/job.ts";
+import { holdOf, waitsFor } from "../../../core/models/job-state.ts";
 import type { QueuePosition } from "../../../core/runs/runner.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
-import { pathTo } from "../views/pieces.ts";
+import { html } from "../views/html.ts";
+import { linkPiece, pathTo, timePiece } from "../views/pieces.ts";
 
 /** A line at the top of a job's page: what it is waiting for, or why it ended. */
 export interface NoteView {
-  readonly kind: "warn" | "bad" | "";
+  readonly kind: "warn" | "bad" | "held" | "";
   readonly icon: string;
-  readonly text: string;
-  readonly href: string;
-  readonly link: string;
+  readonly html: string;
 }
 
 /** What a person who opens a job should know first. */
 export function toNotes(
   job: StoredJob,
   {
+    now,
     position,
     hosted,
     isPaused,
     countsLine,
   }: {
+    readonly now: Date;
     readonly position: QueuePosition | undefined;
     readonly hosted: boolean;
     /** Of its agent. */
@@ -31,43 +33,56 @@ export function toNotes(
   },
 ): NoteView[] {
   const notes: NoteView[] = [];
+  const add = (kind: NoteView["kind"], icon: string, ...text: Parameters<typeof html>[1][]) =>
+    notes.push({ kind, icon, html: html`${text}`.toString() });
   const open = job.open_questions;
   // The verdict of a job that only waits says so, and has the button.
   if (open > 0 && (job.held || job.status !== "awaiting")) {
     const text = `${countOf(open, "question")} of this job ${open === 1 ? "waits" : "wait"} for an answer.`;
-    const href = job.held ? withQuery("/admin/inbox", { job_id: job.id }) : "";
-    notes.push({ kind: "warn", icon: "inbox", text, href, link: "Answer" });
+    add(
+      "warn",
+      "inbox",
+      `${text} `,
+      job.held && linkPiece(withQuery("/admin/inbox", { job_id: job.id }), "Answer"),
+    );
   }
-  if (job.held) notes.push({ kind: "warn", icon: "stop", text: job.held.message, href: "", link: "" });
+  if (job.held) add("held", "stop", job.held.message);
   if (position) {
     const place = `: position ${formatCount(position.position)} of ${formatCount(position.queued)}`;
-    const text = `Queued${countsLine ? place : ""}.`;
-    notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
+    add("", "jobs", `Queued${countsLine ? place : ""}.`);
   }
-  if (job.suspended) notes.push({ kind: "", icon: "jobs", text: suspensionOf(job), href: "", link: "" });
-  if (isPaused && job.run_count === 0 && job.finished_at === null) {
-    const text = "Its agent is paused: the job starts when the agent is resumed.";
-    const href = pathTo("agents", job.agent_name);
-    notes.push({ kind: "warn", icon: "stop", text, href, link: "The agent" });
-  }
+  if (job.suspended) add("", "jobs", ...suspensionOf(job, now));
   if (job.parked) {
-    const text = "Stopped by an operator. It resumes where it was once its status is set to in progress.";
-    notes.push({ kind: "warn", icon: "stop", text, href: "", link: "" });
+    add(
+      "warn",
+      "stop",
+      "Stopped by an operator. Set its status to In progress, and it continues where it was.",
+    );
+  } else if (isPaused && job.run_count === 0 && job.finished_at === null) {
+    const agent = linkPiece(pathTo("agents", job.agent_name), "The agent");
+    add("warn", "stop", "Its agent is paused: the job starts when the agent is resumed. ", agent);
   }
   if (!hosted && job.finished_at === null) {
     const text = `Agent "${job.agent_name}" is not registered on this service: the job waits until it is.`;
-    notes.push({ kind: "warn", icon: "agents", text, href: "", link: "" });
+    add("warn", "agents", text);
   }
   const limit = LIMITS[job.stop_reason ?? ""];
-  if (limit) notes.push({ kind: "bad", icon: "stop", text: limit, href: "", link: "" });
+  if (limit) add(holdOf(job) ? "held" : "bad", "stop", limit);
   return notes;
 }
 
 /** When a job that only waits is in memory again. */
-function suspensionOf({ suspended }: StoredJob): string {
-  const at = suspended?.wake_at;
-  if (!at) return "Suspended: it only waits, and resumes when what it waits for is there.";
-  return `Suspended: it only waits, and resumes by itself at ${at.slice(0, 19).replace("T", " ")} UTC.`;
+function suspensionOf(job: StoredJob, now: Date) {
+  const at = job.suspended?.wake_at;
+  const text = "Not in memory while it only waits. It resumes ";
+  const isSleeping = waitsFor(job) === "time";
+  return [
+    text,
+    !isSleeping && "when what it waits for is there",
+    !isSleeping && at && ", at the latest ",
+    at && timePiece(at, now),
+    ".",
+  ];
 }
 
 const LIMITS: Readonly<Record<string, string>> = {

@@ -4,6 +4,7 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
+import { isIn } from "../../../core/models/job-state.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
@@ -197,9 +198,10 @@ async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<R
   const [content, facts] = await Promise.all([CONTENT[tab](parts, shown), readFacts(parts, job, now)]);
   const agent = parts.agents.of(job);
   const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
+  const isStuck = isIn(job, "running") && (await parts.attention.stuck()).includes(job.id);
   const verdict = toVerdict(job, {
     ...{ calls, caseNames: content.names ?? new Map(cases.map(({ id, name }) => [id, name])) },
-    ...{ runs: runs.length, now, currency, failedCases },
+    ...{ runs: runs.length, now, currency, failedCases, isStuck },
   });
   const { main, aside, more } = splitActions(
     jobActions(job, { hosted: agent !== undefined, caller: parts.caller }),
@@ -219,6 +221,7 @@ async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<R
       aside,
       more,
       notes: toNotes(job, {
+        now,
         isPaused: Boolean((await parts.settings.find(job.agent_name))?.paused),
         countsLine: parts.caller.sight === undefined,
         position: isTerminal(job.status) ? undefined : await parts.runner().position(job.id),
@@ -259,7 +262,7 @@ const CONTENT: Readonly<Record<TabName, (parts: SeenParts, shown: Shown) => Prom
     work: toWork(entries, { now, currency, link: (file) => viewPath(job.id, file) }),
   }),
   history: async ({ caller }, { job, entries }) => {
-    const story = toStory(entries, job.created_at);
+    const story = toStory(entries, job);
     const { job_instructions: _limits, ...context } = job.job_context;
     return {
       history: {
@@ -291,7 +294,7 @@ async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
   const openedCase = view.case ?? (picked ? undefined : failed?.id);
   const draw = (some: readonly StoredCase[]) =>
     toWaterfall(toTimeline(during.job, [...some, ...recordedCases(some, recorded)], recorded, now), {
-      currency,
+      ...{ currency, jobId: job.id },
       query: { ...view, run: isLast ? undefined : run.number },
       ...{ step: picked?.id, case: openedCase },
     });

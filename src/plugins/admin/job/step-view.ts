@@ -1,7 +1,7 @@
 import type { AttemptEntry, CallEntry } from "../../../core/models/run-entry.ts";
 import { viewPath } from "../files/file-views.ts";
 import { withQuery } from "../query.ts";
-import type { Call } from "../views/calls.ts";
+import { type Call, calledOn } from "../views/calls.ts";
 import type { FileLink } from "../views/conversation.ts";
 import { formatCost, formatDuration, toLabel } from "../views/format.ts";
 import { html } from "../views/html.ts";
@@ -94,21 +94,14 @@ interface StepContext {
 /** What is known of a call. */
 export function toStepView(call: Call, { jobId, run, line, caseName, now, currency }: StepContext): StepView {
   const { entry } = call;
-  const ended = call.end ?? (entry ? Date.parse(entry.at) : now.getTime());
-  const status = entry?.error
-    ? "failed"
-    : hasEnded(call)
-      ? "completed"
-      : call.call === "step"
-        ? "in_progress"
-        : "awaiting";
+  const ended = call.end ?? (entry ? Date.parse(entry.at) : (call.cut ?? now.getTime()));
   const link: FileLink = (file) => viewPath(jobId, file);
   const talk = entry && conversationOf(entry, link);
   return {
     href: withQuery(pathTo("jobs", jobId), { run, step: call.id }),
-    name: call.name,
+    name: calledOn(call, jobId),
     kind: entry?.kind ? toLabel(entry.kind) : KINDS[call.call],
-    status: statusPiece(status).toString(),
+    status: statusOf(call).toString(),
     about: entry
       ? aboutCall(entry, currency)
       : [formatDuration(ended - call.begun), call.answer?.by ? `by ${call.answer.by}` : ""]
@@ -124,9 +117,19 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
     talk: talk ? html`${talk.said}${talk.asked}`.toString() : "",
     attempts: attemptsOf(call, currency),
     forkHref: line === undefined ? "" : withQuery(pathTo("jobs", jobId, "fork"), { line }),
-    since: hasEnded(call) ? "" : new Date(call.begun).toISOString(),
+    since: hasEnded(call) || call.cut !== undefined ? "" : new Date(call.begun).toISOString(),
   };
 }
+
+function statusOf(call: Call) {
+  if (call.entry?.error) return statusPiece("failed");
+  if (hasEnded(call)) return statusPiece("completed");
+  if (call.cut !== undefined) return NOT_FINISHED;
+  return statusPiece(call.call === "step" ? "in_progress" : "awaiting");
+}
+
+/** Of a call whose run ended before it did. */
+export const NOT_FINISHED = statusPiece("cancelled", "Not finished");
 
 function outputOf({ answer, entry }: Call, link: FileLink): string {
   return answer ? shown(answer.answer) : entry ? renderResult(entry, link) : "";
@@ -137,7 +140,7 @@ function shown(value: unknown): string {
 }
 
 function noteOf(call: Call): string {
-  if (!hasEnded(call)) return call.call === "ask" ? "Waits for an answer." : "";
+  if (!hasEnded(call)) return call.call === "ask" && call.cut === undefined ? "Waits for an answer." : "";
   const { entry } = call;
   if (entry?.error || entry?.kind === "model") return "";
   if (call.call === "step" && entry?.input === undefined)

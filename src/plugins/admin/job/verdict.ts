@@ -1,16 +1,15 @@
-import { messageEvent } from "../../../core/agents/message-event.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { isIn } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
-import type { Call } from "../views/calls.ts";
+import { type Call, calledOn } from "../views/calls.ts";
 import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { jobPiece } from "../views/pieces.ts";
 import { hasEnded, isLine } from "./step-view.ts";
 
 /** How a job ended, or what it does now: the first thing that its page says. */
 export interface VerdictView {
-  readonly tone: "good" | "bad" | "warn" | "run" | "";
+  readonly tone: "good" | "bad" | "warn" | "run" | "held" | "";
   readonly status: string;
   readonly title: string;
   /** The error, in full. */
@@ -31,16 +30,18 @@ interface VerdictContext {
   readonly currency: string;
   /** Cases of the job that failed. */
   readonly failedCases: number;
+  /** Whether its step takes far longer than it ever has. */
+  readonly isStuck: boolean;
 }
 
 /** The status of a job in words. */
 export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView {
-  const { calls, runs, now, currency, failedCases } = context;
+  const { calls, runs, now, currency, failedCases, isStuck } = context;
   const call = keyCall(job, calls);
   const ended = isTerminal(job.status);
   return {
-    tone: job.status === "completed" && failedCases > 0 ? "warn" : toneOf(job),
-    status: jobPiece(job).toString(),
+    tone: isStuck ? "bad" : job.status === "completed" && failedCases > 0 ? "warn" : toneOf(job),
+    status: jobPiece(job, isStuck).toString(),
     title: titleOf(job, call, context),
     // A held job says above why.
     reason: job.held ? "" : (job.error ?? ""),
@@ -73,7 +74,7 @@ function keyCall(job: StoredJob, calls: readonly Call[]): Call | undefined {
 }
 
 function titleOf(job: StoredJob, call: Call | undefined, context: VerdictContext): string {
-  const { caseNames, now, failedCases } = context;
+  const { caseNames, now, failedCases, isStuck } = context;
   const where = call ? placeOf(call, caseNames) : "";
   const reason = job.stop_reason ? REASONS[job.stop_reason] : undefined;
   switch (job.status) {
@@ -95,8 +96,11 @@ function titleOf(job: StoredJob, call: Call | undefined, context: VerdictContext
       if (isIn(job, "held", "pulled")) return reason ?? "Held until a person decides";
       return job.open_questions > 0 ? `Waiting for ${countOf(job.open_questions, "answer")}` : "Waiting";
     case "in_progress":
-      if (call?.call === "event" && call.name === messageEvent(job.id)) return "Waiting for a message";
-      return call ? `${call.call === "step" ? "Running" : (DOES[call.call] ?? "In")} ${where}` : "Running";
+      if (isStuck) return call ? `Stuck in ${where}` : "Stuck";
+      if (!call) return "Running";
+      if (calledOn(call, job.id) !== call.name) return "Waiting for a message";
+      if (call.call === "sleep") return call.name === "sleep" ? "Sleeping" : `Sleeping: “${call.name}”`;
+      return `${call.call === "step" ? "Running" : (DOES[call.call] ?? "In")} ${where}`;
   }
 }
 
@@ -112,7 +116,6 @@ const DOES: Readonly<Partial<Record<Call["call"], string>>> = {
   ask: "Waiting for",
   child: "Waiting for",
   event: "Waiting for",
-  sleep: "Waiting in",
 };
 
 const REASONS: Readonly<Partial<Record<NonNullable<StoredJob["stop_reason"]>, string>>> = {
@@ -135,5 +138,6 @@ function toneOf(job: StoredJob): VerdictView["tone"] {
   if (job.status === "completed") return "good";
   if (job.status === "failed") return "bad";
   if (job.status === "in_progress") return "run";
+  if (isIn(job, "held")) return "held";
   return job.status === "awaiting" || job.status === "cancelling" ? "warn" : "";
 }

@@ -108,10 +108,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           })),
           { name: "Reads", value: formatCount(store.reads) },
           { name: "Writes", value: formatCount(store.writes) },
-          ...Object.entries(store.details ?? {}).map(([name, value]) => ({
-            name: toLabel(splitWords(name)),
-            value: typeof value === "number" ? formatCount(value) : String(value ?? "–"),
-          })),
+          ...Object.entries(store.details ?? {}).map(([name, value]) => detailFact(name, value)),
         ],
       },
       ...(store.health.shipping ? [shippingCard(store.health.shipping)] : []),
@@ -190,6 +187,20 @@ const SECONDS: ReadonlySet<string> = new Set(["stopGrace", "shutdownGrace", "plu
 function toUtc(timestamp: string): string {
   return `${timestamp.slice(0, 19).replace("T", " ")} UTC`;
 }
+
+/** A figure of the store's implementation, with its unit. */
+function detailFact(name: string, value: string | number | boolean | null) {
+  const label = toLabel(splitWords(name));
+  if (typeof value !== "number") return { name: label, value: String(value ?? "–") };
+  if (name.endsWith("bytes")) return { name: label, value: formatBytes(value) };
+  return { name: NUMBERS[name] ?? label, value: formatCount(value) };
+}
+
+/** Figures that name a thing, and count none. */
+const NUMBERS: Readonly<Record<string, string>> = {
+  last_write: "Number of the last write",
+  bucket_slot: "Number of the last slot in the bucket",
+};
 
 /** `lastCompaction` → `last compaction`. */
 function splitWords(name: string): string {

@@ -1,3 +1,5 @@
+import { messageEvent } from "../../../core/agents/message-event.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
 import type {
   AnswerEntry,
   AttemptEntry,
@@ -18,10 +20,17 @@ export interface Call {
   readonly entry?: CallEntry;
   /** When it ended, if no entry says so. */
   readonly end?: number;
+  /** When its run ended without it. */
+  readonly cut?: number;
   readonly tries: readonly AttemptEntry[];
   readonly attempt: number;
   /** The answer to a question, once a person gave it. */
   readonly answer?: AnswerEntry;
+}
+
+/** What a call is called on pages: the event that brings a message into a chat has the name of its job. */
+export function calledOn({ call, name }: Pick<Call, "call" | "name">, jobId: string): string {
+  return call === "event" && name === messageEvent(jobId) ? "Message" : name;
 }
 
 type Open = Omit<Call, "id">;
@@ -42,7 +51,9 @@ function collect(entries: readonly RunEntry[]): Call[] {
   const open = new Map<string, Open>();
   const done: (Open & Position)[] = [];
   const settled = new Map<string, Open & Position>();
+  let endedAt: number | undefined;
   for (const entry of entries) {
+    if (entry.type === "status") endedAt = isTerminal(entry.to) ? time(entry.at) : undefined;
     if (entry.type === "answer") {
       settle(open, { done, settled }, entry);
       continue;
@@ -82,7 +93,8 @@ function collect(entries: readonly RunEntry[]): Call[] {
       });
     }
   }
-  const under = [...open].map(([key, call]) => ({ ...call, position: positionIn(key) }));
+  const cutAt = ({ begun }: Open) => endedAt !== undefined && { cut: Math.max(begun, endedAt) };
+  const under = [...open].map(([key, call]) => ({ ...call, position: positionIn(key), ...cutAt(call) }));
   return withIds([...done, ...under]).sort((a, b) => a.begun - b.begun);
 }
 

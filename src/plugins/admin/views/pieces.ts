@@ -19,6 +19,11 @@ export function labelOf(status: string): string {
   return LABELS[status] ?? toLabel(status);
 }
 
+/** What a status is called that a person sets for a job: one that is set to `stopped` waits in no queue. */
+export function setLabelOf(status: string): string {
+  return labelOf(status === "stopped" ? "parked" : status);
+}
+
 /** States that have the mark of a status. */
 const MARKS: Readonly<Record<string, string>> = {
   running: "in_progress",

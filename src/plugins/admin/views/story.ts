@@ -1,5 +1,6 @@
 import type { CallEntry, MarkEntry, RunEntry, WorkEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
+import { calledOn } from "./calls.ts";
 import { formatDuration, toLabel } from "./format.ts";
 import { renderJson } from "./json-tree.ts";
 import { labelOf, offsetPiece } from "./pieces.ts";
@@ -13,8 +14,11 @@ export interface StoryLine {
   readonly detail: string;
 }
 
-/** The history of a job, newest first, with the time since `from` of each line. */
-export function toStory(entries: readonly LogEntry<RunEntry>[], from: string): StoryLine[] {
+/** The history of a job, newest first, with the time since its creation of each line. */
+export function toStory(
+  entries: readonly LogEntry<RunEntry>[],
+  { id, created_at }: { readonly id: string; readonly created_at: string },
+): StoryLine[] {
   const lines: StoryLine[] = [];
   const names = new Map<string, string>();
   let before: Before = {};
@@ -26,9 +30,13 @@ export function toStory(entries: readonly LogEntry<RunEntry>[], from: string): S
       ? ((entry as MarkEntry).since ?? last?.entry.at ?? entry.at)
       : undefined;
     if (entry.type === "call" && entry.call === "open_case") names.set(String(entry.result), entry.name);
-    const line = toLine(entry, before, names);
+    const line = toLine(
+      entry.type === "call" ? { ...entry, name: calledOn(entry, id) } : entry,
+      before,
+      names,
+    );
     if (line) {
-      const time = offsetPiece(downSince ?? entry.at, from).toString();
+      const time = offsetPiece(downSince ?? entry.at, created_at).toString();
       lines.push({ by: "", detail: "", tone: "", ...line, time });
     }
     before = follow(before, entry, downSince);
@@ -147,7 +155,10 @@ function callLine(entry: Extract<RunEntry, { type: "call" }>, names: CaseNames):
   }
   if (entry.call === "event") {
     if (entry.error) return { text: entry.error.message, tone: "warn" };
-    return { text: `Event received: ${entry.name}`, tone: "good" };
+    return {
+      text: entry.name === "Message" ? "Message received" : `Event received: ${entry.name}`,
+      tone: "good",
+    };
   }
   if (entry.error) {
     return {

@@ -40,6 +40,8 @@ export interface TimelineRow {
   /** Moments on the line, such as updates. */
   readonly moments: readonly { readonly at: number; readonly note: string }[];
   readonly running: boolean;
+  /** Whether its run ended before it did. */
+  readonly unfinished?: boolean;
   readonly failed: boolean;
   readonly attempts: number;
   readonly cost: number;
@@ -147,7 +149,8 @@ const ROWS: Partial<
 function callRows(call: Call, axis: Axis): TimelineRow[] {
   const { kind, base } = ROWS[call.call] ?? {};
   if (!kind || !base) return [];
-  const to = call.end ?? (call.entry ? time(call.entry.at) : axis.to);
+  const to = call.end ?? (call.entry ? time(call.entry.at) : (call.cut ?? axis.to));
+  const isOpen = call.entry === undefined && call.end === undefined;
   const failures: Span[] = [];
   let from = call.begun;
   for (const one of call.tries) {
@@ -173,7 +176,8 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
       to,
       spans: withGaps(failures, axis.gaps),
       moments: [],
-      running: call.entry === undefined && call.end === undefined,
+      running: isOpen && call.cut === undefined,
+      ...(isOpen && call.cut !== undefined && { unfinished: true }),
       failed: error !== undefined,
       attempts: Math.max(call.attempt, call.tries.length),
       cost: call.entry?.cost ?? 0,

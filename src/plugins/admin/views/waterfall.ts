@@ -1,5 +1,6 @@
 import { escapeHtml } from "../../../core/base/escape-html.ts";
 import { withQuery } from "../query.ts";
+import { calledOn } from "./calls.ts";
 import { countOf, formatCost, formatCount, formatDuration, toLabel } from "./format.ts";
 import { type Scale, toScale } from "./scale.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
@@ -106,6 +107,8 @@ export interface WaterfallOptions {
   /** Path of the job's page. @default the page that shows the timeline */
   readonly path?: string;
   readonly query?: WaterfallQuery;
+  /** The job whose timeline it is: it names the messages of its chat. */
+  readonly jobId?: string;
   /** The step that is shown beside the timeline. */
   readonly step?: string | undefined;
   /** The case that is open: its steps follow it. @default that of the query, else that of the step */
@@ -270,7 +273,7 @@ function segmentsOf(row: TimelineRow, steps: readonly TimelineRow[]): Span[] {
 }
 
 function isAlert(row: TimelineRow): boolean {
-  return row.failed || (row.running && row.kind !== "case");
+  return row.failed || row.unfinished === true || (row.running && row.kind !== "case");
 }
 
 /** Splits the lines into those that are shown and those that are not. */
@@ -329,13 +332,14 @@ function toRow(
 ): WaterfallRow {
   const notes = [
     row.attempts > 1 ? `${row.attempts} attempts` : "",
-    row.kind === "question" ? (row.running ? "waits for an answer" : "answered") : "",
+    row.unfinished ? "not finished" : "",
+    row.kind === "question" && !row.unfinished ? (row.running ? "waits for an answer" : "answered") : "",
     row.running && row.kind === "step" ? "running" : "",
   ].filter((note) => note !== "");
   const duration = formatDuration(row.to - row.from);
   return {
     kind: row.kind,
-    name: row.name,
+    name: row.kind === "event" ? calledOn({ call: row.kind, name: row.name }, options.jobId ?? "") : row.name,
     caseId: row.case_id,
     href,
     selected:
