@@ -20,6 +20,7 @@ const OTHERS = {
   "about the data folder, its disk, or the process that has it": [
     ...["runs/careless-agent", "runs/crash-loop", "runs/damaged", "runs/downtime", "runs/full-disk"],
     ...["runs/held-in-crash-loop", "runs/kill", "runs/linked-kill", "runs/schedules-killed", "runs/signals"],
+    ...["runs/under-way"],
     ...["runs/torture", "runs/isolate", "runs/isolated-changed", "runs/isolated-rehearsals"],
     ...["events/cli", "events/leaks", "events/outage", "events/store-secrets"],
   ],
