@@ -139,6 +139,22 @@ describe("files of all jobs", () => {
     expect(await namesOf()).toEqual(ALL);
   });
 
+  it("lead to the next page where all of one are of deleted jobs", async () => {
+    const ids = Array.from({ length: 6 }, (_, n) => `gone-${n}`);
+    for (const job_id of ids) await start("clerk", { job_id, workspace_id: "acme" });
+    for (const id of ids) await server.request(`/admin/api/jobs/${id}`, { method: "DELETE" });
+    const shown = new Set<string>();
+    let path = "/admin/files?limit=1";
+    for (let pages = 0; path !== "" && pages < 20; pages++) {
+      const html = await (await server.request(path, { headers: { accept: "text/html" } })).text();
+      for (const [, name] of html.matchAll(/<a class="name"[^>]*title="([^"]+)"/g)) shown.add(name!);
+      path = (/rel="next" href="([^"]+)"/.exec(html)?.[1] ?? "").replaceAll("&amp;", "&");
+    }
+    for (const id of ids) await server.request(`/admin/api/jobs/${id}?permanent=true`, { method: "DELETE" });
+
+    expect(shown.size).toBe(ALL.length);
+  });
+
   it("that an earlier version has stored are shown to who sees everything, and to the others after a sweep", async () => {
     const rows = server.service.get(STORE).table("JobFile");
     for (const id of await rows.ids())

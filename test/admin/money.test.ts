@@ -114,3 +114,16 @@ it("downloads of jobs, cases, models and the audit log open in a spreadsheet, an
     expect(rows.length).toBeGreaterThan(0);
   }
 });
+
+it("a forecast is about all days of the last week, also about those on which nothing was spent", async () => {
+  const { server, spend, pass } = await serve();
+  await using _ = server;
+  await spend("a", 3, "small");
+  pass(30);
+  // On the eighth of May, after a week without costs.
+  expect(await read(server, "24h")).toMatchObject({ cost_today: 0, cost_month: 0, cost_forecast: 0 });
+  await spend("b", 7, "small");
+  pass(1);
+  // A day of the week has cost 7, the others nothing; 22 days are left after this one.
+  expect(await read(server, "24h")).toMatchObject({ cost_month: 7, cost_forecast: 7 + 1 + 22 });
+});

@@ -1,6 +1,7 @@
 import type { Sight } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
+import { matcher } from "../store/query.ts";
 import type { Condition, ListQuery } from "../store/store.ts";
 
 /** Matches nothing. */
@@ -62,13 +63,5 @@ export function isAsked(sight: Sight, { status, question }: StoredCase): boolean
 
 /** The condition that is met where both this one, if any, and one of the values are. */
 export function both(condition: Condition | undefined, values: readonly string[]): readonly string[] {
-  if (condition === undefined) return values;
-  if (typeof condition === "object" && condition !== null && "contains" in condition) {
-    const part = condition.contains.toLowerCase();
-    return values.filter((value) => value.toLowerCase().includes(part));
-  }
-  // No list asks for a range of these fields.
-  if (typeof condition === "object" && condition !== null && !Array.isArray(condition)) return NOTHING;
-  const asked = [condition].flat();
-  return values.filter((value) => asked.includes(value));
+  return condition === undefined ? values : values.filter(matcher(condition));
 }

@@ -1,4 +1,5 @@
 import { ServiceError } from "../base/errors.ts";
+import { exactAmount } from "../base/exact-amount.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Sight } from "../models/access.ts";
 import type { DeletedJob } from "../models/deleted-job.ts";
@@ -153,10 +154,7 @@ export class Jobs {
       values: { total_cost: this.#liveCosts.all?.() ?? new Map() },
     };
     const sums = await this.#store.table("Job").sumBy(field, "total_cost", { ...seen, live });
-    // Without the noise of adding decimal fractions.
-    return Object.fromEntries(
-      Object.entries(sums).map(([value, sum]) => [value, Number(sum.toPrecision(14))]),
-    );
+    return Object.fromEntries(Object.entries(sums).map(([value, sum]) => [value, exactAmount(sum)]));
   }
 
   /** The ids of what `list` would return, all by default: read from the index alone. */

@@ -1,3 +1,4 @@
+import { exactAmount } from "../base/exact-amount.ts";
 import { wellFormed } from "../base/well-formed.ts";
 import type { ModelFacts, ModelUse } from "../models/model-use.ts";
 import type { Store } from "../store/store.ts";
@@ -45,7 +46,7 @@ export async function addModelUse(unit: Unit, attempt: ModelAttempt): Promise<vo
     output_tokens: row.output_tokens + (facts?.output_tokens ?? 0),
     cached_tokens: row.cached_tokens + (facts?.cached_tokens ?? 0),
     reasoning_tokens: row.reasoning_tokens + (facts?.reasoning_tokens ?? 0),
-    cost: exact(row.cost + cost),
+    cost: exactAmount(row.cost + cost),
   });
   if (await unit.tx.get("ModelUse", id)) await unit.tx.change("ModelUse", id, add);
   else await unit.tx.insert("ModelUse", add({ id, day, agent, model, ...empty, cost: 0 }));
@@ -82,13 +83,8 @@ export function addUp<T extends Counts>(sum: T, row: Counts): T {
     output_tokens: sum.output_tokens + row.output_tokens,
     cached_tokens: sum.cached_tokens + row.cached_tokens,
     reasoning_tokens: sum.reasoning_tokens + row.reasoning_tokens,
-    cost: exact(sum.cost + row.cost),
+    cost: exactAmount(sum.cost + row.cost),
   };
-}
-
-/** Without the noise of adding decimal fractions. */
-function exact(amount: number): number {
-  return Number(amount.toPrecision(14));
 }
 
 /** The part of a sum that a job adds to. */

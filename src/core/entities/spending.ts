@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { exactAmount } from "../base/exact-amount.ts";
 import { getOrMake } from "../base/get-or-make.ts";
 import type { Store } from "../store/store.ts";
 // Its table is one of the store's.
@@ -26,7 +27,7 @@ export async function addSpending(
   if (!(await unit.tx.get("Spending", id))) await unit.tx.insert("Spending", { id, agent, days: {} });
   await unit.tx.change("Spending", id, (row) => ({
     ...row,
-    days: { ...row.days, [day]: exact((row.days[day] ?? 0) + cost) },
+    days: { ...row.days, [day]: exactAmount((row.days[day] ?? 0) + cost) },
   }));
 }
 
@@ -41,7 +42,7 @@ async function addToWorkspace(
     await tx.insert("WorkspaceSpending", { id, workspace, month, days: {} });
   await tx.change("WorkspaceSpending", id, (row) => ({
     ...row,
-    days: { ...row.days, [day]: exact((row.days[day] ?? 0) + cost) },
+    days: { ...row.days, [day]: exactAmount((row.days[day] ?? 0) + cost) },
   }));
 }
 
@@ -57,8 +58,8 @@ export async function readWorkspaceSpending(
   for (const { workspace: name, days } of items) {
     const sum = getOrMake(sums, name, () => ({ day: 0, month: 0 }));
     for (const [one, cost] of Object.entries(days)) {
-      sum.month = exact(sum.month + cost);
-      if (one === day) sum.day = exact(sum.day + cost);
+      sum.month = exactAmount(sum.month + cost);
+      if (one === day) sum.day = exactAmount(sum.day + cost);
     }
   }
   return sums;
@@ -74,7 +75,7 @@ export async function readSpending(
   const { items } = await store.table("Spending").list({ where, limit: Number.POSITIVE_INFINITY });
   const sums = items.flatMap(({ days }) => Object.entries(days));
   const sum = (of: readonly (readonly [string, number])[]) =>
-    exact(of.reduce((all, [, cost]) => all + cost, 0));
+    exactAmount(of.reduce((all, [, cost]) => all + cost, 0));
   return { day: sum(sums.filter(([one]) => one === day)), month: sum(sums) };
 }
 
@@ -94,18 +95,19 @@ export async function readSpendingSince(store: Store, since: string): Promise<Da
     for (const [day, cost] of Object.entries(days)) {
       if (day < since) continue;
       const key = `${day}/${agent}`;
-      sums.set(key, { agent, day, cost: exact((sums.get(key)?.cost ?? 0) + cost) });
+      sums.set(key, { agent, day, cost: exactAmount((sums.get(key)?.cost ?? 0) + cost) });
     }
   }
   return [...sums.values()].sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : b.cost - a.cost));
 }
 
-/** The sum of these. */
-export function sumSpending(days: readonly DaySpending[]): number {
-  return exact(days.reduce((sum, { cost }) => sum + cost, 0));
+/** Whether anything was spent before a month, `YYYY-MM`. */
+export async function hasSpentBefore(store: Store, month: string): Promise<boolean> {
+  const ids = await store.table("Spending").ids({ where: { month: { lt: month } }, sort: "id", limit: 1 });
+  return ids.length > 0;
 }
 
-/** Without the noise of adding decimal fractions. */
-function exact(amount: number): number {
-  return Number(amount.toPrecision(14));
+/** The sum of these. */
+export function sumSpending(days: readonly DaySpending[]): number {
+  return exactAmount(days.reduce((sum, { cost }) => sum + cost, 0));
 }

@@ -400,7 +400,8 @@ function testOf(index: TableIndex, field: string, condition: Condition): Test {
   };
 }
 
-function matcher(condition: Condition): (value: IndexValue) => boolean {
+/** Whether a value meets a condition. */
+export function matcher(condition: Condition): (value: IndexValue) => boolean {
   const values = equalities(condition);
   return values === undefined ? rangeOrPart(condition) : among(values);
 }

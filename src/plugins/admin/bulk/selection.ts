@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Actor } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
+import { exactAmount } from "../../../core/base/exact-amount.ts";
 import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
@@ -113,7 +114,15 @@ export async function freeze(
       cost += entity.total_cost;
     }
   }
-  return { kind, action, ...(limits && { limits }), ids, cost, leftOut: matching.length - ids.length, by };
+  return {
+    kind,
+    action,
+    ...(limits && { limits }),
+    ids,
+    cost: exactAmount(cost),
+    leftOut: matching.length - ids.length,
+    by,
+  };
 }
 
 /** Whether a limit ended a job that is raised, above what the job has used. */

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { exactAmount } from "../../../core/base/exact-amount.ts";
 import { LISTED_UPDATES } from "../../../core/entities/cases.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -176,7 +177,7 @@ async function readChildren({ jobs }: SeenParts, job: StoredJob) {
     href: withQuery("/admin/jobs", { parent_id: job.id }),
     text: text.join(", "),
     /** With the job's own; unknown where there are too many. */
-    cost: total > SUMMED_CHILDREN ? undefined : sum,
+    cost: total > SUMMED_CHILDREN ? undefined : exactAmount(sum),
   };
 }
 

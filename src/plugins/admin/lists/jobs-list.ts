@@ -22,7 +22,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     kind: "jobs",
     title: "Jobs",
     description:
-      "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name, the first line of the error and the beginning of the input (its texts and numbers), in an encrypted store only id and name (`searched` says so); `tag` is a whole tag, and `started_by` who started them. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, `ended_since` about the end: times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds.",
+      "Filters combine. `agent_name` is a part of the agent's slug, `status` is a status, or what a job does: `running`, `sleeping`, `waiting_for_event`, `waiting_for_child`, `chat`, `waiting_for_answer`, `held` (which `awaiting` does not include), `queued`, `parked`, `stopping`, or `stuck`, of those that run; `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name, the first line of the error and the beginning of the input (its texts and numbers), in an encrypted store only id and name (`searched` says so); `tag` is a whole tag, and `started_by` who started them. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, `ended_since` about the end: times or days that begin in the time zone `zone` (UTC by default); `min_duration` is in seconds; `min_runs` is how often the job's handler has started, also when it resumed.",
     schema: JobsQuerySchema,
     rowSchema: JobRowSchema,
     seen: (seen) => jobsList(seen, parts),
@@ -47,7 +47,7 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
         ended_since: "Ended from",
         zone: "Days in",
       },
-      ...{ min_cost: "Cost from", min_duration: "Seconds from", min_runs: "Runs from" },
+      ...{ min_cost: "Cost from", min_duration: "Seconds from", min_runs: "Starts from" },
     },
     columns: [
       { label: "Status", key: "status" },
@@ -86,7 +86,7 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
       { name: "started_by", label: "Started by", type: "text" },
       { name: "min_cost", label: "Cost from", type: "number" },
       { name: "min_duration", label: "Seconds from", type: "number" },
-      { name: "min_runs", label: "Runs from", type: "number" },
+      { name: "min_runs", label: "Starts from", type: "number" },
     ],
     // They name what their makers look for: for people who see everything.
     ...(parts.caller.sight === undefined && {

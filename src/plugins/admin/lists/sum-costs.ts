@@ -1,3 +1,4 @@
+import { exactAmount } from "../../../core/base/exact-amount.ts";
 import type { Jobs } from "../../../core/entities/jobs.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 
@@ -7,5 +8,5 @@ export async function sumCosts(
   { where, search }: Pick<ListQuery, "where" | "search">,
 ): Promise<number> {
   const costs = Object.values(await jobs.costBy("agent_name", { where, search }));
-  return Number(costs.reduce((sum, cost) => sum + cost, 0).toPrecision(14));
+  return exactAmount(costs.reduce((sum, cost) => sum + cost, 0));
 }

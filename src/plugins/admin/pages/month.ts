@@ -1,4 +1,5 @@
-import { readSpendingSince, sumSpending } from "../../../core/entities/spending.ts";
+import { hasSpentBefore, readSpendingSince, sumSpending } from "../../../core/entities/spending.ts";
+import type { Store } from "../../../core/store/store.ts";
 import type { AdminParts } from "../parts.ts";
 import type { MonthView } from "./figures.ts";
 
@@ -10,16 +11,26 @@ export async function readMonth({ store, clock }: Pick<AdminParts, "store" | "cl
   const today = now.toISOString().slice(0, 10);
   const first = `${today.slice(0, 7)}-01`;
   const week = new Date(now.getTime() - 7 * DAY).toISOString().slice(0, 10);
-  const days = await readSpendingSince(store, first < week ? first : week);
+  // The month that the week starts in has the first of this month, too.
+  const days = await readSpendingSince(store, `${week.slice(0, 7)}-01`);
   const month = sumSpending(days.filter(({ day }) => day >= first));
   // Of whole days only: today is not over.
   const whole = days.filter(({ day }) => day >= week && day < today);
-  const since = whole[0]?.day;
+  const since = await firstDay(store, { week, oldest: days[0]?.day });
   const end = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
   const spentToday = sumSpending(days.filter(({ day }) => day === today));
-  if (since === undefined) return { today: spentToday, month, forecast: null };
+  if (since === undefined || since === today) return { today: spentToday, month, forecast: null };
   const each = sumSpending(whole) / Math.round((Date.parse(today) - Date.parse(since)) / DAY);
   const left = (end - Date.parse(today)) / DAY - 1;
   const forecast = month - spentToday + Math.max(spentToday, each) + left * each;
   return { today: spentToday, month, forecast };
+}
+
+/** The first day of the last week on which the service existed: it spent something then, or before. */
+async function firstDay(
+  store: Store,
+  { week, oldest }: { readonly week: string; readonly oldest: string | undefined },
+): Promise<string | undefined> {
+  const isOlder = (oldest !== undefined && oldest < week) || (await hasSpentBefore(store, week.slice(0, 7)));
+  return isOlder ? week : oldest;
 }
