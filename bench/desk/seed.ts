@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { type AgentDefinition, defineAgent, type JobStartContext } from "agent-control-service";
 import { CASES, JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
@@ -42,6 +43,35 @@ const ABOUT: Readonly<Record<string, string>> = {
 const MODELS = ["gpt-5-mini", "claude-haiku-4-5", "gemini-3-flash"] as const;
 const PEOPLE = ["ada", "ben", "cron"] as const;
 
+/** Keys of programs and people that see a part: by agents, by workspace, what they have started, what they are asked. */
+export const DESK_HOLDERS = [
+  { name: "exports", role: "viewer", agents: ["orders-export", "held-desk"] },
+  { name: "acme", role: "operator", workspace: "acme" },
+  { name: "acme-refunds", role: "viewer", workspace: "acme", agents: ["refund-desk", "support-triage"] },
+  { name: "shop", role: "starter" },
+  { name: "acme-shop", role: "starter", workspace: "acme" },
+  { name: "finance", role: "answerer" },
+] as const;
+export type DeskHolder = (typeof DESK_HOLDERS)[number]["name"];
+
+/** The key of a holder. */
+export const deskKeyOf = (name: DeskHolder): string => `svck_desk_${name}_${"k".repeat(43)}`;
+
+/** Who starts each seventh of the jobs, and in which workspace; the others, the owner in its own workspace. */
+const STARTS: readonly { readonly by?: DeskHolder; readonly workspace?: string }[] = [
+  { by: "shop" },
+  { by: "acme-shop", workspace: "acme" },
+  { workspace: "acme" },
+  { workspace: "globex" },
+];
+/** Who starts a job of the desk, and in which workspace; `n` is in its id. */
+export const deskStartOf = (n: number) => STARTS[n % 7] ?? {};
+
+const ASKED = ["finance", "ben", undefined] as const;
+
+/** Starts jobs in groups of this size apart, and never by itself while the desk is filled. */
+const SCHEDULE = { id: "yearly", cron: "0 3 1 1 *", agent: "orders-export", everyGroups: 20 } as const;
+
 const FIELDS = v.object({
   fate: v.pipe(v.string(), v.description("What becomes of the order")),
   n: v.pipe(v.number(), v.description("Number of the order")),
@@ -54,12 +84,16 @@ const tried = new Set<string>();
 /** Whether a job is refused two days after its start. */
 const isLate = ({ fate, n }: Fields) => fate === "refused" && n % 3 === 0;
 
+/** Whether somebody deletes a case of a job. */
+const losesCase = ({ fate, n }: Fields) => fate === "partly" && n % 4 === 2;
+
 /** What each job does. */
 async function live({ job, fields }: JobStartContext<Fields>, first: string): Promise<string> {
   const { fate, n } = fields;
   await job.step(first, () => n);
   await ask(job, { n, isFailing: false });
   if (n % 3 === 0) await job.tag("region:eu");
+  if (n % 4 === 0) await attach(job, n);
   if (isLate(fields)) await job.waitFor("ruling", { where: { n } });
   if (fate === "refused") throw new Error(`vat_id DE${100_000 + n} is not valid`);
   if (fate === "unreachable") await ask(job, { n, isFailing: true });
@@ -78,16 +112,26 @@ async function live({ job, fields }: JobStartContext<Fields>, first: string): Pr
       cost: () => 0.002 * (1 + (n % 5)),
     });
     if (fate === "asking" || fate === "answered" || fate === "held") {
+      const assignee = ASKED[Math.floor(n / AGENTS.length) % ASKED.length];
       await item.ask("refund", {
         question: `Refund ${n % 7} EUR?`,
         fields: v.object({ approved: v.boolean() }),
         ...(n % 2 === 0 && { deadline: "60d" }),
+        ...(assignee && { assignTo: assignee }),
       });
     }
     if (fate === "partly" && at === 2) await item.fail(`line ${n} has no price`);
     else await item.close();
   }
   return `handled ${n}`;
+}
+
+/** A table and, of every other such job, a report that people are to see. */
+async function attach(job: JobStartContext["job"], n: number): Promise<void> {
+  const table = await job.step("table", ({ file }) =>
+    file(`order-${n}.csv`, `order\n${"9".repeat(n % 90)}\n`),
+  );
+  if (n % 8 === 0) await job.artifact("report", table, { title: `Report of order ${n}` });
 }
 
 const modelOf = (n: number) => MODELS[n % MODELS.length]!;
@@ -117,6 +161,7 @@ function agentsOf(heldStep: string): AgentDefinition[] {
         { name: "SHOP_TOKEN", description: "Token of the shop's API" },
       ],
       instructions: { stop_on_error: false },
+      budget: { month: 0.7, day: 1000 },
       methods: { job_start: { fields: FIELDS, run: (context) => live(context, first) } },
     });
   return [...AGENTS.map((name) => agent(name, "look up")), agent("Held desk", heldStep)];
@@ -127,8 +172,16 @@ export interface Desk extends AsyncDisposable {
   readonly server: TestServer;
   /** Jobs that were started by their fate. */
   readonly started: Readonly<Record<Fate, number>>;
+  /** Jobs that a schedule has started. */
+  readonly scheduled: number;
+  /** Cases that were deleted alone. */
+  readonly deletedCases: number;
+  /** Events that were sent to it. */
+  readonly events: number;
   /** The time of its clock, milliseconds. */
   now(): number;
+  /** Has its clock stand still. */
+  stopClock(): void;
 }
 
 /**
@@ -137,19 +190,31 @@ export interface Desk extends AsyncDisposable {
  */
 export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
   let [now, setAt] = [END - DAYS * DAY, Date.now()];
-  const read = () => now + Date.now() - setAt;
+  let stopped: number | undefined;
+  const read = () => stopped ?? now + Date.now() - setAt;
   const set = (to: number): void => {
     [now, setAt] = [Math.max(to, read()), Date.now()];
   };
+  const keys = DESK_HOLDERS.map((one) => ({ ...one, sha256: hash("sha256", deskKeyOf(one.name), "hex") }));
+  const { everyGroups, ...schedule } = SCHEDULE;
+  const schedules = [{ ...schedule, fields: { fate: "done", n: 1 } }];
   const open = (heldStep: string) =>
     testServer({
-      ...{ agents: agentsOf(heldStep), dataDir, store: undefined, startTimer: undefined, suspendAfter: 0 },
+      ...{
+        agents: agentsOf(heldStep),
+        access: { keys },
+        schedules,
+        dataDir,
+        store: undefined,
+        startTimer: undefined,
+        suspendAfter: 0,
+      },
       ...{ build: heldStep, logLevel: "error", maxQueuedJobs: 10_000, shutdownGrace: 0 },
       // What was deleted on the first days is there on the last one.
       deletedRetention: "keep",
       clock: () => new Date(read()),
     });
-  const fates = fatesOf(jobs);
+  const fates = Array.from({ length: jobs }, (_, n) => deskFateOf(n));
   const before = await open("look up");
   const groups = DAYS * GROUPS;
   const later = Array.from({ length: groups }, (): (() => Promise<void>)[] => []);
@@ -161,6 +226,7 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
     const due = group + LATER < groups ? group + LATER : group;
     for (const end of ends) if (end) later[due]!.push(end);
     await Promise.all(later[group]!.map((end) => end()));
+    if (group % everyGroups === 0) await runSchedule(before);
     if (group < groups - 1) set(END - ((groups - 2 - group) * DAY) / GROUPS);
   }
   set(END + DAY / 48);
@@ -173,16 +239,32 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
       .list({ where: { status: "awaiting", stop_reason: "code_changed" }, limit: 0 });
     return total === started.held;
   });
-  return { server, started, now: read, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+  const stopClock = () => {
+    stopped ??= read();
+  };
+  const countOf = (has: (fields: Fields) => boolean) => fates.filter((fate, n) => has({ fate, n })).length;
+  const counts = {
+    ...{
+      scheduled: Math.ceil(groups / everyGroups),
+      deletedCases: countOf(losesCase),
+      events: countOf(isLate),
+    },
+  };
+  return {
+    server,
+    started,
+    ...counts,
+    now: read,
+    stopClock,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
 }
 
-/** The fate of each job: the same in each run, and spread over the time. */
-function fatesOf(jobs: number): Fate[] {
-  const names = (Object.entries(FATES) as [Fate, number][]).flatMap(([fate, share]) =>
-    Array.from({ length: share }, () => fate),
-  );
-  return Array.from({ length: jobs }, (_, n) => names[(n * 37) % names.length]!);
-}
+/** The fate of a job, by its number: the same in each run, and spread over the time. */
+export const deskFateOf = (n: number): Fate => NAMES[(n * 37) % NAMES.length]!;
+const NAMES = (Object.entries(FATES) as [Fate, number][]).flatMap(([fate, share]) =>
+  Array.from({ length: share }, () => fate),
+);
 
 function countFates(fates: readonly Fate[]): Record<Fate, number> {
   const counts = Object.fromEntries(Object.keys(FATES).map((fate) => [fate, 0])) as Record<Fate, number>;
@@ -201,11 +283,19 @@ async function begin(server: TestServer, n: number, fate: Fate): Promise<(() => 
   };
   const untilIn = (status: string) => until(async () => (await jobs.find(id))?.status === status);
   const untilSuspended = () => until(async () => Boolean((await jobs.find(id))?.suspended));
-  await send(`/agents/${agent}/jobs`, {
-    job_context: { job_id: id, mission_name: `Order HL-${n}`, started_by: PEOPLE[n % PEOPLE.length] },
-    job_fields: { fate, n },
-    ...(n % 10 < 7 && { tags: [`customer:c${n % 17}`] }),
+  const { by, workspace } = deskStartOf(n);
+  const started = await server.request(`/agents/${agent}/jobs`, {
+    json: {
+      job_context: {
+        ...{ job_id: id, mission_name: `Order HL-${n}`, started_by: PEOPLE[n % PEOPLE.length] },
+        ...(workspace && { workspace_id: workspace }),
+      },
+      job_fields: { fate, n },
+      ...(n % 10 < 7 && { tags: [`customer:c${n % 17}`] }),
+    },
+    ...(by && { key: deskKeyOf(by) }),
   });
+  if (!started.ok) throw new Error(`${id}: ${await started.text()}`);
   if (isLate({ fate, n })) {
     await untilSuspended();
     return async () => {
@@ -251,8 +341,17 @@ async function begin(server: TestServer, n: number, fate: Fate): Promise<(() => 
     default:
       await untilIn("completed");
       if (fate === "deleted") await send(`/admin/api/jobs/${id}`, undefined, "DELETE");
+      if (losesCase({ fate, n })) await send(`/admin/api/cases/${id}-1`, undefined, "DELETE");
       return undefined;
   }
+}
+
+/** Has the schedule start a job that ends before the clock is moved. */
+async function runSchedule(server: TestServer): Promise<void> {
+  const response = await server.request(`/schedules/${SCHEDULE.id}/run`, { method: "POST" });
+  if (!response.ok) throw new Error(await response.text());
+  const { id } = (await response.json()) as { id: string };
+  await until(async () => (await server.service.get(JOBS).find(id))?.status === "completed");
 }
 
 const toSlug = (name: string) => name.toLowerCase().replaceAll(" ", "-");

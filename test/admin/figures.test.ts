@@ -94,10 +94,11 @@ const countBy = <T>(items: readonly T[], key: (item: T) => string | null) =>
 
 it("the seed has every fate, and the exports have each of its jobs that was not deleted", () => {
   const { held, asking, stopped, refused, unreachable, deleted, parent } = desk.started;
+  const { scheduled } = desk;
   const by = countBy(jobs, ({ status }) => status);
   expect(by).toMatchObject({ cancelled: stopped, failed: refused + unreachable, awaiting: asking + held });
-  // Those that a parent has started are jobs, too.
-  expect(count(jobs)).toBe(JOBS - deleted + parent);
+  // Those that a parent or a schedule has started are jobs, too.
+  expect(count(jobs)).toBe(JOBS - deleted + parent + scheduled);
   expect(sum(cases.map(({ total_cost }) => total_cost))).toBeGreaterThan(0);
 });
 

@@ -1,0 +1,168 @@
+import { deskFateOf } from "../../bench/desk/seed.ts";
+import { countOf, formatCount } from "../../src/plugins/admin/views/format.ts";
+import { labelOf } from "../../src/plugins/admin/views/pieces.ts";
+import { AGENT_PAGES } from "./_desk-agents.ts";
+import { DASHBOARDS } from "./_desk-dashboard.ts";
+import { LISTS } from "./_desk-lists.ts";
+import {
+  cost,
+  costOrNone,
+  type DeskPage,
+  durationOf,
+  inState,
+  LISTED,
+  onlyOwner,
+  operates,
+  SHOWN,
+  urgentFirst,
+  where,
+} from "./_desk-page.ts";
+import { alikePage, INBOX } from "./_desk-questions.ts";
+import { groupBy, newestFirst, type Truth } from "./_desk-truth.ts";
+
+// Schedules, events, deliveries, what was deleted
+
+const SCHEDULES: DeskPage = {
+  path: "/admin/schedules",
+  lines: (truth) => {
+    if (truth.scheduled === undefined) return [];
+    const { agent_name, status } = truth.scheduled;
+    const acts = operates(truth) ? "Run now yearly Pause yearly " : "";
+    return [
+      `yearly ${agent_name} | 0 3 1 1 * UTC | 2031-01-01T03:00:00.000Z | never | ${labelOf(status)} Show | ${acts}|`,
+    ];
+  },
+};
+
+const eventTabs = ({ events, jobs }: Truth) =>
+  `Received ${formatCount(events.length)} Waiting ${formatCount(inState(jobs, "waiting_for_event"))}`;
+
+const EVENTS: DeskPage = {
+  path: "/admin/events",
+  refuses: onlyOwner,
+  lines: (truth) => [
+    eventTabs(truth),
+    ...newestFirst(truth.events, ({ at }) => at)
+      .slice(0, LISTED)
+      .flatMap(({ id, name, at, data, jobs }) => [
+        `${name} ${id}`,
+        `n ${data.n}`,
+        `| ${at} | ${jobs.join(", ")} |`,
+      ]),
+  ],
+};
+
+const WAITS: DeskPage = {
+  path: "/admin/events/waiting",
+  refuses: onlyOwner,
+  lines: (truth) => [
+    eventTabs(truth),
+    ...truth.jobs
+      .filter(({ state }) => state === "waiting_for_event")
+      .map(({ id }) => `payment matched by n | ${id} | No deadline |`)
+      .sort()
+      .slice(0, LISTED),
+  ],
+};
+
+const DELIVERIES: DeskPage = {
+  path: "/admin/deliveries",
+  refuses: onlyOwner,
+  lines: () => ["Dead letters 0 Waiting 0", "Delivered 0", "Waiting 0", "Dead letters 0"],
+};
+
+/** What the palette finds: tags with their counts, and the newest jobs, the most urgent questions, the newest cases. */
+function findPage(text: string): DeskPage {
+  const has = (name: string) => name.toLowerCase().includes(text.toLowerCase());
+  return {
+    path: where("/admin/find", { q: text }),
+    lines: (truth) => {
+      const tagged = groupBy(
+        truth.jobs.flatMap(({ tags }) => tags),
+        (tag) => (has(tag) ? tag : null),
+      );
+      const tags = [...tagged].sort(([a, x], [b, y]) => y.length - x.length || (a < b ? -1 : 1));
+      const newest = <T extends { id: string; name: string; created_at: string }>(items: readonly T[]) =>
+        newestFirst(
+          items.filter(({ id, name }) => has(id) || has(name)),
+          ({ created_at }) => created_at,
+        );
+      const groups = [
+        tags.map(([tag, some]) => `Tag ${tag} ${countOf(some.length, "job")}`),
+        newest(truth.jobs).map(({ id, name, status }) => `Job ${name} ${id} · ${labelOf(status)}`),
+        urgentFirst(truth)
+          .filter(({ case_id, name, question }) => [case_id, name, question.question].some(has))
+          .map(({ question, name }) => `Question ${question.question} ${name}`),
+        newest(truth.cases).map(({ id, name, status }) => `Case ${name} ${id} · ${labelOf(status)}`),
+      ];
+      const found = groups.flatMap((group) => group.slice(0, SHOWN));
+      return [countOf(found.length, "result"), ...found];
+    },
+  };
+}
+
+/** The head of a job's page, and its cases. */
+function jobPage(n: number): DeskPage {
+  const id = `job-${n}`;
+  return {
+    path: `/admin/jobs/${id}`,
+    refuses: ({ jobs }) => (jobs.some((job) => job.id === id) ? undefined : 404),
+    within: ["<dl>", '<section class="panel" aria-labelledby="cases-title"'],
+    lines: (truth) => {
+      const job = truth.jobOf(id);
+      const cases = truth.cases.filter(({ job_id }) => job_id === id);
+      return [
+        `Duration ${durationOf(job, truth.now)}`,
+        `Cost ${cost(job.total_cost)}`,
+        `Cases ${formatCount(job.case_count)}`,
+        `Runs ${deskFateOf(n) === "retried" ? 2 : 1}`,
+        `Cases ${formatCount(cases.length)}`,
+        ...cases
+          .sort((a, b) => (a.created_at + a.id < b.created_at + b.id ? -1 : 1))
+          .map(
+            (one) =>
+              `${labelOf(one.status)} | ${one.name} ${one.id} | ${formatCount(one.update_count)} | ${costOrNone(one.total_cost)} | ${one.updated_at} |`,
+          ),
+      ];
+    },
+  };
+}
+
+/** The number of updates of a case, and what it has cost. */
+function casePage(n: number): DeskPage {
+  const id = `job-${n}-0`;
+  return {
+    path: `/admin/cases/${id}`,
+    refuses: ({ cases }) => (cases.some((item) => item.id === id) ? undefined : 404),
+    within: ['<section class="panel" aria-labelledby="updates-title"', '<dl class="facts"'],
+    lines: ({ cases }) => {
+      const item = cases.find((one) => one.id === id)!;
+      return [`Updates ${formatCount(item.update_count)}`, `Cost ${cost(item.total_cost)}`];
+    },
+    passing: /^(?!(?:Updates|Cost) ).*$/,
+  };
+}
+
+const FIRST = Array.from({ length: 100 }, (_, n) => n);
+const FATES_OF_JOBS = FIRST.filter((n) => FIRST.findIndex((one) => deskFateOf(one) === deskFateOf(n)) === n);
+
+const SERVER: DeskPage = {
+  path: "/admin/server",
+  refuses: onlyOwner,
+  lines: ({ jobs, cases }) => [`Jobs ${formatCount(jobs.length)}`, `Cases ${formatCount(cases.length)}`],
+  passing: /^(?!(?:Jobs|Cases) ).*$/,
+};
+
+/** Every page of the admin interface that shows figures of what is stored. */
+export const DESK_PAGES: readonly DeskPage[] = [
+  ...DASHBOARDS,
+  ...LISTS,
+  INBOX,
+  ...AGENT_PAGES,
+  ...[SCHEDULES, EVENTS, WAITS, DELIVERIES, SERVER],
+  ...["customer:c1", "region", "HL-2", "HL-132", "nothing of it"].map(findPage),
+  // One of each fate, of which some are seen by each reader.
+  ...FATES_OF_JOBS.map(jobPage),
+  ...[3, 13, 43, 132, 223].map(casePage),
+  ...[32, 132, 232].map(alikePage),
+];
