@@ -78,9 +78,6 @@ const FIELDS = v.object({
 });
 type Fields = v.InferOutput<typeof FIELDS>;
 
-/** Which jobs have failed once. */
-const tried = new Set<string>();
-
 /** Whether a job is refused two days after its start. */
 const isLate = ({ fate, n }: Fields) => fate === "refused" && n % 3 === 0;
 
@@ -88,7 +85,10 @@ const isLate = ({ fate, n }: Fields) => fate === "refused" && n % 3 === 0;
 const losesCase = ({ fate, n }: Fields) => fate === "partly" && n % 4 === 2;
 
 /** What each job does. */
-async function live({ job, fields }: JobStartContext<Fields>, first: string): Promise<string> {
+async function live(
+  { job, fields }: JobStartContext<Fields>,
+  { first, tried }: { readonly first: string; readonly tried: Set<string> },
+): Promise<string> {
   const { fate, n } = fields;
   await job.step(first, () => n);
   await ask(job, { n, isFailing: false });
@@ -152,7 +152,7 @@ const answerOf = (model: string, n: number) => ({
 });
 
 /** The agents; those of held jobs make another first step after a deployment. */
-function agentsOf(heldStep: string): AgentDefinition[] {
+function agentsOf(heldStep: string, tried: Set<string>): AgentDefinition[] {
   const agent = (name: string, first: string) =>
     defineAgent({
       ...{ name, version: "3.1.0", description: ABOUT[name] },
@@ -162,7 +162,7 @@ function agentsOf(heldStep: string): AgentDefinition[] {
       ],
       instructions: { stop_on_error: false },
       budget: { month: 0.7, day: 1000 },
-      methods: { job_start: { fields: FIELDS, run: (context) => live(context, first) } },
+      methods: { job_start: { fields: FIELDS, run: (context) => live(context, { first, tried }) } },
     });
   return [...AGENTS.map((name) => agent(name, "look up")), agent("Held desk", heldStep)];
 }
@@ -198,10 +198,12 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
   const keys = DESK_HOLDERS.map((one) => ({ ...one, sha256: hash("sha256", deskKeyOf(one.name), "hex") }));
   const { everyGroups, ...schedule } = SCHEDULE;
   const schedules = [{ ...schedule, fields: { fate: "done", n: 1 } }];
+  /** Which jobs have failed once. */
+  const tried = new Set<string>();
   const open = (heldStep: string) =>
     testServer({
       ...{
-        agents: agentsOf(heldStep),
+        agents: agentsOf(heldStep, tried),
         access: { keys },
         schedules,
         dataDir,
