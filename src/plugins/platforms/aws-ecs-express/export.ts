@@ -3,7 +3,7 @@ import type { ReleaseSpec } from "../../../deploy/platform.ts";
 import { capitalized, cloudFormation, withStoredSecrets } from "../aws/export.ts";
 import { roleArn } from "../aws/roles.ts";
 import { serviceTags } from "../aws/service-tags.ts";
-import { hcl, requiredProvider } from "../cloud/hcl.ts";
+import { blockOf, hcl, requiredProvider } from "../cloud/hcl.ts";
 import { wantedConfiguration, X86 } from "./configuration.ts";
 import { type Context, clusterOf, infrastructureRole } from "./context.ts";
 import { findOwnService, tagsOf } from "./services.ts";
@@ -44,55 +44,16 @@ export async function exportCloudFormation(context: Context, spec: ReleaseSpec):
 
 /** As Terraform's provider for AWS reads it. */
 export async function exportTerraform(context: Context, spec: ReleaseSpec): Promise<string> {
-  const found = await describeService(context, spec);
-  const { primaryContainer: container, scalingTarget: range, networkConfiguration: network } = found;
-  const logs = container.awsLogsConfiguration;
+  const { primaryContainer, tags, ...found } = await describeService(context, spec);
+  const { secrets: secret, ...container } = primaryContainer;
+  const described = {
+    ...found,
+    region: context.target.region,
+    tags: Object.fromEntries(tags.map(({ Key, Value }) => [Key, Value])),
+    primaryContainer: { ...container, secret },
+  };
   return hcl([
     requiredProvider("aws", "hashicorp/aws", ">= 6.23"),
-    {
-      type: 'resource "aws_ecs_express_gateway_service" "service"',
-      attributes: {
-        service_name: found.serviceName,
-        cluster: found.cluster,
-        region: context.target.region,
-        execution_role_arn: found.executionRoleArn,
-        infrastructure_role_arn: found.infrastructureRoleArn,
-        task_role_arn: found.taskRoleArn,
-        health_check_path: found.healthCheckPath,
-        cpu: found.cpu,
-        memory: found.memory,
-        tags: Object.fromEntries(found.tags.map(({ Key, Value }) => [Key, Value])),
-      },
-      blocks: [
-        {
-          type: "primary_container",
-          attributes: { image: container.image, container_port: container.containerPort },
-          blocks: [
-            logs && { type: "aws_logs_configuration", attributes: { log_group: logs.logGroup } },
-            ...(container.environment ?? []).map(({ name, value }) => ({
-              type: "environment",
-              attributes: { name, value },
-            })),
-            ...(container.secrets ?? []).map(({ name, valueFrom }) => ({
-              type: "secret",
-              attributes: { name, value_from: valueFrom },
-            })),
-          ],
-        },
-        range && {
-          type: "scaling_target",
-          attributes: {
-            min_task_count: range.minTaskCount,
-            max_task_count: range.maxTaskCount,
-            auto_scaling_metric: range.autoScalingMetric,
-            auto_scaling_target_value: range.autoScalingTargetValue,
-          },
-        },
-        network && {
-          type: "network_configuration",
-          attributes: { subnets: network.subnets, security_groups: network.securityGroups },
-        },
-      ],
-    },
+    blockOf('resource "aws_ecs_express_gateway_service" "service"', described, ["tags"]),
   ]);
 }

@@ -24,6 +24,27 @@ export interface HclBlock {
   readonly blocks?: readonly (HclBlock | undefined)[];
 }
 
+/**
+ * A block of an object as a cloud describes it: names in Terraform's spelling, objects as blocks in it, a list of objects as a
+ * block each. What is in `maps` is an attribute whose keys stay as they are.
+ */
+export function blockOf(type: string, described: object, maps: readonly string[] = []): HclBlock {
+  const attributes: Record<string, HclValue> = {};
+  const blocks: HclBlock[] = [];
+  for (const [key, value] of Object.entries(described)) {
+    const name = key.replaceAll(/(?!^)[A-Z]/g, (letter) => `_${letter}`).toLowerCase();
+    const parts = Array.isArray(value) ? value : [value];
+    if (!maps.includes(key) && parts.every(isObject))
+      blocks.push(...parts.map((part) => blockOf(name, part, maps)));
+    else if (value !== undefined) attributes[name] = value as HclValue;
+  }
+  return { type, attributes, blocks };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !(value instanceof HclReference);
+}
+
 /** Blocks as text, laid out as `terraform fmt` does. */
 export function hcl(blocks: readonly HclBlock[]): string {
   return `${blocks.map((block) => lines(block, "").join("\n")).join("\n\n")}\n`;
