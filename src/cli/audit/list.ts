@@ -3,14 +3,12 @@ import type { AuditPage } from "../../core/audit/audit-log.ts";
 import { nameOf } from "../../core/audit/caller.ts";
 import { option } from "../../core/base/option.ts";
 import { AUDIT_ACTIONS, type AuditEntry, describeValue } from "../../core/models/audit-entry.ts";
-import { defineCommand } from "../command.ts";
-import { CONNECTION_FLAGS, connectToAdmin } from "../events/connection.ts";
-import { renderTable } from "../table.ts";
+import { requestCommand, showList } from "../job/request-command.ts";
 
 const text = (description: string, value: string) =>
   v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
 
-const flags = v.object({
+const flags = {
   action: option.one(AUDIT_ACTIONS, "only this action"),
   who: text("only lines whose user name or address contains this text", "text"),
   target: text("only lines whose target contains this text, such as a job's id", "text"),
@@ -20,11 +18,10 @@ const flags = v.object({
     v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200), v.description("how many, newest first")),
     50,
   ),
-  ...CONNECTION_FLAGS,
-});
+};
 
 /** `svc audit list`: the newest lines. */
-export const list = defineCommand({
+export const list = requestCommand({
   usage: "list",
   summary: "List audit log entries, newest first",
   flags,
@@ -33,26 +30,19 @@ export const list = defineCommand({
     "svc audit list --action job.delete --since 2026-01-31",
     "svc audit list --target job-1",
   ],
-  async run({ flags, context }) {
-    const { action, who, target, since, until, limit } = flags;
-    const client = await connectToAdmin(flags, context);
+  admin: true,
+  ask(client, { flags: { action, who, target, since, until, limit } }) {
     const given = Object.entries({ action, who, target, since, until, limit: String(limit) });
     const query = new URLSearchParams(given.filter((one): one is [string, string] => one[1] !== undefined));
-    const page = await client.get<AuditPage>(`/admin/api/audit?${query}`);
-    if (flags.json) context.print(JSON.stringify(page, null, 2));
-    else if (page.items.length === 0) context.print("No matching entries.");
-    else
-      context.print(
-        renderTable(
-          ["no.", "time", "action", "target", "who", "from", "change"],
-          page.items.map(toRow),
-          context.paint?.print,
-        ),
-      );
-    if (!flags.json && page.next !== null) context.print(`… and older ones; ${page.total} lines in total`);
-    return 0;
+    return client.get<AuditPage>(`/admin/api/audit?${query}`);
+  },
+  show({ items, next, total }, { context }) {
+    const list = showList(items, { empty: "No matching entries.", header: HEADER, toRow }, context);
+    return next === null ? list : `${list}\n… and older ones; ${total} lines in total`;
   },
 });
+
+const HEADER = ["no.", "time", "action", "target", "who", "from", "change"];
 
 function toRow({ n, at, action, target, who, address, before, after, outcome }: AuditEntry): string[] {
   const change = [before, after].map(describeValue).filter((part) => part !== "");

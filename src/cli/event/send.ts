@@ -5,35 +5,27 @@ import { messageOf } from "../../core/base/error-text.ts";
 import { option } from "../../core/base/option.ts";
 import type { ReceivedEvent } from "../../core/models/received-event.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
-import { defineCommand } from "../command.ts";
 import { UsageError } from "../errors.ts";
-import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
+import { requestCommand } from "../job/request-command.ts";
 
 /** `svc event send`: gives an event to the jobs that wait for it, now or later. */
-export const send = defineCommand({
+export const send = requestCommand({
   usage: "send <name>",
   summary: "Send an event to the jobs that wait for it, now or later",
-  flags: v.object({
+  flags: {
     data: option.text("its data: a JSON object, or @ and a file with one", "json"),
     id: option.text("its id: sending it again with the same id stores nothing", "id"),
-    ...CONNECTION_FLAGS,
-  }),
+  },
   examples: [
     `svc event send payment --data '{ "order": 42 }' --id payment-7731`,
     "svc event send payment --data @payment.json",
   ],
-  async run({ args, flags, context }) {
-    const data = await readData(flags.data ?? "{}", context.cwd);
-    const client = await connect(flags, context);
-    const event = await client.post<ReceivedEvent>(`/events/${encodeURIComponent(args[0]!)}`, {
-      data,
+  ask: async (client, { args, flags, context }) =>
+    client.post<ReceivedEvent>(`/events/${encodeURIComponent(args[0]!)}`, {
+      data: await readData(flags.data ?? "{}", context.cwd),
       ...(flags.id !== undefined && { id: flags.id }),
-    });
-    context.print(
-      flags.json ? JSON.stringify(event, null, 2) : `Event ${event.name} was stored with id ${event.id}`,
-    );
-    return 0;
-  },
+    }),
+  show: ({ name, id }) => `Event ${name} was stored with id ${id}`,
 });
 
 async function readData(given: string, cwd: string): Promise<Record<string, unknown>> {

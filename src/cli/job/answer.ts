@@ -1,28 +1,22 @@
-import * as v from "valibot";
 import { option } from "../../core/base/option.ts";
 import type { Case } from "../../core/models/case.ts";
 import type { Question } from "../../core/models/question.ts";
-import { defineCommand } from "../command.ts";
 import { CliError, UsageError } from "../errors.ts";
-import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { listCases } from "./list-cases.ts";
 import { readFields } from "./read-fields.ts";
-
-const flags = v.object({
-  field: option.list("a field of the answer, name=value or name:=json; may be repeated", "name=value"),
-  message: option.text("a message to the agent"),
-  ...CONNECTION_FLAGS,
-});
+import { requestCommand } from "./request-command.ts";
 
 /** `svc job answer`: answers the open question of a case. */
-export const answer = defineCommand({
+export const answer = requestCommand({
   usage: "answer <job> [case]",
   summary: "Answer the open question of a job's case",
-  flags,
+  flags: {
+    field: option.list("a field of the answer, name=value or name:=json; may be repeated", "name=value"),
+    message: option.text("a message to the agent"),
+  },
   examples: ["svc job answer job-1f9c2a77 sw-77121098 --field approved=no --field comment='ask them first'"],
-  async run({ args, flags, context }) {
+  async ask(client, { args, flags, context }) {
     const [jobId, caseId] = args as [string, string | undefined];
-    const client = await connect(flags, context);
     const cases = await listCases(client, jobId, 0);
     const { item, question } = findQuestion(cases, jobId, caseId);
     const isOpen = flags.field.length === 0 && question.fields.length > 0;
@@ -34,13 +28,12 @@ export const answer = defineCommand({
       );
     }
     const given = isOpen ? await promptAtTerminal(question) : readFields(flags.field, question.fields);
-    const result = await client.post<{ message: string }>(answerPath(item), {
+    return client.post<{ message: string }>(answerPath(item), {
       answer: given,
       message: flags.message ?? null,
     });
-    context.print(flags.json ? JSON.stringify(result, null, 2) : result.message);
-    return 0;
   },
+  show: ({ message }) => message,
 });
 
 /** URL at which the open question of a case is answered. */

@@ -3,6 +3,7 @@ import { option } from "../../core/base/option.ts";
 import { defineCommand } from "../command.ts";
 import { CliError, UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { requestCommand } from "./request-command.ts";
 
 /** `svc job delete`: deletes a job with everything that belongs to it. */
 export const remove = defineCommand({
@@ -35,19 +36,16 @@ export const remove = defineCommand({
 });
 
 /** `svc job restore`: restores a deleted job. */
-export const restore = defineCommand({
+export const restore = requestCommand({
   usage: "restore <job>",
   summary: "Restore a deleted job with its cases, as it was",
-  flags: v.object(CONNECTION_FLAGS),
   examples: ["svc job restore job-1f9c2a77"],
-  async run({ args, flags, context }) {
-    const client = await connect(flags, context);
-    const path = `/admin/api/jobs/${encodeURIComponent(args[0]!)}/restore`;
-    const answer = await client.post<{ id: string; status: string }>(path, {});
-    const text = `Job ${answer.id} was restored: it is ${answer.status}`;
-    context.print(flags.json ? JSON.stringify(answer, null, 2) : text);
-    return 0;
-  },
+  ask: (client, { args }) =>
+    client.post<{ id: string; status: string }>(
+      `/admin/api/jobs/${encodeURIComponent(args[0]!)}/restore`,
+      {},
+    ),
+  show: ({ id, status }) => `Job ${id} was restored: it is ${status}`,
 });
 
 interface Answer {

@@ -5,11 +5,9 @@ import { EntityStatusSchema } from "../../core/models/entity-status.ts";
 import { StopReasonSchema } from "../../core/models/job.ts";
 import { ShownStateSchema } from "../../core/models/job-state.ts";
 import type { ListedJob } from "../../core/models/listed-job.ts";
-import { defineCommand } from "../command.ts";
-import { renderTable } from "../table.ts";
-import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { requestCommand, showList } from "./request-command.ts";
 
-const flags = v.object({
+const flags = {
   agent: option.text("only this agent's jobs", "slug"),
   status: v.optional(v.pipe(EntityStatusSchema, v.description("only jobs in this status"))),
   state: v.optional(
@@ -28,11 +26,10 @@ const flags = v.object({
     ),
   ),
   limit: v.optional(v.pipe(v.number(), v.description("how many, newest first")), 20),
-  ...CONNECTION_FLAGS,
-});
+};
 
 /** `svc job list`: the newest jobs. */
-export const list = defineCommand({
+export const list = requestCommand({
   usage: "list",
   summary: "List jobs, newest first",
   flags,
@@ -40,8 +37,7 @@ export const list = defineCommand({
     "svc job list --status awaiting --stop-reason code_changed",
     "svc job list --agent invoice-audit --limit 5 --json",
   ],
-  async run({ flags, context }) {
-    const client = await connect(flags, context);
+  ask(client, { flags }) {
     const query = new URLSearchParams({
       limit: String(flags.limit),
       ...(flags.status && { status: flags.status }),
@@ -50,19 +46,16 @@ export const list = defineCommand({
       ...(flags.stopReason && { stop_reason: flags.stopReason }),
     });
     const path = flags.agent ? `/agents/${encodeURIComponent(flags.agent)}/jobs` : "/jobs";
-    const jobs = await client.get<ListedJob[]>(`${path}?${query}`);
-    if (flags.json) context.print(JSON.stringify(jobs, null, 2));
-    else if (jobs.length === 0) context.print("No matching jobs. Start one: svc job start <agent>");
-    else {
-      const now = new Date();
-      const rows = jobs.map((job) => toRow(job, now));
-      context.print(
-        renderTable(["job", "agent", "status", "created", "message"], rows, context.paint?.print),
-      );
-    }
-    return 0;
+    return client.get<ListedJob[]>(`${path}?${query}`);
+  },
+  show(jobs, { context }) {
+    const now = new Date();
+    const empty = "No matching jobs. Start one: svc job start <agent>";
+    return showList(jobs, { empty, header: HEADER, toRow: (job) => toRow(job, now) }, context);
   },
 });
+
+const HEADER = ["job", "agent", "status", "created", "message"];
 
 function toRow({ job_id, agent_name, status, created_at, ...job }: ListedJob, now: Date): string[] {
   const message = (job.error_message ?? job.message).split("\n")[0]!.slice(0, 100);

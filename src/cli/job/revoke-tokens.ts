@@ -1,25 +1,18 @@
-import * as v from "valibot";
 import { option } from "../../core/base/option.ts";
-import { defineCommand } from "../command.ts";
-import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { requestCommand } from "./request-command.ts";
 
 /** `svc job revoke-tokens`: ends the tokens with which browsers use a job. */
-export const revokeTokens = defineCommand({
+export const revokeTokens = requestCommand({
   usage: "revoke-tokens <job>",
   summary: "Revoke the tokens of a job that browsers have; their streams end",
-  flags: v.object({
-    name: option.text("only those that were made for this user"),
-    ...CONNECTION_FLAGS,
-  }),
+  flags: { name: option.text("only those that were made for this user") },
   examples: ["svc job revoke-tokens job-1f9c2a77", "svc job revoke-tokens job-1f9c2a77 --name Ada"],
-  async run({ args, flags, context }) {
-    const id = args[0]!;
-    const client = await connect(flags, context);
+  ask(client, { args, flags }) {
     const query = flags.name === undefined ? "" : `?name=${encodeURIComponent(flags.name)}`;
-    const answer = await client.delete(`/jobs/${encodeURIComponent(id)}/tokens${query}`);
+    return client.delete(`/jobs/${encodeURIComponent(args[0]!)}/tokens${query}`);
+  },
+  show(_, { args, flags }) {
     const whose = flags.name === undefined ? "All tokens" : `The tokens of ${flags.name}`;
-    const text = `${whose} of job ${id} that were made so far no longer count`;
-    context.print(flags.json ? JSON.stringify(answer, null, 2) : text);
-    return 0;
+    return `${whose} of job ${args[0]} that were made so far no longer count`;
   },
 });

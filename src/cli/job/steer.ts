@@ -2,75 +2,54 @@ import * as v from "valibot";
 import { option } from "../../core/base/option.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
-import { defineCommand } from "../command.ts";
 import { UsageError } from "../errors.ts";
-import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readJob } from "./follow-job.ts";
+import { requestCommand } from "./request-command.ts";
 
 /** `svc job stop`: asks a job to stop. */
-export const stop = defineCommand({
+export const stop = requestCommand({
   usage: "stop <job>",
   summary: "Ask a job to stop",
-  flags: v.object(CONNECTION_FLAGS),
-  async run({ args, flags, context }) {
-    const client = await connect(flags, context);
-    const job = await readJob(client, args[0]!);
-    const path = `/agents/${job.agent_name}/stop`;
-    const answer = await client.post<JobResponse>(path, { job_context: job.job_context });
-    context.print(flags.json ? JSON.stringify(answer, null, 2) : `Job ${job.id} is ${answer.status}`);
-    return 0;
+  async ask(client, { args }) {
+    const { agent_name, job_context } = await readJob(client, args[0]!);
+    return client.post<JobResponse>(`/agents/${agent_name}/stop`, { job_context });
   },
+  show: ({ status }, { args }) => `Job ${args[0]} is ${status}`,
 });
 
 /** `svc job retry`: runs a failed or cancelled job again. */
-export const retry = defineCommand({
+export const retry = requestCommand({
   usage: "retry <job>",
   summary: "Run a failed or cancelled job again, from its last successful step",
-  flags: v.object({
-    fromStart: option.flag("start over, without the recorded results"),
-    ...CONNECTION_FLAGS,
-  }),
-  async run({ args, flags, context }) {
-    const client = await connect(flags, context);
-    const from = flags.fromStart ? "start" : "last_step";
-    const job = await client.post<Job>(`/jobs/${encodeURIComponent(args[0]!)}/retry`, { from });
-    context.print(
-      flags.json
-        ? JSON.stringify(job, null, 2)
-        : `Job ${job.id} is running again. Follow it: svc job watch ${job.id}`,
-    );
-    return 0;
-  },
+  flags: { fromStart: option.flag("start over, without the recorded results") },
+  ask: (client, { args, flags }) =>
+    client.post<Job>(`/jobs/${encodeURIComponent(args[0]!)}/retry`, {
+      from: flags.fromStart ? "start" : "last_step",
+    }),
+  show: ({ id }) => `Job ${id} is running again. Follow it: svc job watch ${id}`,
 });
 
 /** `svc job resume`: resumes a job that a limit ended. */
-export const resume = defineCommand({
+export const resume = requestCommand({
   usage: "resume <job>",
   summary: "Resume a job that a limit ended, with raised limits",
-  flags: v.object({
+  flags: {
     maxCases: v.optional(v.pipe(v.number(), v.description("new limit on cases"))),
     maxCost: v.optional(v.pipe(v.number(), v.description("new limit on cost"))),
     maxDuration: v.optional(v.pipe(v.number(), v.description("new limit in seconds"))),
-    ...CONNECTION_FLAGS,
-  }),
+  },
   examples: ["svc job resume job-1f9c2a77 --max-cost 5"],
-  async run({ args, flags, context }) {
+  ask(client, { args, flags }) {
     const { maxCases, maxCost, maxDuration } = flags;
-    const instructions = {
+    const job_instructions = {
       ...(maxCases !== undefined && { max_cases: maxCases }),
       ...(maxCost !== undefined && { max_cost: maxCost }),
       ...(maxDuration !== undefined && { max_duration: maxDuration }),
     };
-    if (Object.keys(instructions).length === 0) {
+    if (Object.keys(job_instructions).length === 0) {
       throw new UsageError("No limit was raised", "Set --max-cases, --max-cost or --max-duration.");
     }
-    const client = await connect(flags, context);
-    const job = await client.post<Job>(`/jobs/${encodeURIComponent(args[0]!)}/resume`, {
-      job_instructions: instructions,
-    });
-    context.print(
-      flags.json ? JSON.stringify(job, null, 2) : `Job ${job.id} resumed. Follow it: svc job watch ${job.id}`,
-    );
-    return 0;
+    return client.post<Job>(`/jobs/${encodeURIComponent(args[0]!)}/resume`, { job_instructions });
   },
+  show: ({ id }) => `Job ${id} resumed. Follow it: svc job watch ${id}`,
 });
