@@ -113,7 +113,13 @@ function deliveriesResource(parts: AdminParts, query: Query): Resource {
         rows: items.map((message) => toRow(message, now)),
         previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
         next: skip + limit < total ? to(skip + limit) : "",
-        empty: state === "dead" ? "No dead letters." : "No events are waiting to be sent.",
+        empty:
+          state === "dead"
+            ? { title: "No dead letters.", text: "Events that were given up appear here, to be sent again." }
+            : {
+                title: "No events are waiting to be sent.",
+                text: "What a receiver has not yet accepted appears here.",
+              },
       };
     },
   };

@@ -77,7 +77,10 @@ function receivedResource({ store, clock }: AdminParts, { name: given, limit, sk
         filter: { name: name ?? "" },
         waits: [],
         rows: items.map((event) => toRow(event, now)),
-        empty: name === undefined ? "No event was received yet." : "No event of this name was received.",
+        empty:
+          name === undefined
+            ? { title: "No event was received yet.", text: "Other systems send them to POST /events/{name}." }
+            : { title: "No event of this name was received.", text: "Search for another name." },
       };
     },
   };
@@ -107,7 +110,7 @@ function waitsResource({ store, clock }: AdminParts, { limit, skip }: Page): Res
           job: linkPiece(pathTo("jobs", job_id), job_id).toString(),
           until: until === null ? "" : timePiece(until, now).toString(),
         })),
-        empty: "No job waits for an event.",
+        empty: { title: "No job waits for an event.", text: "Jobs that call job.waitFor appear here." },
       };
     },
   };

@@ -223,9 +223,9 @@ function toTiles(
       href: ended("completed"),
     },
     {
-      label: "Half of them within",
+      label: "Median duration",
       value: took(p50),
-      note: p95 === null ? "none completed" : `95% of them within ${took(p95)}`,
+      note: p95 === null ? "none completed" : `p95 ${took(p95)}`,
       tone: "",
       href: withQuery("/admin/jobs", { status: "completed", ended_since: since, sort: "-duration" }),
     },

@@ -1,0 +1,255 @@
+// @long
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineAgent } from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect } from "vitest";
+import { type Desk, fillDesk } from "../../bench/desk/seed.ts";
+import { requirement } from "../_require.ts";
+import { DESKTOP, launch, visit } from "./_browser.ts";
+
+const chromium = requirement("chromium");
+let browser: Browser;
+let folder: string;
+let desk: Desk;
+/** The first job in each of some states. */
+const first: Record<string, string> = {};
+
+beforeAll(async () => {
+  if (!chromium.met) return;
+  folder = mkdtempSync(join(tmpdir(), "svc-design-"));
+  [browser, desk] = await Promise.all([launch(), fillDesk(folder, 120)]);
+  for (const state of [
+    "held",
+    "failed",
+    "waiting_for_answer",
+    "waiting_for_event",
+    "completed",
+    "cancelled",
+  ]) {
+    const response = await desk.server.request(`/admin/api/jobs?status=${state}&limit=1`);
+    const { items } = (await response.json()) as { items: { id: string }[] };
+    first[state] = items[0]!.id;
+  }
+});
+afterAll(async () => {
+  await browser?.close();
+  await desk?.[Symbol.asyncDispose]();
+  if (folder) rmSync(folder, { recursive: true, force: true });
+});
+
+async function open({ url, key }: { readonly url: string; readonly key: string }) {
+  const { page, context } = await visit(browser, url, DESKTOP, { extraHTTPHeaders: { "x-api-key": key } });
+  return {
+    page,
+    go: (path: string) => page.goto(`${url}/admin/${path}`),
+    [Symbol.asyncDispose]: () => context.close(),
+  };
+}
+
+/** What a color is called: by its hue, or gray where it has next to none. */
+function nameOf(color: string): string {
+  const [red = 0, green = 0, blue = 0] = (color.match(/[\d.]+/g) ?? []).map((part) => Number(part) / 255);
+  const [most, least] = [Math.max(red, green, blue), Math.min(red, green, blue)];
+  if (most - least < 0.065) return "gray";
+  const turn =
+    most === red
+      ? (green - blue) / (most - least)
+      : most === green
+        ? 2 + (blue - red) / (most - least)
+        : 4 + (red - green) / (most - least);
+  const hue = (turn * 60 + 360) % 360;
+  return HUES.find(([to]) => hue < to)![1];
+}
+const HUES = [
+  ...([
+    [18, "red"],
+    [60, "amber"],
+    [165, "green"],
+    [235, "blue"],
+    [262, "indigo"],
+    [310, "violet"],
+    [361, "red"],
+  ] as const),
+] as const;
+
+const styleOf = (page: Page, selector: string, property: string) =>
+  page.evaluate<string>(
+    `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).getPropertyValue(${JSON.stringify(property)})`,
+  );
+
+/** Page, element, what of it has a color, and which. */
+const COLORS: readonly (readonly [page: () => string, selector: string, property: string, color: string])[] =
+  [
+    [() => "", ".needs .st-held", "color", "violet"],
+    [() => "jobs?status=held", "td .st-held", "color", "violet"],
+    [() => "inbox", ".asks .st-held", "color", "violet"],
+    [() => `jobs/${first.held}`, ".verdict", "border-left-color", "violet"],
+    [() => `jobs/${first.held}`, ".note.held", "border-left-color", "violet"],
+    [() => `jobs/${first.held}`, "#fall-hatch .w-hatch", "fill", "gray"],
+    [() => `jobs/${first.failed}`, ".verdict", "border-left-color", "red"],
+    [() => `jobs/${first.failed}`, ".verdict > pre", "background-color", "red"],
+    [() => `jobs/${first.failed}`, ".st-failed", "color", "red"],
+    [() => `jobs/${first.failed}`, ".fall .w-failed", "fill", "red"],
+    [() => `jobs/${first.cancelled}`, ".verdict > pre", "background-color", "gray"],
+    [() => `jobs/${first.cancelled}`, ".verdict", "border-left-color", "gray"],
+    [() => `jobs/${first.waiting_for_answer}`, ".verdict", "border-left-color", "amber"],
+    [() => `jobs/${first.waiting_for_answer}`, ".st-awaiting", "color", "amber"],
+    [() => `jobs/${first.waiting_for_answer}`, ".fall .w-waiting", "fill", "amber"],
+    [() => `jobs/${first.waiting_for_event}`, ".verdict .st", "color", "gray"],
+    [() => `jobs/${first.completed}`, ".verdict .st-completed", "color", "green"],
+  ];
+
+describe("colors", () => {
+  for (const colorScheme of ["light", "dark"] as const) {
+    chromium.it(`say one thing each, in the ${colorScheme} theme`, async () => {
+      await using at = await open(desk.server);
+      await at.page.emulateMedia({ colorScheme });
+      const found = [];
+      for (const [path, selector, property] of COLORS) {
+        await at.go(path());
+        await at.page.locator(selector).first().waitFor({ state: "attached" });
+        found.push([path(), selector, nameOf(await styleOf(at.page, selector, property))]);
+      }
+
+      expect(found).toEqual(COLORS.map(([path, selector, , color]) => [path(), selector, color]));
+    });
+  }
+});
+
+/** Every page with much on it. */
+const PAGES = () => [
+  ...[
+    "",
+    "?range=30d",
+    "jobs",
+    "cases",
+    "inbox",
+    "failures",
+    "failures?days=30",
+    "deleted",
+    "agents",
+    "models",
+  ],
+  ...[
+    "agents/refund-desk",
+    "agents/refund-desk/start",
+    "events",
+    "events/waiting",
+    "audit",
+    "server",
+    "sessions",
+  ],
+  ...["deliveries", "access", "files", "schedules", "console", "find", "help", "deleted-cases"],
+  ...Object.values(first).map((id) => `jobs/${id}`),
+  ...["log", "calls", "history"].map((tab) => `jobs/${first.completed}?tab=${tab}`),
+  ...[`jobs/${first.failed}/compare`, `jobs/${first.failed}/compare?with=${first.completed}`],
+  ...[`jobs/${first.failed}/retry`, `jobs/${first.held}/continue`, `jobs/${first.failed}/delete`],
+];
+
+/** Sizes of texts, with an example of each. */
+const SIZES = `(() => {
+  const sizes = {};
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { parentElement: one, textContent } = walker.currentNode;
+    if (!textContent.trim() || !one.getClientRects().length || one.closest("script, style")) continue;
+    sizes[getComputedStyle(one).fontSize] ??= one.tagName + "." + one.getAttribute("class") + ": " + textContent.trim().slice(0, 30);
+  }
+  return sizes;
+})()`;
+
+describe("texts", () => {
+  chromium.it("have one of four sizes, on a phone of five: titles of pages 20, of sections 15", async () => {
+    await using at = await open(desk.server);
+    const odd: unknown[] = [];
+    for (const path of PAGES()) {
+      await at.go(path);
+      for (const [width, sizes] of [
+        [1440, ["12px", "13px", "15px", "20px"]],
+        [900, ["12px", "13px", "15px", "20px"]],
+        [360, ["12px", "13px", "14px", "15px", "20px"]],
+      ] as const) {
+        await at.page.setViewportSize({ width, height: 900 });
+        const found = Object.entries(await at.page.evaluate<Record<string, string>>(SIZES));
+        odd.push(
+          ...found.filter(([size]) => !sizes.some((one) => one === size)).map((one) => [path, width, ...one]),
+        );
+      }
+      for (const [selector, size] of [
+        [".top h1", "20px"],
+        [".panel > header h2", "15px"],
+      ] as const) {
+        if ((await at.page.locator(selector).count()) === 0) continue;
+        expect([path, selector, await styleOf(at.page, selector, "font-size")]).toEqual([
+          path,
+          selector,
+          size,
+        ]);
+      }
+    }
+
+    expect(odd).toEqual([]);
+  });
+
+  chromium.it("have the terms of the field, and say that all is well only where it is", async () => {
+    await using at = await open(desk.server);
+    const odd: unknown[] = [];
+    for (const path of PAGES()) {
+      await at.go(path);
+      const words = await at.page.evaluate<string>("document.body.innerText");
+      const found = words.match(
+        /.*(?:\d (?:of 100|%) .*within|all is well|dearest|most attempts of|in_progress|code_changed).*/i,
+      );
+      if (found) odd.push([path, found[0]]);
+    }
+    await at.go("");
+    const dashboard = (await at.page.locator("main").textContent())!.replace(/\s+/g, " ");
+    await using calm = await testServer({ agents: [idle] });
+    await using beside = await open(calm);
+    await beside.go("");
+
+    expect(odd).toEqual([]);
+    expect(dashboard).toMatch(/Median duration ?\d+ m?sp95 /);
+    expect(dashboard).not.toMatch(/Nothing needs you|all is well/i);
+    expect(await beside.page.locator(".needs").textContent()).toMatch(/Nothing needs you\./);
+  });
+});
+
+const idle = defineAgent({ name: "Idle", version: "1.0.0", methods: { job_start: { run: () => 1 } } });
+
+/** What an empty page says next: what fills it, or where to go. */
+const EMPTY: Readonly<Record<string, RegExp>> = {
+  jobs: /No jobs yet\.\s*Start one from an agent's page/,
+  "jobs?search=nothing": /No jobs match\.\s*Clear a filter/,
+  cases: /No cases yet\.\s*Cases appear when a job opens them/,
+  inbox: /Nothing is waiting for you\.\s*Questions that agents ask appear here/,
+  failures: /No job failed\.\s*See all jobs/,
+  "failures?days=1": /No job failed\.\s*Choose a longer time/,
+  files: /No files yet\.\s*Files appear when/,
+  models: /No model was called since [\d-]+\.\s*Calls that agents make with job\.model/,
+  schedules: /This service has no schedules\.\s*They are set in code, with the option schedules/,
+  events: /No event was received yet\.\s*Other systems send them to POST \/events\/\{name\}/,
+  "events?name=paid": /No event of this name was received\.\s*Search for another name/,
+  "events/waiting": /No job waits for an event\.\s*Jobs that call job\.waitFor appear here/,
+  deliveries: /No dead letters\.\s*Events that were given up appear here/,
+  "deliveries?state=waiting": /No events are waiting to be sent\.\s*What a receiver has not yet accepted/,
+  deleted: /No job was deleted\.\s*What is deleted from the list of jobs appears here/,
+  "deleted-cases": /No case was deleted\.\s*What is deleted from the list of cases appears here/,
+  access: /No named key\.\s*Everybody who calls .* Make a key that may do less below/,
+  audit: /Nothing was recorded yet\.\s*Who signs in, and who changes something, appears here/,
+  "audit?who=nobody": /No line matches\.\s*Clear the filters/,
+  "find?q=nothing+at+all": /Nothing has this in its name or id\.\s*Search the list of jobs/,
+};
+
+chromium.it("an empty list says what fills it, or where to go instead", async () => {
+  await using server = await testServer({ agents: [idle] });
+  await using at = await open(server);
+  for (const [path, words] of Object.entries(EMPTY)) {
+    await at.go(path);
+    const text = (await at.page.locator(".empty:visible").first().textContent())!;
+    expect([path, text.replace(/\s+/g, " ")]).toEqual([path, expect.stringMatching(words)]);
+  }
+});
