@@ -13,7 +13,14 @@ export function whenWritable<T>(
   onFailure: (error: ServiceError) => void,
   failures = 0,
 ): Promise<T> {
-  return work().catch(async (error: unknown) => {
+  let done: Promise<T>;
+  try {
+    done = work();
+  } catch (error) {
+    done = Promise.reject(error);
+  }
+  // Most work succeeds: an async function would have it wait once more.
+  return done.catch(async (error: unknown) => {
     if (!isStorageError(error)) throw error;
     onFailure(error);
     await delay(pauseOf(failures), undefined, { ref: false });
