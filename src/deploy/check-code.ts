@@ -52,7 +52,9 @@ export async function guardCode(
       }),
     );
     const found = readReport(stdout);
-    if (code === 0 && found?.agents) return note(`${found.agents.length} agents in ${file}`);
+    const count = found?.agents?.length;
+    if (code === 0 && count !== undefined)
+      return note(`${count} ${count === 1 ? "agent" : "agents"} in ${file}`);
     if (code === 0 && found?.needs)
       return warn(
         emit,

@@ -5,6 +5,7 @@ import { inform, warn } from "./events.ts";
 import { DEPLOY_FILE } from "./file/deploy-file.ts";
 import { type JobPlace, storeOf, wantedStore } from "./job-store.ts";
 import type { Release } from "./platform.ts";
+import { isOwnKey } from "./secrets.ts";
 import { resolveStorage, storageOf } from "./storage.ts";
 
 /** The variables and secrets that a deployment passes to the service, once the running service is known. */
@@ -100,7 +101,11 @@ export function tellKept(
   );
   const listed = [...Object.keys(deployment.config.environment), ...config.secrets.map(({ name }) => name)];
   const kept = [...theirs, ...config.keptSecrets].filter(
-    (name) => (env[name] !== undefined || config.keptSecrets.includes(name)) && !listed.includes(name),
+    (name) =>
+      (env[name] !== undefined || config.keptSecrets.includes(name)) &&
+      !listed.includes(name) &&
+      // Keys of the service are its own: no file lists them.
+      !isOwnKey(name),
   );
   const file = config.file ?? DEPLOY_FILE;
   if (kept.length > 0)

@@ -112,12 +112,8 @@ function checkRights(deployment: Deployment, readOnly: boolean): Promise<readonl
   return step(deployment.emit, "preflight", async ({ note }) => {
     const checked = await deployment.session.preflight();
     const found = judge(deployment, readOnly ? checked.map(asReader) : checked);
-    note(
-      found
-        .filter((one) => one.level === "ok")
-        .map((one) => one.message)
-        .join(", "),
-    );
+    const good = found.filter((one) => one.level === "ok");
+    note([...new Set(good.map(({ subject, message }) => `${subject}: ${message}`))].join(", "));
     return found;
   });
 }

@@ -89,5 +89,5 @@ export function estimatedFrom(
 
 /** An estimated cost for people: none is shown without the date and the source of its prices. */
 export function costText({ text, date, source }: NonNullable<Estimate["cost"]>): string {
-  return `${text} (estimate from prices of ${date}: ${source})`;
+  return `${text} (prices of ${date}: ${source})`;
 }

@@ -135,6 +135,13 @@ export async function rotatedKeys(
   return { [previous]: [...former].join("\n"), [name]: make() };
 }
 
+/** Variables of a service with former keys of a kind, which are valid beside the present one. */
+export function formerKeys(which: RotatedKey, secretNames: readonly string[]): readonly string[] {
+  const { previous } = KEYS[which];
+  const numbered = which === "rsa" ? rsaKeyNames(secretNames).slice(1) : [];
+  return [...(secretNames.includes(previous) ? [previous] : []), ...numbered];
+}
+
 function keysIn(text: string | undefined): string[] {
   const pems = text?.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g);
   return (pems ?? (text ? [text] : [])).map((key) => key.trim());

@@ -171,6 +171,11 @@ const FORMER_KEYS = ["SERVICE_PREVIOUS_API_KEY", "SERVICE_PREVIOUS_RSA_PRIVATE_K
 const KEPT_KEYS = [...FORMER_KEYS, "SERVICE_ENCRYPTION_KEYS"];
 const isFormer = (name: string) => FORMER_KEYS.includes(name);
 
+/** Whether a secret is a key of the service, present or former. */
+export function isOwnKey(name: string): boolean {
+  return (SERVICE_SECRETS as readonly string[]).includes(name) || isFormer(name) || isNumberedKey(name);
+}
+
 /** The environment, with the service's own secrets as they are meant. */
 export function withSecretValues(
   env: Readonly<Record<string, string | undefined>>,

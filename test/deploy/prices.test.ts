@@ -56,7 +56,7 @@ describe("an estimate", () => {
     it(`names the date, the region and the page of its prices: ${name}`, () => {
       const text = costText(cost!);
 
-      expect(text).toMatch(/\$\d+\.\d\d a month.* \(estimate from prices of .*20\d\d in us-\w+-?\d/);
+      expect(text).toMatch(/\$\d+\.\d\d a month.* \(prices of .*20\d\d in us-\w+-?\d/);
       expect(text).toMatch(/https:\/\/\S+\)$/);
     });
 

@@ -59,6 +59,7 @@ describe("backup and restore of a server", () => {
       .poll(statuses, { timeout: 30_000 })
       .toMatchObject({ before: "completed", after: "awaiting" });
 
+    const nowhere = await run("restore --from nowhere --yes");
     const refused = await run("restore --from copy");
     const restored = await run("restore --from copy --yes");
     const first = await statuses();
@@ -73,6 +74,10 @@ describe("backup and restore of a server", () => {
       expect(tracesOf(at.serviceName, cwd, { SERVICE_API_KEY: KEY })).toEqual([]);
     expect(copied).toMatchObject({ code: 0, out: expect.stringContaining('"success": true') });
     expect(shipped).toMatchObject({ code: 0, out: expect.stringMatching(/no damage.*Backup/s) });
+    expect(nowhere).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/There is no backup in nowhere.*Nothing was changed/s),
+    });
     expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("--yes") });
     expect(restored).toMatchObject({ code: 0, out: expect.stringMatching(/is healthy.*\/data\/replaced-/s) });
     expect(first).toEqual({ before: "awaiting" });

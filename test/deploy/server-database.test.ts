@@ -8,15 +8,14 @@ import { newRsaKey } from "../../src/deploy/secrets.ts";
 import server from "../../src/plugins/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
-import { jobContext } from "../runs/_jobs.ts";
 import { svc } from "./_cli.ts";
 import { writeAll } from "./_fixture.ts";
-import { docker, freePort } from "./_local-project.ts";
-import { postgresImage } from "./_postgres-image.ts";
+import { docker } from "./_local-project.ts";
 import { allOf } from "./_server.ts";
 import { tracesOf } from "./_traces.ts";
 import { watchArguments } from "./_watch-arguments.ts";
-import { failure, KEY, site } from "./server/site.ts";
+import { failure, KEY } from "./server/site.ts";
+import { withDatabase } from "./server/with-database.ts";
 
 const { describe, it, met } = requirement("docker", "sshd", "postgres");
 
@@ -38,34 +37,10 @@ function secretsWith(password: string) {
 /** A release command that fails unless it reaches the database. */
 const CONNECT = `node -e "import('node:net').then(({ connect }) => { const { hostname, port } = new URL(process.env.SERVICE_DATABASE_URL); connect(port, hostname, () => process.exit(0)).on('error', () => process.exit(3)); })"`;
 
-/** A service with a database beside it, and its project. */
-async function withDatabase() {
-  const at = await site(sshd.config, await freePort());
-  const image = postgresImage();
-  const mine = at.checkout();
-  const manifest = {
-    name: at.name,
-    type: "module",
-    dependencies: { pg: "^8", "agent-control-service": "*" },
-  };
-  writeAll(mine.cwd, { "package.json": JSON.stringify(manifest) });
-  const start = (id: string) => at.ask("/agents/asker/jobs", { job_context: jobContext(id), job_fields: {} });
-  const statuses = async () => {
-    const jobs = await at.ask<{ job_id: string; status: string }[]>("/jobs");
-    return Object.fromEntries(jobs.map(({ job_id, status }) => [job_id, status]));
-  };
-  const expectStatuses = (expected: Readonly<Record<string, string>>) =>
-    expect.poll(() => statuses().catch(() => undefined), { timeout: 60_000 }).toEqual(expected);
-  const database = `${at.serviceName}.postgres`;
-  const query = (text: string) =>
-    docker("exec", database, "psql", "-U", "service", "-d", "service", "-Atc", text);
-  return { at, mine, image, database, query, start, expectStatuses };
-}
-
 describe("a database beside a service on a server", () => {
   it("has its jobs over updates, a new image of the database, and a removal; the last command removes all", async () => {
     const watch = await watchArguments();
-    const { at, mine, image, database, query, start, expectStatuses } = await withDatabase();
+    const { at, mine, image, database, query, start, expectStatuses } = await withDatabase(sshd.config);
     writeAll(mine.cwd, { "deploy.yaml": `variables: { STEP: one }\nrelease: ${JSON.stringify(CONNECT)}\n` });
     const first = await mine.up({ flags: { postgres: image }, env: KEYS });
     rmSync(join(mine.cwd, "deploy.yaml"));
@@ -129,7 +104,7 @@ describe("a database beside a service on a server", () => {
 
   it("is copied and restored as files are, and a release without it needs another place for its jobs", async () => {
     const watch = await watchArguments();
-    const { at, mine, image, database, query, start, expectStatuses } = await withDatabase();
+    const { at, mine, image, database, query, start, expectStatuses } = await withDatabase(sshd.config);
     mine.step("one");
     await mine.up({ flags: { postgres: image }, env: KEYS });
     const secrets = secretsWith(docker("exec", database, "cat", "/pgdata/password"));

@@ -11,6 +11,7 @@ import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
+import { leftovers } from "./server/leftovers.ts";
 import { runKilled } from "./server/run-killed.ts";
 import { type Checkout, KEY, site } from "./server/site.ts";
 
@@ -21,19 +22,6 @@ beforeAll(async () => {
   if (met) sshd = await startSshd();
 });
 afterAll(() => sshd?.close());
-
-/** What else than the wanted release a run has left on the server and in a checkout. */
-function leftovers(serviceName: string, cwd: string): string[] {
-  const list = (...words: string[]) => docker("ps", "--all", "--format", "{{.Names}}", ...words);
-  const label = `label=agent-control-service.service=${serviceName}`;
-  // Below the platform and its host.
-  const journal = join(cwd, `.deployment/state/server/server/${serviceName}.journal`);
-  return [
-    list("--filter", label, "--filter", "name=.new"),
-    list("--filter", `name=${serviceName}.lock`) && "the lock",
-    existsSync(journal) ? "the journal" : "",
-  ].filter(Boolean);
-}
 
 describe("svc deploy up to a server, killed at a line of its journal", () => {
   it("finishes when it is repeated: one container, the wanted release, no lock, no journal", async () => {

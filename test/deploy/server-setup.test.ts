@@ -74,7 +74,10 @@ describe("svc deploy setup", () => {
     const first = await host.setup();
     const made = host.changes();
     const second = await host.setup("--json");
+    const inner = await host.setup("--bind 127.0.0.1");
 
+    expect(inner.out).toContain("a firewall of your provider must let ssh in");
+    expect(inner.out).not.toMatch(/open to everybody|8000/);
     expect(asked).toMatchObject({
       code: 1,
       err: expect.stringMatching(/no terminal.*Install Docker.*--yes/s),

@@ -1,87 +1,38 @@
 // @long
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { newRsaKey } from "../../src/deploy/secrets.ts";
 import server from "../../src/plugins/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
-import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
 import { svc } from "./_cli.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
-import { postgresImage } from "./_postgres-image.ts";
-import { type Engine, startEngine } from "./server/engine.ts";
+import { type Machines, sharedDatabase, startMachines } from "./server/machines.ts";
 import { KEY, site } from "./server/site.ts";
+import { writeManifest } from "./server/with-database.ts";
 
 const { describe, it, met } = requirement("docker", "sshd", "engine", "postgres");
 
-let sshd: Sshd;
-let engine: Engine;
-/** The machines `one` and `two`, each with an engine of its own. */
-let config: string;
+let machines: Machines;
 beforeAll(async () => {
-  if (!met) return;
-  sshd = await startSshd();
-  engine = await startEngine(1_500_000_000);
-  const second = sshd.restricted(
-    "second",
-    `DOCKER_HOST=${engine.host}; export DOCKER_HOST; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"`,
-  );
-  config = join(sshd.folder, "several.config");
-  const named = (file: string, name: string) =>
-    readFileSync(file, "utf8").replace("Host server", `Host ${name}`);
-  writeFileSync(config, `${named(sshd.config, "one")}\n${named(second, "two")}`);
+  if (met) machines = await startMachines();
 });
-afterAll(async () => {
-  await engine?.close();
-  await sshd?.close();
-});
-
-/** A Postgres that both engines reach at one address. */
-async function sharedDatabase(): Promise<string> {
-  const name = `svc-test-database-${Math.random().toString(36).slice(2, 8)}`;
-  const port = await freePort();
-  const gateway = docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}");
-  onTestFinished(() => void docker("rm", "--force", "--volumes", name));
-  const words = [
-    ...["run", "--detach", "--name", name, "--publish", `${port}:5432`, "--tmpfs", "/pgdata"],
-    ...["--env", "POSTGRES_USER=service", "--env", "POSTGRES_DB=service", "--env", "PGDATA=/pgdata/data"],
-    ...["--env", "POSTGRES_PASSWORD_FILE=/password", "--entrypoint", "sh", postgresImage()],
-    ...["-c", "printf secret > /password && exec /entrypoint.sh"],
-  ];
-  docker(...words);
-  const ready = () =>
-    docker(
-      "exec",
-      name,
-      "sh",
-      "-c",
-      "pg_isready --quiet --host=127.0.0.1 --username=service && echo ready || true",
-    );
-  await expect.poll(ready, { timeout: 60_000 }).toBe("ready");
-  return `postgres://service:secret@${gateway}:${port}/service`;
-}
+afterAll(() => machines?.close());
 
 describe("a service on several servers with one database", () => {
   it("is updated one server after the other: one of them always responds, and no job is lost", async () => {
     const port = await freePort();
-    const at = await site(config, port);
+    const at = await site(machines.config, port);
     const { cwd } = at.checkout();
     const env = {
       ...{ PATH: process.env.PATH, HOME: process.env.HOME, SERVICE_API_KEY: KEY },
       ...{ SERVICE_RSA_PRIVATE_KEY: newRsaKey(), SERVICE_DATABASE_URL: await sharedDatabase() },
     };
-    const manifest = {
-      name: at.name,
-      type: "module",
-      dependencies: { pg: "^8", "agent-control-service": "*" },
-    };
-    writeAll(cwd, { "package.json": JSON.stringify(manifest) });
+    writeManifest(cwd, at.name);
     const settings = (step: string) => ({
       "deploy.yaml": [
-        `platform: server\nname: ${at.name}\nhost: one, two\nport: ${port}\nsshConfig: ${config}`,
+        `platform: server\nname: ${at.name}\nhost: one, two\nport: ${port}\nsshConfig: ${machines.config}`,
         `publicUrl: https://agents.example\nvariables: { STEP: ${step} }\n`,
       ].join("\n"),
     });
@@ -149,7 +100,7 @@ describe("a service on several servers with one database", () => {
     const logs = await run("logs");
     const steps = () => [
       docker("ps", "--format", "{{.Names}}", "--filter", `name=${at.serviceName}.`),
-      engine.docker("ps", "--format", "{{.Names}}", "--filter", `name=${at.serviceName}.`),
+      machines.engine.docker("ps", "--format", "{{.Names}}", "--filter", `name=${at.serviceName}.`),
     ];
     const serving = steps();
     const removed = await run("down --yes --remove-data");

@@ -57,7 +57,8 @@ export const downCommand = platformCommand({
       });
     else if (removed.length === 0) shell.print(`${serviceName} does not exist: nothing to remove.`);
     else {
-      const jobs = keeps ? " Its jobs stay in the bucket." : "";
+      const files = deployment.session.keepsFiles ? " Its jobs and cases are kept." : "";
+      const jobs = keeps ? " Its jobs stay in the bucket." : files;
       // Without a registry, images are on the machine of the service.
       const images = deployment.session.push ? "" : " Its images are still in the registry.";
       shell.print(`${serviceName} was removed.${images}${jobs}`);

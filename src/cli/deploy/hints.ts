@@ -1,8 +1,8 @@
 import * as v from "valibot";
+import { quoted } from "../../core/base/quoted.ts";
 import { DeployError } from "../../deploy/errors.ts";
 import { toFlagName } from "../../deploy/flags.ts";
 import type { Finding, Platform } from "../../deploy/platform.ts";
-import { quoted } from "../quoted.ts";
 import { TARGET_FLAGS } from "./flags.ts";
 
 /** Completes the commands of `svc deploy` in a text for a person: each runs as it is printed, on the same service. */

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
+import { firstUp } from "../../deploy/first-up.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 import { together } from "./several.ts";
@@ -37,10 +38,18 @@ export const logsCommand = platformCommand({
           fix: "Look for them in the platform's own console",
         },
       );
+    if ((await session.inspect()) === undefined)
+      throw new DeployError(
+        "not_deployed",
+        `"${deployment.target.serviceName}" is not running on ${deployment.platform.name}: there is no log`,
+        { fix: `Deploy it: ${await firstUp(deployment)}` },
+      );
     const since = new Date(tools.now().getTime() - Number(given.since) * 60_000);
     const lines: string[] = [];
+    let any = false;
     try {
       for await (const line of session.logs({ since, follow: given.follow === true && !shell.json })) {
+        any = true;
         if (shell.json) lines.push(line);
         else shell.print(line);
       }
@@ -48,6 +57,10 @@ export const logsCommand = platformCommand({
       // Ctrl-C is the normal way to stop following.
       if (!(given.follow === true && limits.signal.aborted)) throw error;
     }
+    if (!any && !shell.json)
+      shell.context.note(
+        `The service wrote nothing in the last ${given.since} minutes; --since looks further back`,
+      );
     if (shell.json) shell.document({ service_name: deployment.target.serviceName, lines });
     return EXIT.done;
   },

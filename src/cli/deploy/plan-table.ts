@@ -16,7 +16,7 @@ export function planTable(plan: DeploymentPlan, paint: Paint): string[] {
   const rows = plan.actions.map((action) => [
     paint(COLOURS[action.action_type], action.action_type.toUpperCase()),
     action.resource_type.replace("_", " "),
-    action.resource_name,
+    nameOf(action),
     [action.description, action.cost_estimate].filter(Boolean).join(", "),
   ]);
   const widths = [6, 1, 2].map((least, column) =>
@@ -39,7 +39,12 @@ export function planTable(plan: DeploymentPlan, paint: Paint): string[] {
 }
 
 function cells(action: ResourceAction): string[] {
-  return [action.action_type, action.resource_type, action.resource_name];
+  return [action.action_type, action.resource_type, nameOf(action)];
+}
+
+/** A digest as long as it is elsewhere: each row is as wide as the widest. */
+function nameOf({ resource_name }: ResourceAction): string {
+  return resource_name.replace(/(@sha256:[0-9a-f]{12})[0-9a-f]{52}$/, "$1…");
 }
 
 function changesOf({ metadata, action_type, resource_type }: ResourceAction): Change[] {

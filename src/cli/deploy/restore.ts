@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { createReadStream, existsSync } from "node:fs";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -77,7 +77,15 @@ export const restoreCommand = platformCommand({
 
 /** Brings a backup into an empty folder, and verifies it there. */
 async function fetchBackup(from: string, at: string | undefined, folder: string, context: CliContext) {
-  if (!isStorage(from)) return restoreStore(resolve(context.cwd, from), folder);
+  if (!isStorage(from)) {
+    const path = resolve(context.cwd, from);
+    if (!existsSync(path))
+      throw new DeployError("usage", `There is no backup in ${from}: the folder does not exist`, {
+        outcome: "Nothing was changed",
+        fix: "Name the folder that svc deploy backup --to has written, or a storage",
+      });
+    return restoreStore(path, folder);
+  }
   const storage = openNamed(from, context);
   const generation = await findGeneration(storage, at === undefined ? undefined : new Date(at));
   return saveBackup(readGeneration(storage, generation), folder);

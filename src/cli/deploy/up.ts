@@ -4,7 +4,7 @@ import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { HELD_JOBS } from "../../deploy/held-jobs.ts";
 import { checkSame, following, lockAll } from "../../deploy/places.ts";
-import { ROTATED_KEYS, type RotatedKey } from "../../deploy/rotate-key.ts";
+import { formerKeys, ROTATED_KEYS, type RotatedKey } from "../../deploy/rotate-key.ts";
 import { type Consent, type UpOutcome, up } from "../../deploy/up.ts";
 import { checkJobsWith } from "./check-jobs.ts";
 import { facts } from "./facts.ts";
@@ -152,8 +152,16 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void 
         ? `generated, and stored ${session.push ? "on the server" : "by the platform"}${command ? `; read it with: ${command}` : ""}`
         : undefined,
     ],
+    ["Former key", formerKeyText(deployment.options.rotateKey, release.secretNames ?? [])],
     ["Jobs", continued && describeContinued(continued)],
     ["Next", shell.hint("svc deploy logs")],
   ]);
   for (const line of lines) shell.print(line);
+}
+
+/** What becomes of the key that was replaced. */
+function formerKeyText(which: RotatedKey | undefined, secretNames: readonly string[]): string | undefined {
+  const former = which === undefined ? [] : formerKeys(which, secretNames);
+  if (former.length === 0) return undefined;
+  return `${former.join(" and ")}: valid until you remove it, with "${former.at(-1)}: { remove: true }" among the secrets of deploy.yaml`;
 }

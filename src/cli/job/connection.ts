@@ -1,12 +1,12 @@
 import { join, resolve } from "node:path";
 import { isLoopback } from "../../core/base/loopback.ts";
 import { option } from "../../core/base/option.ts";
+import { quoted } from "../../core/base/quoted.ts";
 import { readIfThere } from "../../core/base/read-if-there.ts";
 import type { CliContext } from "../context.ts";
 import { certificateFile } from "../dev/certificate.ts";
 import { UsageError } from "../errors.ts";
 import { readLogin } from "../logins.ts";
-import { quoted } from "../quoted.ts";
 import { withSecretFiles } from "../secret-files.ts";
 import { createPinnedFetch } from "./pinned-fetch.ts";
 import { ServiceClient } from "./service-client.ts";

@@ -1,7 +1,8 @@
 // Deploys to a server in a process of its own, which ends at a line of its journal: node child.js, with JSON on its input.
 import { readFileSync } from "node:fs";
-import { openDeployment } from "../../../src/deploy/deployment.ts";
+import { openDeployments } from "../../../src/deploy/deployment.ts";
 import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
+import { following, lockAll } from "../../../src/deploy/places.ts";
 import { up } from "../../../src/deploy/up.ts";
 import platform from "../../../src/plugins/platforms/server/platform.ts";
 
@@ -18,8 +19,8 @@ export interface ServerChild {
 }
 
 const { name, port, cwd, flags, env, killAt, rotateKey } = JSON.parse(readFileSync(0, "utf8")) as ServerChild;
-let lines = 0;
-const deployment = await openDeployment({
+const steps: string[] = [];
+const all = await openDeployments({
   platform: platform as never,
   options: { ...DEFAULT_OPTIONS, name, port, rotateKey },
   flags,
@@ -28,12 +29,13 @@ const deployment = await openDeployment({
   command: "svc deploy up",
   emit: () => undefined,
   polling: { firstWait: 20, interval: 0.3, timeout: 20 },
-  onJournal() {
-    lines += 1;
-    if (lines === killAt) process.kill(process.pid, "SIGKILL");
+  onJournal({ step }) {
+    steps.push(step);
+    if (steps.length === killAt) process.kill(process.pid, "SIGKILL");
   },
 });
-await up(deployment, async () => true);
-await deployment.close();
-console.log(lines);
+await lockAll(all);
+for (const one of all) await up(one === all[0] ? one : await following(one, all[0]!), async () => true);
+for (const one of all) await one.close();
+console.log(JSON.stringify(steps));
 process.exit(0);

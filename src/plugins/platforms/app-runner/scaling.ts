@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { tagsOf } from "../aws/tags.ts";
+import { instancesText } from "../cloud/instances-text.ts";
 import type { Context } from "./context.ts";
 
 interface Scaling {
@@ -27,7 +28,7 @@ export function rangeOf(arn: string | undefined): Range {
 
 export function rangeText({ MinSize, MaxSize, MaxConcurrency }: Range): string {
   const requests = MaxConcurrency === undefined ? "" : `, ${MaxConcurrency} requests each`;
-  return `${MinSize}–${MaxSize}${requests}`;
+  return `${instancesText(MinSize, MaxSize)}${requests}`;
 }
 
 /** The requested instance range, if any; a limit that is not requested stays unchanged. */

@@ -1,4 +1,5 @@
 import type { Release } from "../../../deploy/platform.ts";
+import { instancesText } from "../cloud/instances-text.ts";
 import { plainEnv } from "./configuration.ts";
 import type { Configuration, Service } from "./service-types.ts";
 
@@ -23,7 +24,7 @@ export function releaseOf(service: Service, active: Configuration | undefined): 
     resources: {
       cpu: active?.cpu ?? "",
       memory: active?.memory ?? "",
-      instances: `${minTaskCount ?? 1}–${maxTaskCount ?? "unset"}`,
+      instances: instancesText(minTaskCount ?? 1, maxTaskCount),
     },
     // References to secrets, by version; never their values.
     data: { container: container ?? null, cpuArchitecture: active?.cpuArchitecture ?? null },

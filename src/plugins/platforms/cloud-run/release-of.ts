@@ -1,4 +1,5 @@
 import type { Release } from "../../../deploy/platform.ts";
+import { instancesText } from "../cloud/instances-text.ts";
 import type { Context } from "./context.ts";
 import type { Container, Revision, Service, ServiceScaling } from "./service-types.ts";
 import { plainEnv, secretRefs } from "./template.ts";
@@ -61,5 +62,5 @@ function statusOf(service: Service): string {
 
 function instanceRange(scaling: ServiceScaling | undefined): string {
   if (scaling?.scalingMode === "MANUAL") return String(scaling.manualInstanceCount ?? 0);
-  return `${scaling?.minInstanceCount ?? 0}–${scaling?.maxInstanceCount ?? "unset"}`;
+  return instancesText(scaling?.minInstanceCount ?? 0, scaling?.maxInstanceCount);
 }

@@ -1,4 +1,5 @@
 import type { Release } from "../../../deploy/platform.ts";
+import { instancesText } from "../cloud/instances-text.ts";
 import { ownService, plainEnv, primaryDomain, secretRefs } from "./app-spec.ts";
 import type { App, AppService, Deployment } from "./app-types.ts";
 import type { Context } from "./context.ts";
@@ -56,6 +57,6 @@ function sizeOf(service: AppService | undefined): { cpu?: string; memory?: strin
 function instancesOf(service: AppService | undefined): string {
   const scaling = service?.autoscaling;
   return scaling
-    ? `${scaling.min_instance_count}–${scaling.max_instance_count}`
+    ? instancesText(scaling.min_instance_count ?? 1, scaling.max_instance_count)
     : String(service?.instance_count ?? 1);
 }

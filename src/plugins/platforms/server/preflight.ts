@@ -63,9 +63,13 @@ function diskFindings(free: string): Finding[] {
   ];
 }
 
+/** Whether a port is open for the server itself only. */
+export function isLocal(bind: string | undefined): boolean {
+  return bind !== undefined && /^(127\.|::1$)/.test(bind);
+}
+
 function plainFinding(bind: string | undefined): Finding {
-  const isLocal = bind !== undefined && /^(127\.|::1$)/.test(bind);
-  if (isLocal) return { level: "ok", subject: "Port", message: `open on ${bind} only` };
+  if (isLocal(bind)) return { level: "ok", subject: "Port", message: `open on ${bind} only` };
   return {
     level: "warning",
     subject: "HTTPS",

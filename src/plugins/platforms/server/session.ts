@@ -1,3 +1,4 @@
+import { quoted } from "../../../core/base/quoted.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import { composeFile } from "../../../deploy/export/compose.ts";
 import type { DeployTarget, PlatformSession, ReleaseSpec } from "../../../deploy/platform.ts";
@@ -125,7 +126,8 @@ export async function openSession(
       return code === 0 && stdout !== "" ? stdout : undefined;
     },
     secretCommand(name) {
-      return `ssh ${flags.host} 'docker exec $(docker ps --quiet --filter label=${SERVICE}=${serviceName} --filter label=${RECORD}) sh -c "cat ${SECRETS_DIR}/*/${name}"'`;
+      const config = flags.sshConfig === undefined ? "" : `-F ${quoted(flags.sshConfig)} `;
+      return `ssh ${config}${flags.host} 'docker exec $(docker ps --quiet --filter label=${SERVICE}=${serviceName} --filter label=${RECORD}) sh -c "cat ${SECRETS_DIR}/*/${name}"'`;
     },
     async enter(command, terminal) {
       const found = await serving();

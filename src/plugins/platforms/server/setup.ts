@@ -1,7 +1,7 @@
 import { DeployError } from "../../../deploy/errors.ts";
 import type { Finding, SetupAction, SetupConsent } from "../../../deploy/platform.ts";
 import { type Context, onServer } from "./context.ts";
-import { preflight } from "./preflight.ts";
+import { isLocal, preflight } from "./preflight.ts";
 
 /** What a server says about itself; all of it is read without changing anything. */
 interface Facts {
@@ -130,12 +130,13 @@ async function asRoot(context: Context, { isRoot }: Facts, what: string, command
 
 function firewallFindings({ target }: Context, { ufw }: Facts): Finding[] {
   const ports = target.flags.domain === undefined ? String(target.port) : "80 and 443";
+  const isInner = target.flags.domain === undefined && isLocal(target.flags.bind);
   const hint: Finding = {
     level: "ok",
     subject: "Firewall",
-    message: `a firewall of your provider must let ssh and ${ports} in`,
+    message: `a firewall of your provider must let ssh${isInner ? "" : ` and ${ports}`} in`,
   };
-  if (!ufw || target.flags.domain !== undefined) return [hint];
+  if (!ufw || isInner || target.flags.domain !== undefined) return [hint];
   return [
     {
       level: "warning",
