@@ -14,25 +14,22 @@ openRun();
 
 /** The change that is checked: with a commit, only the files that the changes since then concern. */
 const since = process.env.SVC_SINCE;
-/** The part of the long files that is run, and of how many: `2/5`. Those that look for losses in the core are in every part. */
+/**
+ * The part of the chosen long files that is run, and of how many: `2/5`, or `7/6 files` for as many parts as have six files
+ * each at most. Those that look for losses in the core are in every part.
+ */
 const part = process.env.SVC_PART;
 
 const files = testFiles();
-const chosen = new Set(
-  since
-    ? affectedBy(
-        changedSince(since),
-        files.map(({ path }) => path),
-      )
-    : files.map(({ path }) => path),
-);
+const chosen = new Set(since ? affectedBy(changedSince(since), files) : files.map(({ path }) => path));
 if (part) {
   const long = files.filter(
     ({ path, isLong, seeksLosses }) =>
-      isLong && !(seeksLosses && /^test\/(runs|store|http|instances)\//.test(path)),
+      isLong && chosen.has(path) && !(seeksLosses && /^test\/(runs|store|http|instances)\//.test(path)),
   );
-  const [turn, turns] = part.split("/").map(Number) as [number, number];
-  for (const [at, { path }] of long.entries()) if (at % turns !== turn % turns) chosen.delete(path);
+  const [, turn, count, isFiles] = /^(\d+)\/(\d+)( files)?$/.exec(part)!;
+  const turns = isFiles ? Math.ceil(long.length / Number(count)) : Number(count);
+  for (const [at, { path }] of long.entries()) if (at % turns !== Number(turn) % turns) chosen.delete(path);
 }
 const leftOut = files.filter(({ path }) => !chosen.has(path));
 if (isFirst && leftOut.length > 0) console.log(`Not run: ${leftOut.map(({ path }) => path).join(", ")}`);

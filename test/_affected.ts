@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { filesOfTests } from "./_files.ts";
+import { filesOfTests, type TestFile } from "./_files.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** The uppermost area: the package's entries. */
@@ -28,13 +28,18 @@ export function changedSince(commit: string): string[] {
 
 /**
  * The test files that a change concerns: those of the areas that changed and of the areas above them, and those that import
- * what changed. A test belongs to the area whose folder has the name of its own (`test/runs`: `src/core/runs`); without one,
- * to the uppermost, and runs whatever changed. A changed file that no rule knows concerns all.
+ * what changed. A test belongs to the areas that it names (`@area`), else to the one whose folder has the name of its own
+ * (`test/runs`: `src/core/runs`); without one, to the uppermost, and runs whatever changed. A changed file that no rule knows concerns all.
  *
  * @param changed Paths from the project's root.
  */
-export function affectedBy(changed: readonly string[], tests: readonly string[]): string[] {
+export function affectedBy(changed: readonly string[], tests: readonly TestFile[]): string[] {
   const areas = readAreas();
+  const unknown = tests
+    .flatMap((test) => test.areas)
+    .find((area) => !areas.some(({ name }) => name === area));
+  if (unknown !== undefined)
+    throw new Error(`A test names the area ${unknown}, which is none of areas/*.json`);
   const homes = homesOf(areas);
   const areaOf = (path: string) => {
     if (/^src\/[^/]+\.ts$/.test(path)) return TOP;
@@ -52,19 +57,20 @@ export function affectedBy(changed: readonly string[], tests: readonly string[])
     if (area) changedAreas.add(area);
     else if (path.startsWith("test/")) changedTests.add(path);
     else if (/^(docs|examples|site)\/|^[A-Z]+\.md$/.test(path)) pagesChanged = true;
-    else if (!path.startsWith("bench/")) return [...tests];
+    else if (!path.startsWith("bench/")) return tests.map(({ path: test }) => test);
   }
 
   const above = withThoseAbove(changedAreas, areas);
   if (pagesChanged) above.add(TOP);
   const importsOf = readImports();
-  return tests.filter((path) => {
+  const isConcerned = ({ path, areas: named }: TestFile): boolean => {
     const [, folder, ...rest] = path.split("/");
-    const home = (rest.length > 0 && homes.get(folder!)) || TOP;
-    if (above.has(home)) return true;
+    const own = named.length > 0 ? named : [(rest.length > 0 && homes.get(folder!)) || TOP];
+    if (own.some((area) => above.has(area))) return true;
     const reached = reachedFrom(path, importsOf);
     return reached.some((file) => changedTests.has(file) || changedAreas.has(areaOf(file) ?? ""));
-  });
+  };
+  return tests.filter(isConcerned).map(({ path }) => path);
 }
 
 /** Those that import from one of them, directly or through others, and they themselves. */

@@ -17,9 +17,12 @@ export interface TestFile {
   readonly isAlone: boolean;
   /** `@losses`: kills, cuts or interleaves at random and looks for what is lost. One failure is one too many: it is not repeated. */
   readonly seeksLosses: boolean;
+  /** `@area core admin`: of which areas it is, where its folder does not have the name of one of their folders. */
+  readonly areas: readonly string[];
 }
 
 const MARKS = /^\/\/ @(long|alone|losses)\b/gm;
+const AREAS = /^\/\/ @area (.+)$/m;
 
 /** All test files of the project. */
 export function testFiles(): TestFile[] {
@@ -33,6 +36,7 @@ export function testFiles(): TestFile[] {
         isLong: marks.includes("long"),
         isAlone: marks.includes("alone"),
         seeksLosses: marks.includes("losses"),
+        areas: AREAS.exec(head)?.[1]?.split(" ") ?? [],
       };
     });
 }

@@ -1,5 +1,6 @@
 // @alone
 // @long
+// @area core
 import { readdirSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
 import { requirement } from "./_require.ts";

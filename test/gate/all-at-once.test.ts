@@ -1,3 +1,4 @@
+// @area service admin protocols
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { hostileUrls, receiver, statesOf, work } from "../a2a/_hostile.ts";

@@ -1,3 +1,4 @@
+// @area service admin protocols
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";

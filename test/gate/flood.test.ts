@@ -1,4 +1,5 @@
 // @long
+// @area service admin protocols
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { shareOf } from "../_share.ts";
 import { fillBlindly } from "./_examples.ts";

@@ -1,4 +1,5 @@
 // @long
+// @area service admin protocols
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // @long
+// @area service admin protocols
 import type { AddedRoute } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // @long
+// @area core
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
 import { type FileFilter, listFiles } from "../../src/core/entities/all-files.ts";

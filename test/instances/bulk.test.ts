@@ -1,3 +1,4 @@
+// @area core
 import type { TestServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { AUDIT, JOBS } from "../../src/core/service/tokens.ts";

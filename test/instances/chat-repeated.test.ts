@@ -1,3 +1,4 @@
+// @area core
 import { CASES } from "agent-control-service/plugin";
 import { expect, it } from "vitest";
 import { chatWith, createAsker } from "../http/_asker.ts";

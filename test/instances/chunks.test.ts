@@ -1,3 +1,4 @@
+// @area core
 import { defineAgent, defineChat } from "agent-control-service";
 import OpenAI from "openai";
 import { expect, it } from "vitest";

@@ -1,3 +1,4 @@
+// @area core
 import { events } from "agent-control-service";
 import {
   DeliveryError,

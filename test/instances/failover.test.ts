@@ -1,4 +1,5 @@
 // @long
+// @area core
 import { readFileSync } from "node:fs";
 import { expect, it, onTestFinished } from "vitest";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";

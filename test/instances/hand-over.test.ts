@@ -1,4 +1,5 @@
 // @losses
+// @area core
 import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";

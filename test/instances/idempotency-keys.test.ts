@@ -1,3 +1,4 @@
+// @area core
 import type { Job } from "agent-control-service";
 import { expect, it } from "vitest";
 import { JOBS, RUNNER, STORE } from "../../src/core/service/tokens.ts";

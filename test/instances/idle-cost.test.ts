@@ -1,4 +1,5 @@
 // @long
+// @area core
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { Cluster } from "../_postgres.ts";

@@ -1,4 +1,5 @@
 // @long
+// @area core
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Service } from "agent-control-service";

@@ -1,3 +1,4 @@
+// @area core
 import { defineAgent, type Job } from "agent-control-service";
 import { describe, expect, it } from "vitest";
 import { openStream } from "../admin/_events.ts";

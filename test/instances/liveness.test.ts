@@ -1,5 +1,6 @@
 // @long
 // @losses
+// @area core
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { borrowSchema, openClient, sharedCluster } from "../_postgres.ts";

@@ -1,3 +1,4 @@
+// @area core
 import { expect, it, onTestFinished } from "vitest";
 import { RUNNER, STORE } from "../../src/core/service/tokens.ts";
 import { borrowSchema, type Cluster, sharedCluster } from "../_postgres.ts";

@@ -1,3 +1,4 @@
+// @area core
 import { expect, it } from "vitest";
 import { AUDIT, JOBS, RETENTION, STORE } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";

@@ -1,4 +1,5 @@
 // @alone
+// @area core
 import { JOBS } from "agent-control-service/plugin";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { borrowSchema, giveBackSchema, sharedCluster } from "../_postgres.ts";

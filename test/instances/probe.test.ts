@@ -1,3 +1,4 @@
+// @area core
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { ServiceError } from "../../src/core/base/errors.ts";

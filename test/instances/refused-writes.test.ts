@@ -1,3 +1,4 @@
+// @area core
 import { expect, it, onTestFinished } from "vitest";
 import { Cluster, openClient, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";

@@ -1,3 +1,4 @@
+// @area core
 import { generateKeyPairSync } from "node:crypto";
 import { expect, it } from "vitest";
 import type { Service } from "../../src/core/service/service.ts";

@@ -1,3 +1,4 @@
+// @area core
 import { defineAgent } from "agent-control-service";
 import { SIGN_IN_LINK } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
