@@ -180,7 +180,7 @@ export interface Desk extends AsyncDisposable {
   readonly events: number;
   /** The time of its clock, milliseconds. */
   now(): number;
-  /** Has its clock stand still. */
+  /** Stops its clock. */
   stopClock(): void;
 }
 

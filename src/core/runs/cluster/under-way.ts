@@ -20,7 +20,7 @@ export interface UnderWay {
   settle(jobId: string): void;
   /** A job begins to use the process. It is noted at the next `flush`. */
   began(jobId: string): void;
-  /** Notes those that have begun, all in one write: to be called before their code runs. */
+  /** Notes those that are new, all in one write: to be called before their code runs. */
   flush(): void;
   /** It waits for something outside of the process. */
   rested(jobId: string): void;
