@@ -1,3 +1,4 @@
+import { messageOf } from "../core/base/error-text.ts";
 import { describeStorageUrl } from "../core/storage/storage-url.ts";
 import { type Deployment, stateKey } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
@@ -134,7 +135,7 @@ async function tryFinding(subject: string, look: () => Promise<Finding[]>): Prom
   } catch (error) {
     if (isDeployError(error) && error.code === "interrupted") throw error;
     const fix = isDeployError(error) ? error.fix : undefined;
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     return [{ level: "error", subject, message, ...(fix ? { fix } : {}) }];
   }
 }

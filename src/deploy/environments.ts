@@ -1,3 +1,4 @@
+import { messageOf } from "../core/base/error-text.ts";
 import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, isDeployError } from "./errors.ts";
@@ -40,7 +41,7 @@ export async function listEnvironments(
         return { ...base, expires: expiryOf(live), live, health, problem: undefined };
       } catch (error) {
         // The others are read anyway.
-        const problem = error instanceof Error ? error.message : String(error);
+        const problem = messageOf(error);
         return { ...base, expires: undefined, live: undefined, health: undefined, problem };
       } finally {
         await deployment.close();

@@ -1,3 +1,4 @@
+import { messageOf } from "../core/base/error-text.ts";
 /** How `svc deploy` ends: the process's exit code by outcome. */
 export const EXIT = {
   done: 0,
@@ -102,7 +103,7 @@ export function isDeployError(error: unknown): error is DeployError {
 export function toDeployError(error: unknown, message: string): DeployError {
   if (isDeployError(error)) return error;
   return new DeployError("failed", message, {
-    detail: error instanceof Error ? error.message : String(error),
+    detail: messageOf(error),
     cause: error,
   });
 }

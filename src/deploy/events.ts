@@ -1,3 +1,4 @@
+import { messageOf } from "../core/base/error-text.ts";
 import type { DeploymentPlan } from "../core/models/deployment.ts";
 
 /** Steps of a deployment, in the order in which they come. */
@@ -94,7 +95,7 @@ export async function step<T>(emit: Emit, id: StepId, body: (notes: StepNotes) =
     });
   } catch (error) {
     outcome = "failed";
-    note = error instanceof Error ? error.message : String(error);
+    note = messageOf(error);
     throw error;
   } finally {
     emit({

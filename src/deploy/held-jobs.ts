@@ -1,3 +1,4 @@
+import { messageOf } from "../core/base/error-text.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { warn } from "./events.ts";
@@ -91,7 +92,7 @@ async function ask(deployment: Deployment, live: Release, check: CheckJobs): Pro
   if (session.openJobs) {
     return check(session.openJobs()).catch((error: unknown) => {
       if (deployment.tools.signal.aborted) throw error;
-      return { known: false, reason: error instanceof Error ? error.message : String(error) };
+      return { known: false, reason: messageOf(error) };
     });
   }
   const blocked = await session.probeBlocked?.();

@@ -1,5 +1,6 @@
 import { closeSync, fdatasyncSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { messageOf } from "../core/base/error-text.ts";
 import { parseJson } from "../core/base/parse-json.ts";
 import { readIfThereSync } from "../core/base/read-if-there.ts";
 import type { JournalStep } from "./tools.ts";
@@ -82,7 +83,7 @@ export function openJournal(options: JournalOptions): Journal {
         write(step, "end");
         return result;
       } catch (error) {
-        write(step, "fail", { error: error instanceof Error ? error.message : String(error) });
+        write(step, "fail", { error: messageOf(error) });
         throw error;
       }
     },

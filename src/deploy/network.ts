@@ -1,3 +1,4 @@
+import { innermostMessage } from "../core/base/error-text.ts";
 import { DeployError, isDeployError } from "./errors.ts";
 import { proxyFor } from "./proxy.ts";
 import type { DeployTools } from "./tools.ts";
@@ -47,7 +48,7 @@ export function unreachable(tools: Pick<DeployTools, "env">, url: string, cause:
     "unreachable",
     `${host} could not be reached: ${WAYS[code ?? ""] ?? "it did not respond"}`,
     {
-      detail: `${wordsOf(cause)}${through ?? ""}`,
+      detail: `${innermostMessage(cause)}${through ?? ""}`,
       fix: fixFor(code, proxy),
       cause,
     },
@@ -85,10 +86,4 @@ function fixFor(code: string | undefined, proxy: ReturnType<typeof proxyFor>): s
   if (proxy)
     return `Check the network and the proxy in ${proxy.variable} (NO_PROXY names hosts that need none), and run the command again`;
   return "Check the network and the DNS server; behind a proxy set HTTPS_PROXY. Then run the command again: it continues";
-}
-
-function wordsOf(error: unknown): string {
-  let words = error instanceof Error ? error.message : String(error);
-  for (let at: unknown = error; at instanceof Error; at = at.cause) if (at.message !== "") words = at.message;
-  return words;
 }

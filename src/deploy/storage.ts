@@ -1,3 +1,4 @@
+import { messageOf } from "../core/base/error-text.ts";
 import { storageFromUrl } from "../core/storage/storage-url.ts";
 import { STORAGE_URL } from "./config.ts";
 import { DeployError } from "./errors.ts";
@@ -44,7 +45,7 @@ export function checkStorage(storage: string): void {
   try {
     storageFromUrl(storage, { name: "--storage" });
   } catch (error) {
-    throw new DeployError("usage", error instanceof Error ? error.message : String(error));
+    throw new DeployError("usage", messageOf(error));
   }
   const { protocol, searchParams } = new URL(storage);
   if (protocol === "s3:" && !searchParams.has("region") && !searchParams.has("endpoint"))

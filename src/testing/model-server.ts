@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { messageOf } from "../core/base/error-text.ts";
 import { type NamesOf, refuseUnknown } from "../core/base/refuse-unknown.ts";
 import { chatAnswer, chatChunks } from "./model-server/chat.ts";
 import type { ModelServerRequest } from "./model-server/messages.ts";
@@ -78,7 +79,7 @@ export async function modelServer(options: ModelServerOptions = {}): Promise<Mod
   const server = createServer((incoming, outgoing) => {
     handle(incoming, outgoing, answer, pace).catch((error: unknown) => {
       if (outgoing.headersSent) outgoing.destroy();
-      else sendError(outgoing, 500, error instanceof Error ? error.message : String(error));
+      else sendError(outgoing, 500, messageOf(error));
     });
   });
   await new Promise<void>((resolve, reject) => {

@@ -6,6 +6,14 @@ export function messageOf(error: unknown): string {
   return readable(() => toText(error instanceof Error ? error.message : error));
 }
 
+/** The message of the innermost cause that has one; of a failed connection it names the host and why. */
+export function innermostMessage(error: unknown): string {
+  let message = messageOf(error);
+  for (let at: unknown = error; at instanceof Error; at = at.cause)
+    if (at.message !== "") message = at.message;
+  return message;
+}
+
 /** An error with its stack and its chain of causes, as text. */
 export function describeError(error: unknown): string {
   const told = new Set<unknown>();

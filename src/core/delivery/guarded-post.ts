@@ -2,6 +2,7 @@ import { lookup } from "node:dns";
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
+import { messageOf } from "../base/error-text.ts";
 import { DeliveryError } from "./events.ts";
 import type { Fetch } from "./post-json.ts";
 import { isPublicAddress } from "./public-addresses.ts";
@@ -92,7 +93,7 @@ function orNever<T>(make: () => T): T {
   try {
     return make();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new DeliveryError(`cannot be sent: ${reason}`, { permanent: true, cause });
   }
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "../base/error-text.ts";
 import { readRetryAfter } from "../base/retry-after.ts";
 import { DeliveryError } from "./events.ts";
 
@@ -43,7 +44,7 @@ export async function postJson(
 function reasonOf(error: unknown, signal: AbortSignal): string {
   if (signal.aborted) return "did not respond in time";
   const { cause } = error as { cause?: { code?: string; message?: string } };
-  return cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error));
+  return cause?.code ?? cause?.message ?? messageOf(error);
 }
 
 /** A small response is read so that the connection can be reused; a large one is aborted. */

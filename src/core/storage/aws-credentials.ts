@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { messageOf } from "../base/error-text.ts";
 import { type Call, type CallTools, send } from "./call.ts";
 import type { AwsCredentials } from "./sign-v4.ts";
 import { StorageFailure } from "./storage-failure.ts";
@@ -65,7 +66,7 @@ async function fromInstance(env: Environment, tools: CallTools): Promise<AwsCred
     const headers = { "x-aws-ec2-metadata-token-ttl-seconds": "21600" };
     const call = { method: "PUT", url: `${base}/api/token`, headers } as const;
     // Elsewhere than on EC2, nobody responds.
-    const response = await send(call, { tools, limits: { timeout: 1000 } });
+    const response = await send(call, { ...tools, timeout: 1000 });
     if (response.status !== 200) return undefined;
     session = response.body.toString();
   } catch {
@@ -136,12 +137,12 @@ async function ask(
       ? { method: "GET", url, headers }
       : { method: "POST", url, body, headers: { "content-type": "application/x-www-form-urlencoded" } };
   try {
-    const response = await send(call, { tools, limits: { timeout: 5000 } });
+    const response = await send(call, { ...tools, timeout: 5000 });
     if (response.status === 200) return response.body.toString();
     if (optional && response.status === 404) return undefined;
     throw new Error(`status ${response.status}`);
   } catch (error) {
-    throw refused(who, error instanceof Error ? error.message : String(error));
+    throw refused(who, messageOf(error));
   }
 }
 

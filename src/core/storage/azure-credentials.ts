@@ -69,7 +69,7 @@ function identityRequest({ IDENTITY_ENDPOINT, IDENTITY_HEADER, AZURE_CLIENT_ID }
 async function ask(who: string, call: Call, tools: CallTools): Promise<AzureCredentials> {
   const { now = () => new Date() } = tools;
   try {
-    const { status, body } = await send(call, { tools, limits: { timeout: 3000 } });
+    const { status, body } = await send(call, { ...tools, timeout: 3000 });
     const answer = JSON.parse(body.toString()) as Record<string, unknown>;
     if (status !== 200) throw new Error(`${status} ${String(answer.error ?? "")}`.trim());
     const { access_token, expires_in, expires_on } = answer;

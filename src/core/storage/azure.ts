@@ -88,25 +88,16 @@ class AzureContainer {
     this.#options = options;
     this.#now = now;
     this.#base = `${checkEndpoint(endpoint ?? `https://${account}.blob.core.windows.net`)}/${container}`;
-    const obtain =
-      typeof credentials === "function"
-        ? credentials
-        : async () => credentials ?? (await findAzureCredentials(env, options));
-    this.#credentials = new Renewed(obtain, now);
+    this.#credentials = new Renewed(credentials, () => findAzureCredentials(env, options), now);
   }
 
-  async call(request: AzureRequest): Promise<Response> {
-    let secrets: AzureCredentials | undefined;
+  call(request: AzureRequest): Promise<Response> {
     return converse({
-      tools: this.#options,
-      limits: this.#options,
+      options: this.#options,
       name: `The container "${this.#options.container}"`,
-      prepare: async () => {
-        secrets = await this.#credentials.get();
-        return this.#sign(request, secrets);
-      },
-      judge: (response) => judge(response, request, secrets),
-      renew: () => this.#credentials.discard(),
+      credentials: this.#credentials,
+      prepare: (secrets) => this.#sign(request, secrets),
+      judge: (response, secrets) => judge(response, request, secrets),
     });
   }
 
@@ -180,16 +171,12 @@ function textToSign({
   return [method, ...standard, ...own, ...resource].join("\n");
 }
 
-function judge(
-  response: Response,
-  request: AzureRequest,
-  secrets: AzureCredentials | undefined,
-): Verdict | undefined {
+function judge(response: Response, request: AzureRequest, secrets: AzureCredentials): Verdict | undefined {
   const { status, headers, body } = response;
   if (status < 300) return judgeContent(response, request);
   const xml = body.toString();
   const code = headers.get("x-ms-error-code") ?? elementOf(xml, "Code") ?? "";
-  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, Object.values(secrets ?? {}))}`;
+  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, Object.values(secrets))}`;
   if (code === "ContainerNotFound" || code === "ContainerBeingDeleted") return { reason: "gone", says };
   if (status === 404) return request.absent ? undefined : { reason: "gone", says };
   if (request.creates && (code === "BlobAlreadyExists" || status === 412)) return undefined;

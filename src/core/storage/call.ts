@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { delays } from "../base/backoff.ts";
+import { innermostMessage } from "../base/error-text.ts";
 import type { NamesOf } from "../base/refuse-unknown.ts";
 import { readRetryAfter } from "../base/retry-after.ts";
+import type { Expiring, Renewed } from "./renewed.ts";
 import { isPassing, StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
 
 /** The network and time, for tests. */
@@ -52,17 +54,15 @@ export interface Verdict {
   readonly again?: boolean;
 }
 
-export interface Conversation {
-  readonly tools: CallTools;
-  readonly limits: CallLimits;
+export interface Conversation<C extends Expiring> {
+  readonly options: CallTools & CallLimits;
   /** What is called, for messages: `The bucket "x"`. */
   readonly name: string;
+  readonly credentials: Renewed<C>;
   /** The request with credentials as they are now; called for each attempt. */
-  prepare(): Promise<Call>;
+  prepare(credentials: C): Call;
   /** What is wrong with a response; nothing if it is an answer to the request. */
-  judge(response: Response): Verdict | undefined;
-  /** Discards the credentials. */
-  renew(): void;
+  judge(response: Response, credentials: C): Verdict | undefined;
 }
 
 const PAUSES = delays({ first: 100, most: 5000, jitter: 0.5 });
@@ -74,17 +74,17 @@ const MIB = 1024 * 1024;
  *
  * @throws {StorageFailure}
  */
-export async function converse(conversation: Conversation): Promise<Response> {
-  const { tools, limits, name } = conversation;
-  const { now = () => new Date(), random = Math.random } = tools;
-  const until = performance.now() + (limits.patience ?? 20_000);
+export async function converse<C extends Expiring>(conversation: Conversation<C>): Promise<Response> {
+  const { options, name, credentials } = conversation;
+  const { now = () => new Date(), random = Math.random, patience = 20_000 } = options;
+  const until = performance.now() + patience;
   let renewed = false;
   for (let attempt = 0; ; attempt++) {
     const { verdict, response, cause } = await attemptOnce(conversation);
     if (verdict === undefined) return response!;
     if (verdict.renew && !renewed) {
       renewed = true;
-      conversation.renew();
+      credentials.discard();
       continue;
     }
     const again = verdict.again ?? isPassing(verdict.reason);
@@ -106,23 +106,24 @@ interface Attempt {
   readonly cause?: unknown;
 }
 
-async function attemptOnce(conversation: Conversation): Promise<Attempt> {
-  const call = await conversation.prepare();
+async function attemptOnce<C extends Expiring>(conversation: Conversation<C>): Promise<Attempt> {
+  const credentials = await conversation.credentials.get();
+  const call = conversation.prepare(credentials);
   try {
-    const response = await send(call, conversation);
-    return { response, verdict: conversation.judge(response) };
+    const response = await send(call, conversation.options);
+    return { response, verdict: conversation.judge(response, credentials) };
   } catch (cause) {
     if (cause instanceof StorageFailure) throw cause;
-    return { cause, verdict: { reason: "unavailable", says: wordsOf(cause) } };
+    return { cause, verdict: { reason: "unavailable", says: innermostMessage(cause) } };
   }
 }
 
 /** One request, its response read whole: fetch rejects where fewer bytes arrive than announced. */
 export async function send(
   { method, url, headers, body }: Call,
-  { tools, limits }: Pick<Conversation, "tools" | "limits">,
+  { fetch: ask = fetch, timeout: longest = 10_000 }: Pick<CallTools & CallLimits, "fetch" | "timeout">,
 ): Promise<Response> {
-  const timeout = (limits.timeout ?? 10_000) + (4000 * (body?.length ?? 0)) / MIB;
+  const timeout = longest + (4000 * (body?.length ?? 0)) / MIB;
   // For a response of any length, the time counts from its first bytes again.
   const watch = new AbortController();
   let timer: NodeJS.Timeout | undefined;
@@ -132,7 +133,7 @@ export async function send(
   };
   expect();
   try {
-    const response = await (tools.fetch ?? fetch)(url, {
+    const response = await ask(url, {
       method,
       // Compression on the way would hide the size.
       headers: { "accept-encoding": "identity", ...headers },
@@ -184,10 +185,3 @@ const ADVICE: Readonly<Record<StorageFailureReason, string>> = {
   clock: "Set the clock of this machine, for example with NTP.",
   damaged: "Restore a backup if this continues.",
 };
-
-/** The most specific words of an error and its causes; of a failed connection these name the host and why. */
-function wordsOf(error: unknown): string {
-  let words = error instanceof Error ? error.message : String(error);
-  for (let at: unknown = error; at instanceof Error; at = at.cause) if (at.message !== "") words = at.message;
-  return words;
-}

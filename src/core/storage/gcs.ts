@@ -76,7 +76,7 @@ class GcsBucket {
     const { endpoint, token, env = process.env, now = () => new Date() } = options;
     this.#options = options;
     this.#endpoint = checkEndpoint(endpoint ?? "https://storage.googleapis.com");
-    this.#token = new Renewed(token ?? (() => findGoogleToken(env, options)), now);
+    this.#token = new Renewed(token, () => findGoogleToken(env, options), now);
   }
 
   /** An object, or what the query selects of it; undefined if there is none. */
@@ -121,35 +121,31 @@ class GcsBucket {
     }
   }
 
-  async call(request: GcsRequest): Promise<Response> {
+  call(request: GcsRequest): Promise<Response> {
     const { method, path, query = {}, headers, body } = request;
     const search = new URLSearchParams(query).toString();
-    let secret: string | undefined;
+    const url = `${this.#endpoint}${path}${search && `?${search}`}`;
     return converse({
-      tools: this.#options,
-      limits: this.#options,
+      options: this.#options,
       name: `The bucket "${this.#options.bucket}"`,
-      prepare: async () => {
-        secret = (await this.#token.get()).token;
-        return {
-          method,
-          url: `${this.#endpoint}${path}${search && `?${search}`}`,
-          headers: { ...headers, authorization: `Bearer ${secret}` },
-          body,
-        };
-      },
-      judge: (response) => judge(response, request, secret),
-      renew: () => this.#token.discard(),
+      credentials: this.#token,
+      prepare: ({ token }) => ({
+        method,
+        url,
+        headers: { ...headers, authorization: `Bearer ${token}` },
+        body,
+      }),
+      judge: (response, { token }) => judge(response, request, token),
     });
   }
 }
 
-function judge(response: Response, request: GcsRequest, secret: string | undefined): Verdict | undefined {
+function judge(response: Response, request: GcsRequest, secret: string): Verdict | undefined {
   const { status, body } = response;
   if (status < 300) return judgeContent(response, request);
   const text = body.toString();
   const { message, reason } = readError(text);
-  const says = `${[status, reason].filter(Boolean).join(" ")}${message && `: ${secret ? message.replaceAll(secret, "…") : message}`}`;
+  const says = `${[status, reason].filter(Boolean).join(" ")}${message && `: ${message.replaceAll(secret, "…")}`}`;
   if (status === 404) {
     if (request.absent && !/bucket does not exist/.test(text)) return undefined;
     return { reason: "gone", says };

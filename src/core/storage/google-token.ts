@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { messageOf } from "../base/error-text.ts";
 import type { Environment } from "./aws-credentials.ts";
 import { type CallTools, send } from "./call.ts";
 import { StorageFailure } from "./storage-failure.ts";
@@ -60,7 +61,7 @@ async function fromMachine(env: Environment, tools: CallTools): Promise<GoogleTo
   const url = `http://${host}/computeMetadata/v1/instance/service-accounts/default/token`;
   const headers = { "metadata-flavor": "Google" };
   try {
-    const response = await send({ method: "GET", url, headers }, { tools, limits: { timeout: 3000 } });
+    const response = await send({ method: "GET", url, headers }, { ...tools, timeout: 3000 });
     if (response.status !== 200) throw new Error(`status ${response.status}`);
     const { access_token, expires_in } = JSON.parse(response.body.toString()) as Record<string, unknown>;
     if (typeof access_token !== "string" || typeof expires_in !== "number") throw new Error("no token");
@@ -71,7 +72,7 @@ async function fromMachine(env: Environment, tools: CallTools): Promise<GoogleTo
 }
 
 function refused(who: string, why: unknown): StorageFailure {
-  const says = why instanceof Error ? why.message : String(why);
+  const says = messageOf(why);
   return new StorageFailure(`Credentials for the bucket could not be obtained from ${who} (${says})`, {
     reason: "unavailable",
     detail:

@@ -1,7 +1,7 @@
 /** Milliseconds before their end at which credentials are renewed. */
 const EARLY = 5 * 60_000;
 
-interface Expiring {
+export interface Expiring {
   readonly expires?: number | undefined;
 }
 
@@ -12,8 +12,9 @@ export class Renewed<T extends Expiring> {
   #kept: T | undefined;
   #obtaining: Promise<T> | undefined;
 
-  constructor(obtain: () => Promise<T>, now: () => Date) {
-    this.#obtain = obtain;
+  /** What is given, or obtained by what is given, else what `find` finds. */
+  constructor(given: T | (() => Promise<T>) | undefined, find: () => Promise<T>, now: () => Date) {
+    this.#obtain = typeof given === "function" ? given : async () => given ?? find();
     this.#now = now;
   }
 

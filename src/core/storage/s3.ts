@@ -116,25 +116,16 @@ class S3Bucket {
     if (endpoint !== undefined) this.#base = `${endpoint.replace(/\/+$/, "")}/${bucket}`;
     // A certificate for all buckets does not cover names with dots.
     else this.#base = bucket.includes(".") ? `https://${aws}/${bucket}` : `https://${bucket}.${aws}`;
-    const obtain =
-      typeof credentials === "function"
-        ? credentials
-        : async () => credentials ?? (await findAwsCredentials(env, options));
-    this.#credentials = new Renewed(obtain, now);
+    this.#credentials = new Renewed(credentials, () => findAwsCredentials(env, options), now);
   }
 
-  async call(request: S3Request): Promise<Response> {
-    let secrets: AwsCredentials | undefined;
+  call(request: S3Request): Promise<Response> {
     return converse({
-      tools: this.#options,
-      limits: this.#options,
+      options: this.#options,
       name: `The bucket "${this.#options.bucket}"`,
-      prepare: async () => {
-        secrets = await this.#credentials.get();
-        return this.#sign(request, secrets);
-      },
-      judge: (response) => judge(response, request, { secrets, now: this.#now() }),
-      renew: () => this.#credentials.discard(),
+      credentials: this.#credentials,
+      prepare: (secrets) => this.#sign(request, secrets),
+      judge: (response, secrets) => judge(response, request, { secrets, now: this.#now() }),
     });
   }
 
@@ -177,7 +168,7 @@ class S3Bucket {
 }
 
 interface Circumstances {
-  readonly secrets: AwsCredentials | undefined;
+  readonly secrets: AwsCredentials;
   readonly now: Date;
 }
 
@@ -195,7 +186,7 @@ function judge(response: Response, request: S3Request, circumstances: Circumstan
   const code = elementOf(xml, "Code") ?? "";
   if (status === 404 && request.absent && code !== "NoSuchBucket") return undefined;
   if (status === 412 && request.headers?.["if-none-match"]) return undefined;
-  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, Object.values(circumstances.secrets ?? {}))}`;
+  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, Object.values(circumstances.secrets))}`;
   // Two creations of one object at the same moment.
   if (code === "ConditionalRequestConflict") return { reason: "unavailable", says };
   if (code === "NoSuchBucket" || status === 404) return { reason: "gone", says };

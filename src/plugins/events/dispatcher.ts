@@ -1,3 +1,4 @@
+import { messageOf } from "../../core/base/error-text.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Redactor } from "../../core/base/redactor.ts";
 import type { StartTimer } from "../../core/base/timer.ts";
@@ -261,7 +262,7 @@ export class Dispatcher {
       return undefined;
     } catch (error) {
       if (error instanceof DeliveryError) return error;
-      return new DeliveryError(error instanceof Error ? error.message : String(error), { cause: error });
+      return new DeliveryError(messageOf(error), { cause: error });
     } finally {
       lane.sender.noteDuration(lane, performance.now() - began);
     }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OptionsError } from "../../base/check-options.ts";
+import { messageOf } from "../../base/error-text.ts";
 import type { StartTimer } from "../../base/timer.ts";
 import { openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
 import { type SendBackup, sendSnapshot } from "../engine/snapshot.ts";
@@ -116,7 +117,7 @@ export class Backups {
       this.#error = null;
     } catch (error) {
       if (this.#isClosed) return;
-      this.#error = error instanceof Error ? error.message : String(error);
+      this.#error = messageOf(error);
       log.warn("the store could not be backed up yet", { error });
     }
   }

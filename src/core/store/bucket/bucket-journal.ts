@@ -1,4 +1,5 @@
 import { delays } from "../../base/backoff.ts";
+import { messageOf } from "../../base/error-text.ts";
 import { isServiceError, ServiceError } from "../../base/errors.ts";
 import type { Remote } from "../json/remote.ts";
 import type { Timers } from "../json/timers.ts";
@@ -137,7 +138,7 @@ export function ownerLostError(who: string): ServiceError {
 function toFailure(error: unknown): ServiceError {
   if (isServiceError(error)) return error;
   return storageError(
-    `The bucket did not store a write (${error instanceof Error ? error.message : String(error)})`,
+    `The bucket did not store a write (${messageOf(error)})`,
     "The service retries automatically. Check the storage and its credentials if this continues.",
     error,
   );
