@@ -53,6 +53,31 @@ const get = async (server: TestServer, path: string) => {
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 };
 
+test("lists of events and of deleted jobs lead to the pages before and after, and say how many there are", async () => {
+  const server = await start();
+  const ids = ["a", "b", "c"];
+  for (const id of ids) {
+    await send(server, id, 9);
+    await startJob(server, id, 1);
+    await server.request(`/admin/api/jobs/${id}`, { method: "DELETE" });
+  }
+  const pagerOf = async (path: string) => {
+    const page = await server.request(path, { headers: { accept: "text/html" } });
+    return /<div class="pager">([\s\S]*?)<\/div>/.exec(await page.text())?.[1];
+  };
+
+  const events = await pagerOf("/admin/events?limit=1&skip=1");
+  const deleted = await pagerOf("/admin/deleted?limit=1&skip=1");
+
+  expect(events).toMatch(/rel="prev" href="\/admin\/events"[\s\S]*rel="next" href="\/admin\/events\?skip=2"/);
+  expect(events).not.toContain("total");
+  expect(deleted).toContain("3 in total");
+  expect(deleted).toMatch(
+    /rel="prev" href="\/admin\/deleted"[\s\S]*rel="next" href="\/admin\/deleted\?skip=2"/,
+  );
+  expect(await pagerOf("/admin/events")).toBeUndefined();
+});
+
 test("received events say which jobs took them, whether they came before or after; waits say for what", async () => {
   const server = await start();
   await send(server, "early", 1);

@@ -8,7 +8,7 @@ import { button } from "../actions/confirms.ts";
 import { seenPair } from "../actions/forms.ts";
 import { seenRoute } from "../admin-route.ts";
 import { DeletedCasesSchema, DeletedJobsSchema } from "../answers/entities.ts";
-import { toPageOf } from "../lists/page-of.ts";
+import { pagerOf, toPageOf } from "../lists/page-of.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -143,9 +143,7 @@ function deletedResource(parts: SeenParts, { one, many, place }: Kind, query: Qu
       const { rows, total } = await read();
       const now = parts.clock();
       const path = `/admin/${place}`;
-      const to = (at: number) => withQuery(path, { search, skip: at || undefined });
       return {
-        total: formatCount(total),
         search: search ?? "",
         ...{ one, many, path },
         rows: rows.map((row) => ({
@@ -158,8 +156,11 @@ function deletedResource(parts: SeenParts, { one, many, place }: Kind, query: Qu
           restoreHref: pathTo(place, row.id, "restore"),
           eraseHref: pathTo(place, row.id, "erase"),
         })),
-        previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
-        next: skip + limit < total ? to(skip + limit) : "",
+        ...pagerOf(
+          { limit, skip, total },
+          (query) => withQuery(path, { search }, query),
+          `${formatCount(total)} in total`,
+        ),
       };
     },
   };

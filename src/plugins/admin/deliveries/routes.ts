@@ -10,7 +10,7 @@ import { DeliveriesSchema } from "../answers/service.ts";
 import { flashCookie } from "../flash.ts";
 import { isMarked, optionIn } from "../forms/marks.ts";
 import { readForm } from "../forms/read-form.ts";
-import { toPageOf } from "../lists/page-of.ts";
+import { pagerOf, toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -91,7 +91,6 @@ function deliveriesResource(parts: AdminParts, query: Query): Resource {
         readControlView(control),
       ]);
       const now = parts.clock();
-      const to = (at: number) => withQuery("/admin/deliveries", { state, skip: at || undefined });
       return {
         card: { ...view, status: statusPiece(view.status, view.label).toString() },
         tabs: [
@@ -111,8 +110,7 @@ function deliveriesResource(parts: AdminParts, query: Query): Resource {
         canChange: state === "dead" && total > 0,
         total: formatCount(total),
         rows: items.map((message) => toRow(message, now)),
-        previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
-        next: skip + limit < total ? to(skip + limit) : "",
+        ...pagerOf({ limit, skip, total }, (query) => withQuery("/admin/deliveries", { state }, query)),
         empty:
           state === "dead"
             ? { title: "No dead letters.", text: "Events that were given up appear here, to be sent again." }

@@ -10,7 +10,7 @@ import {
   toReceivedEvent,
 } from "../../../core/models/received-event.ts";
 import { EventsSchema, EventWaitsSchema } from "../answers/service.ts";
-import { toPageOf } from "../lists/page-of.ts";
+import { pagerOf, toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -73,7 +73,7 @@ function receivedResource({ store, clock }: AdminParts, { name: given, limit, sk
       const all = name === undefined ? total : (await received.list({ limit: 0, skip: 0 })).total;
       return {
         ...frame({ current: PATH, received: all, waiting: waits.total }),
-        ...pager(PATH, { name }, { limit, skip, total }),
+        ...pagerOf({ limit, skip, total }, (query) => withQuery(PATH, { name }, query)),
         filter: { name: name ?? "" },
         waits: [],
         rows: items.map((event) => toRow(event, now)),
@@ -101,7 +101,7 @@ function waitsResource({ store, clock }: AdminParts, { limit, skip }: Page): Res
       const now = clock();
       return {
         ...frame({ current: WAITS_PATH, received: events.total, waiting: total }),
-        ...pager(WAITS_PATH, {}, { limit, skip, total }),
+        ...pagerOf({ limit, skip, total }, (query) => withQuery(WAITS_PATH, query)),
         filter: undefined,
         rows: [],
         waits: items.map(({ job_id, until, where, name }) => ({
@@ -121,18 +121,6 @@ function frame({ current, received, waiting }: { current: string; received: numb
     ...{ label, href, count: formatCount(count), current: href === current },
   });
   return { tabs: [tab("Received", PATH, received), tab("Waiting", WAITS_PATH, waiting)] };
-}
-
-function pager(
-  path: string,
-  filters: Readonly<Record<string, string | undefined>>,
-  { limit, skip, total }: Page & { readonly total: number },
-) {
-  const to = (at: number) => withQuery(path, filters, { skip: at || undefined });
-  return {
-    previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
-    next: skip + limit < total ? to(skip + limit) : "",
-  };
 }
 
 /** What an event is called: threads of a chat get their messages as events, with a name that nobody has chosen. */

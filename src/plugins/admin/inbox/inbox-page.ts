@@ -2,6 +2,7 @@ import type { StoredCase } from "../../../core/models/case.ts";
 import { isAsking } from "../answer-links/answer-links.ts";
 import { linksView } from "../answer-links/links-view.ts";
 import { readShownFiles } from "../files/shown-files.ts";
+import { pagerOf } from "../lists/page-of.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { offeredTo } from "../viewer.ts";
@@ -35,7 +36,6 @@ export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string
   const selected = await findSelected(parts, listed, question);
   const path = (query: Partial<InboxPage>) =>
     withQuery("/admin/inbox", { ...filter, skip: skip || undefined, ...query });
-  const to = (at: number) => path({ skip: at || undefined });
   return {
     summary:
       total === 0 ? "No open questions." : `${countOf(total, "open question")}, the most urgent first.`,
@@ -60,9 +60,11 @@ export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string
     })),
     ask: ask ?? (selected ? await renderAsk(parts, selected, listed) : ""),
     gone: ask === undefined && question !== undefined && !selected ? pathTo("cases", question) : "",
-    range: `${formatCount(Math.min(skip + 1, total))}–${formatCount(Math.min(skip + limit, total))} of ${formatCount(total)}`,
-    previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
-    next: skip + limit < total ? to(skip + limit) : "",
+    ...pagerOf(
+      { limit, skip, total },
+      path,
+      `${formatCount(Math.min(skip + 1, total))}–${formatCount(Math.min(skip + limit, total))} of ${formatCount(total)}`,
+    ),
   };
 }
 

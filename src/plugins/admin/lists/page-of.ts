@@ -28,3 +28,17 @@ export function toPageOf<T>(
   }
   return { items, total, limit, skip, has_next: skip + items.length < total, has_prev: skip > 0 };
 }
+
+/** The links of a list's pager to the pages before and after one: "" where there is none. */
+export function pagerOf(
+  { limit, skip, total }: { readonly limit: number; readonly skip: number; readonly total: number },
+  to: (query: { skip: number | undefined }) => string,
+  range = "",
+) {
+  const at = (skip: number) => to({ skip: skip || undefined });
+  return {
+    range,
+    previous: skip > 0 ? at(Math.max(0, skip - limit)) : "",
+    next: skip + limit < total ? at(skip + limit) : "",
+  };
+}
