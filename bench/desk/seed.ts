@@ -112,7 +112,7 @@ async function live(
       cost: () => 0.002 * (1 + (n % 5)),
     });
     if (fate === "asking" || fate === "answered" || fate === "held") {
-      const assignee = ASKED[Math.floor(n / AGENTS.length) % ASKED.length];
+      const assignee = ASKED[Math.floor(n / 7) % ASKED.length];
       await item.ask("refund", {
         question: `Refund ${n % 7} EUR?`,
         fields: v.object({ approved: v.boolean() }),

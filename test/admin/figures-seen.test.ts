@@ -78,6 +78,14 @@ it("has a row for each page, or a reason for none", () => {
 });
 
 describe.each(READERS)("each figure that %s sees", (reader) => {
+  it("is about something, and not about all", () => {
+    const [own, all] = [truthOf(reader), truthOf("owner")];
+    for (const what of ["cases", "questions"] as const) {
+      expect(own[what].length).toBeGreaterThan(0);
+      if (reader !== "owner") expect(own[what].length).toBeLessThan(all[what].length);
+    }
+  });
+
   it.each(DESK_PAGES)(
     "on $path is computed from the owner's export",
     async ({ path, refuses, lines, ...read }) => {
