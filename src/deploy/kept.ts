@@ -104,14 +104,15 @@ export function tellKept(
     (name) =>
       (env[name] !== undefined || config.keptSecrets.includes(name)) &&
       !listed.includes(name) &&
-      // Keys of the service are its own: no file lists them.
-      !isOwnKey(name),
+      // Keys of the service are its own, and so is the URL of its own database: no file lists them.
+      !isOwnKey(name) &&
+      !(name === DATABASE_URL && config.makeDatabaseUrl !== undefined),
   );
   const file = config.file ?? DEPLOY_FILE;
   if (kept.length > 0)
     inform(
       emit,
-      `${config.file === undefined ? `There is no ${file}` : `${file} does not list all`} of the service's variables: it keeps ${list(kept)}`,
+      `${config.file === undefined ? `There is no ${file}` : `${file} does not list all of the service's variables`}: it keeps ${list(kept)}`,
     );
   const lost = [...theirs, ...(live?.secretNames ?? [])].filter((name) =>
     theirs.includes(name) ? env[name] === undefined : config.removed?.includes(name),

@@ -159,6 +159,8 @@ async function configure(
     generateApiKey: options.generateApiKey,
     generateRsa: options.generateRsa,
     makeDatabaseUrl: config.makeDatabaseUrl,
+    readOwnKey:
+      live === undefined || platform.ephemeralDisk ? undefined : async (name) => session.readSecret?.(name),
     readOnly,
   });
   const project = await readProject(target.cwd, options);
@@ -480,7 +482,7 @@ function imageActions(
 }
 
 function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): ResourceAction[] {
-  const { changed, unreleased, generated, referred } = secrets;
+  const { changed, unreleased, generated, adopted, referred } = secrets;
   return secretNames(secrets).map((name) => {
     const ref = referred.find((secret) => secret.name === name)?.ref;
     const there = ref !== undefined || stored.some((secret) => secret.name === name);
@@ -495,11 +497,13 @@ function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): Resou
         ? `is ${ref}`
         : generated.includes(name)
           ? "generated for this deployment"
-          : isNew
-            ? "new value"
-            : isChanged
-              ? "stored, and not released yet"
-              : "unchanged",
+          : adopted.includes(name)
+            ? "the key that the service has made for itself"
+            : isNew
+              ? "new value"
+              : isChanged
+                ? "stored, and not released yet"
+                : "unchanged",
       cost_estimate: null,
       metadata: { changes: isChanged ? [{ field: name, from: there ? "set" : null, to: state }] : [] },
     };

@@ -28,6 +28,8 @@ export interface SecretPlan {
   readonly unused: readonly StoredSecret[];
   /** Keys generated for this deployment. */
   readonly generated: readonly string[];
+  /** Keys that the service has made for itself, and that are stored from now on: another one could not read its store. */
+  readonly adopted: readonly string[];
   /** Secrets in the vault that others manage. */
   readonly referred: readonly SecretRef[];
 }
@@ -52,6 +54,8 @@ export interface SecretOptions {
   readonly rotated: Readonly<Record<string, string>>;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
+  /** Reads a key that the running service has made for itself, where its disk lasts. */
+  readonly readOwnKey?: ((name: string) => Promise<string | undefined>) | undefined;
   /** Makes the URL of a database that the platform runs beside the service. */
   readonly makeDatabaseUrl?: (() => string) | undefined;
   /** Whether nothing will be deployed: a value that is unknown here is not missing. */
@@ -118,6 +122,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
         fix: "Have it give the value alone",
       });
   for (const [name, value] of Object.entries(options.rotated)) texts.set(name, value);
+  const adopted = await adoptOwnKeys(options, texts);
   const generated = [
     ...generateMissing(options, texts),
     ...Object.keys(options.rotated).filter((name) => !isFormer(name)),
@@ -150,6 +155,7 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     ),
     unused: stored.filter((secret) => !wanted.has(secret.name)),
     generated,
+    adopted,
     referred,
   };
 }
@@ -203,10 +209,28 @@ export function newRsaKey(): string {
   }).privateKey;
 }
 
+function isMissing({ stored, referred }: SecretOptions, texts: ReadonlyMap<string, string>, name: string) {
+  return !texts.has(name) && ![...stored, ...referred].some((secret) => secret.name === name);
+}
+
+/** Instead of a new key, a service gets the one that it has made: its jobs and its clients have that. */
+async function adoptOwnKeys(options: SecretOptions, texts: Map<string, string>): Promise<string[]> {
+  const { generateApiKey, generateRsa, readOwnKey } = options;
+  const asked = { SERVICE_API_KEY: generateApiKey, SERVICE_RSA_PRIVATE_KEY: generateRsa };
+  const adopted: string[] = [];
+  for (const name of SERVICE_SECRETS) {
+    if (!asked[name] || !isMissing(options, texts, name)) continue;
+    const key = (await readOwnKey?.(name))?.trim();
+    if (!key) continue;
+    texts.set(name, key);
+    adopted.push(name);
+  }
+  return adopted;
+}
+
 function generateMissing(options: SecretOptions, texts: Map<string, string>): string[] {
-  const { stored, referred, generateApiKey, generateRsa, makeDatabaseUrl } = options;
-  const missing = (name: string) =>
-    !texts.has(name) && ![...stored, ...referred].some((secret) => secret.name === name);
+  const { stored, generateApiKey, generateRsa, makeDatabaseUrl } = options;
+  const missing = (name: string) => isMissing(options, texts, name);
   const generated: string[] = [];
   const make = (name: string, asked: boolean, value: () => string) => {
     if (!asked || !missing(name)) return;

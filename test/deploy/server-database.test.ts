@@ -156,4 +156,59 @@ describe("a database beside a service on a server", () => {
     expect(allOf(at.serviceName)).not.toContain(`container ${database}`);
     expect(allOf(at.serviceName)).toContain(`volume ${database}`);
   }, 600_000);
+
+  it("takes over the jobs of a service with files, which keeps the RSA key that it has made for itself", async () => {
+    const { at, mine, image, start, expectStatuses } = await withDatabase(sshd.config);
+    mine.step("one");
+    await mine.up();
+    const own = docker("exec", at.running()[0]!, "cat", "/data/rsa-private-key.pem");
+    await start("one");
+    await expectStatuses({ one: "awaiting" });
+    const folder = mkdtempSync(join(tmpdir(), "svc-server-moved-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const run = (line: string) =>
+      svc(
+        { cwd: folder } as never,
+        `${line} --platform server --host server --ssh-config ${sshd.config} --name ${at.name} --port ${new URL(at.url).port}`,
+        { platforms: { server: async () => ({ default: server as never }) } },
+      );
+
+    const copied = await run("backup --to copy");
+    const moved = await mine.up({
+      flags: { postgres: image },
+      options: { generateRsa: true, acceptDataLoss: true, heldJobs: "ok" },
+    });
+    const restored = await run("restore --from copy --yes");
+    await expectStatuses({ one: "awaiting" });
+    await at.ask("/jobs/one/cases/one/update", { answer: { word: "done" } });
+    await expectStatuses({ one: "completed" });
+
+    const serving = at.running().find((name) => !name.endsWith(".postgres"))!;
+    expect(copied).toMatchObject({ code: 0 });
+    expect(restored).toMatchObject({ code: 0, out: expect.stringContaining("is healthy") });
+    expect(moved.plan.actions).toContainEqual(
+      expect.objectContaining({
+        resource_name: "SERVICE_RSA_PRIVATE_KEY",
+        description: "the key that the service has made for itself",
+      }),
+    );
+    expect(docker("exec", serving, "sh", "-c", "cat /run/secrets/*/SERVICE_RSA_PRIVATE_KEY")).toBe(own);
+  }, 600_000);
+
+  it("stores the keys that a service with files has made, where it is to have generated ones", async () => {
+    const { at, mine } = await withDatabase(sshd.config);
+    const env = { SERVICE_API_KEY: undefined } as never;
+    mine.step("one");
+    await mine.up({ env });
+    const read = (path: string) => docker("exec", at.running()[0]!, "sh", "-c", `cat ${path}`);
+    const own = [read("/data/api-key"), read("/data/rsa-private-key.pem")];
+
+    const kept = await mine.up({ options: { generateApiKey: true, generateRsa: true }, env });
+
+    expect(kept).toMatchObject({ changed: true, health: { status: "healthy" } });
+    expect(own.map(({ length }) => length > 30)).toEqual([true, true]);
+    expect([read("/run/secrets/*/SERVICE_API_KEY"), read("/run/secrets/*/SERVICE_RSA_PRIVATE_KEY")]).toEqual(
+      own,
+    );
+  }, 300_000);
 });

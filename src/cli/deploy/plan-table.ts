@@ -44,7 +44,11 @@ function cells(action: ResourceAction): string[] {
 
 /** A digest as long as it is elsewhere: each row is as wide as the widest. */
 function nameOf({ resource_name }: ResourceAction): string {
-  return resource_name.replace(/(@sha256:[0-9a-f]{12})[0-9a-f]{52}$/, "$1…");
+  return shortDigest(resource_name);
+}
+
+function shortDigest(text: string): string {
+  return text.replace(/(@sha256:[0-9a-f]{12})[0-9a-f]{52}$/, "$1…");
 }
 
 function changesOf({ metadata, action_type, resource_type }: ResourceAction): Change[] {
@@ -64,5 +68,5 @@ function changeLine({ field, from, to }: Change, paint: Paint): string {
 /** A value of several lines as one: each would be a row of its own. */
 function shown(value: string | null): string {
   const text = String(value);
-  return /[\r\n]/.test(text) ? JSON.stringify(text) : text;
+  return /[\r\n]/.test(text) ? JSON.stringify(text) : shortDigest(text);
 }

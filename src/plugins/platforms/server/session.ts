@@ -23,6 +23,12 @@ import { SECRETS_DIR, serverSecrets } from "./secrets.ts";
 import { setupServer } from "./setup.ts";
 import { openSsh } from "./ssh.ts";
 
+/** Where a service without such a secret keeps the key that it has made. */
+const OWN_KEYS: Readonly<Record<string, string>> = {
+  SERVICE_API_KEY: "/data/api-key",
+  SERVICE_RSA_PRIVATE_KEY: "/data/rsa-private-key.pem",
+};
+
 /** One service on one server. */
 export async function openSession(
   target: DeployTarget<ServerFlags>,
@@ -120,8 +126,8 @@ export async function openSession(
     async readSecret(name) {
       const found = await serving();
       const ref = found?.record.secrets[name];
-      if (!found || ref === undefined || !isRunning(found)) return undefined;
-      const path = `${SECRETS_DIR}/${ref}/${name}`;
+      const path = ref === undefined ? OWN_KEYS[name] : `${SECRETS_DIR}/${ref}/${name}`;
+      if (!found || path === undefined || !isRunning(found)) return undefined;
       const { code, stdout } = await ssh.silent('exec docker exec "$1" cat "$2"', [found.id, path]);
       return code === 0 && stdout !== "" ? stdout : undefined;
     },
