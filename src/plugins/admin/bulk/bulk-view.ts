@@ -65,7 +65,7 @@ export async function toBulkView(
           ? ""
           : `${formatCount(done)} of ${formatCount(ids.length)} done${failures.size > 0 ? `, ${formatCount(failures.size)} failed` : ""}${state === "aborted" ? ", then aborted" : ""}.`,
       sampleTitle:
-        failures.size > 0 ? "Not changed" : ids.length > SAMPLE ? `The first ${SAMPLE}` : `All ${what}`,
+        failures.size > 0 ? "Not changed" : ids.length > SAMPLE ? `The first ${SAMPLE}` : ids.length === 1 ? what : `All ${what}`,
       sample: sampleIds.map((one) => {
         const entity = found.get(one);
         return {
@@ -144,7 +144,7 @@ export function canUndo(
 
 function consequenceOf(parts: SeenParts, { action }: BulkOperation): string {
   if (action !== "delete") return CONSEQUENCES[action];
-  return `${CONSEQUENCES.delete} ${textOfUndo(parts).replace("It can", "They can")}`;
+  return `${CONSEQUENCES.delete} ${textOfUndo(parts)}`;
 }
 
 const VERBS: Readonly<Record<BulkAction, string>> = {
@@ -165,16 +165,16 @@ const TITLES = {
 } as const;
 
 const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
-  stop: "They will be asked to stop; their results so far are kept. The selection is fixed, whatever changes in the meantime.",
+  stop: "Each will be asked to stop; its results so far are kept. The selection is fixed, whatever changes in the meantime.",
   retry:
-    "They will continue from their last successful step. The selection is fixed, whatever changes in the meantime.",
+    "Each continues from its last successful step. The selection is fixed, whatever changes in the meantime.",
   continue:
-    "They resume with the current code. What was recorded after the point where it no longer matches is done again; answers count. The selection is fixed, whatever changes in the meantime.",
+    "Each resumes with the current code. What was recorded after the point where it no longer matches is done again; answers count. The selection is fixed, whatever changes in the meantime.",
   restart: "Everything is done, and paid for, once more. Exactly these, whatever changes in the meantime.",
   resume:
-    "They will continue from their last successful step, with the raised limits. The selection is fixed, whatever changes in the meantime.",
-  delete: "They will be deleted with everything that belongs to them. The selection is fixed.",
-  restore: "They return to the list of jobs as they were.",
+    "Each continues from its last successful step, with the raised limits. The selection is fixed, whatever changes in the meantime.",
+  delete: "Each is deleted with everything that belongs to it. The selection is fixed.",
+  restore: "Each returns to the list of jobs as it was.",
 };
 
 const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
