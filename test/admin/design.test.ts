@@ -86,6 +86,7 @@ const COLORS: readonly (readonly [page: () => string, selector: string, property
     [() => "", ".needs .st-held", "color", "violet"],
     [() => "jobs?status=held", "td .st-held", "color", "violet"],
     [() => "inbox", ".asks .st-held", "color", "violet"],
+    [() => `cases/${first.held}-0`, ".ask .note", "border-left-color", "violet"],
     [() => `jobs/${first.held}`, ".verdict", "border-left-color", "violet"],
     [() => `jobs/${first.held}`, ".note.held", "border-left-color", "violet"],
     [() => `jobs/${first.held}`, "#fall-hatch .w-hatch", "fill", "gray"],
@@ -217,6 +218,22 @@ describe("texts", () => {
     expect(await beside.page.locator(".needs").textContent()).toMatch(/Nothing needs you\./);
   });
 });
+
+chromium.it(
+  "in compact rows on a phone, the head of a list is above its first row, and not over it",
+  async () => {
+    await using at = await open(desk.server);
+    await at.page.setViewportSize({ width: 360, height: 850 });
+    await at.go("jobs");
+    await at.page.evaluate('document.documentElement.dataset.density = "compact"');
+    const over = await at.page.evaluate<number>(`(() => {
+    const top = document.querySelector(".rows tbody tr").getBoundingClientRect().top;
+    return [...document.querySelectorAll(".rows thead a")].filter((one) => one.getBoundingClientRect().bottom > top).length;
+  })()`);
+
+    expect(over).toBe(0);
+  },
+);
 
 const idle = defineAgent({ name: "Idle", version: "1.0.0", methods: { job_start: { run: () => 1 } } });
 
