@@ -282,7 +282,9 @@ it("a bulk deletion is undone on its page: what it deleted is restored, and only
   const undo = await send(`${path}/undo`);
   await expect.poll(() => show(undo)).toContain("2 of 2 done.");
 
-  expect(preview).toContain("Each is deleted with everything that belongs to it. The selection is fixed. It can be restored for 30 days.");
+  expect(preview).toContain(
+    "Each is deleted with everything that belongs to it. The selection is fixed. It can be restored for 30 days.",
+  );
   expect(early.status).toBe(409);
   expect(await ids("agent_name=bulk")).toEqual(["bulk-1", "bulk-2"]);
   await server.request("/admin/api/jobs/bulk-0?permanent=true", { method: "DELETE" });

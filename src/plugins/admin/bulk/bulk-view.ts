@@ -65,7 +65,13 @@ export async function toBulkView(
           ? ""
           : `${formatCount(done)} of ${formatCount(ids.length)} done${failures.size > 0 ? `, ${formatCount(failures.size)} failed` : ""}${state === "aborted" ? ", then aborted" : ""}.`,
       sampleTitle:
-        failures.size > 0 ? "Not changed" : ids.length > SAMPLE ? `The first ${SAMPLE}` : ids.length === 1 ? what : `All ${what}`,
+        failures.size > 0
+          ? "Not changed"
+          : ids.length > SAMPLE
+            ? `The first ${SAMPLE}`
+            : ids.length === 1
+              ? what
+              : `All ${what}`,
       sample: sampleIds.map((one) => {
         const entity = found.get(one);
         return {
