@@ -123,7 +123,7 @@ function tileLines(truth: Truth, range: Range): string[] {
   const byEndOfMonth = forecast === null ? "" : `, about ${cost(forecast)} by its end`;
   return [
     `Completed, last ${last} ${rate} ${formatCount(done.length)} completed, ${formatCount(failed.length)} failed`,
-    ...(done.length === 0 ? [] : [`Half of them within ${at(0.5)} 95% of them within ${at(0.95)}`]),
+    ...(done.length === 0 ? [] : [`Median duration ${at(0.5)} p95 ${at(0.95)}`]),
     `${truth.reader === "owner" ? "Cost today" : "Cost of jobs started today"} ${cost(today)} ${cost(month)} this month${byEndOfMonth}`,
   ];
 }
