@@ -179,6 +179,8 @@ async function open(random: Random): Promise<World> {
         headers: {
           ...(await headersOf(caller)),
           ...{ "a2a-version": "1.0", accept: "application/json, text/event-stream" },
+          // One that is idle may end while a request for it is on its way.
+          connection: "close",
           ...(json !== undefined && { "content-type": "application/json" }),
           ...headers,
         },

@@ -23,17 +23,16 @@ storeContract({
   persistent: true,
 });
 
-const server = requirement("postgres");
-server.describe("Postgres", () => {
-  // Its own contract is another file: this one is for what seals and opens.
-  for (const name of shareOf(["encrypted Postgres store", undefined, undefined, undefined], 4))
-    if (name !== undefined)
-      storeContract({
-        describe,
-        it,
-        name,
-        open: sealStore(openInSchema, keys),
-        persistent: true,
-        shared: true,
-      });
-});
+// Its own contract is another file: this one is for what seals and opens.
+const [name] = shareOf(["encrypted Postgres store", undefined, undefined, undefined], 4);
+if (name !== undefined)
+  requirement("postgres").describe("Postgres", () => {
+    storeContract({
+      describe,
+      it,
+      name,
+      open: sealStore(openInSchema, keys),
+      persistent: true,
+      shared: true,
+    });
+  });
