@@ -2,3 +2,8 @@
 export function exactAmount(amount: number): number {
   return Number(amount.toPrecision(14));
 }
+
+/** The sum of any number of amounts. Each addition is rounded, as the noise of a thousand would be seen. */
+export function exactSum(amounts: readonly number[]): number {
+  return amounts.reduce((sum, amount) => exactAmount(sum + amount), 0);
+}

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { exactAmount } from "../base/exact-amount.ts";
+import { exactAmount, exactSum } from "../base/exact-amount.ts";
 import { getOrMake } from "../base/get-or-make.ts";
 import type { Store } from "../store/store.ts";
 // Its table is one of the store's.
@@ -74,8 +74,7 @@ export async function readSpending(
   const where = { agent, month: day.slice(0, 7) };
   const { items } = await store.table("Spending").list({ where, limit: Number.POSITIVE_INFINITY });
   const sums = items.flatMap(({ days }) => Object.entries(days));
-  const sum = (of: readonly (readonly [string, number])[]) =>
-    exactAmount(of.reduce((all, [, cost]) => all + cost, 0));
+  const sum = (of: readonly (readonly [string, number])[]) => exactSum(of.map(([, cost]) => cost));
   return { day: sum(sums.filter(([one]) => one === day)), month: sum(sums) };
 }
 
@@ -109,5 +108,5 @@ export async function hasSpentBefore(store: Store, month: string): Promise<boole
 
 /** The sum of these. */
 export function sumSpending(days: readonly DaySpending[]): number {
-  return exactAmount(days.reduce((sum, { cost }) => sum + cost, 0));
+  return exactSum(days.map(({ cost }) => cost));
 }

@@ -111,7 +111,7 @@ export async function freeze(
     for (const entity of (await table.list({ where: { id: page }, sort: "id", limit: PAGE })).items) {
       if (limits ? !mayBeResumed(entity, limits) : !applies(action, entity)) continue;
       ids.push(entity.id);
-      cost += entity.total_cost;
+      cost = exactAmount(cost + entity.total_cost);
     }
   }
   return {
@@ -119,7 +119,7 @@ export async function freeze(
     action,
     ...(limits && { limits }),
     ids,
-    cost: exactAmount(cost),
+    cost,
     leftOut: matching.length - ids.length,
     by,
   };

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { exactAmount } from "../../../core/base/exact-amount.ts";
+import { exactSum } from "../../../core/base/exact-amount.ts";
 import { LISTED_UPDATES } from "../../../core/entities/cases.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -172,12 +172,11 @@ async function readChildren({ jobs }: SeenParts, job: StoredJob) {
   if (counts.length === 0) return undefined;
   const text = counts.map(([status, count]) => `${formatCount(count)} ${labelOf(status).toLowerCase()}`);
   const { items, total } = await jobs.list({ where, limit: SUMMED_CHILDREN });
-  const sum = items.reduce((cost, { total_cost }) => cost + total_cost, job.total_cost);
   return {
     href: withQuery("/admin/jobs", { parent_id: job.id }),
     text: text.join(", "),
     /** With the job's own; unknown where there are too many. */
-    cost: total > SUMMED_CHILDREN ? undefined : exactAmount(sum),
+    cost: total > SUMMED_CHILDREN ? undefined : exactSum([job, ...items].map(({ total_cost }) => total_cost)),
   };
 }
 

@@ -1,4 +1,4 @@
-import { exactAmount } from "../../../core/base/exact-amount.ts";
+import { exactSum } from "../../../core/base/exact-amount.ts";
 import type { Jobs } from "../../../core/entities/jobs.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 
@@ -7,6 +7,5 @@ export async function sumCosts(
   jobs: Jobs,
   { where, search }: Pick<ListQuery, "where" | "search">,
 ): Promise<number> {
-  const costs = Object.values(await jobs.costBy("agent_name", { where, search }));
-  return exactAmount(costs.reduce((sum, cost) => sum + cost, 0));
+  return exactSum(Object.values(await jobs.costBy("agent_name", { where, search })));
 }
