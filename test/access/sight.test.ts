@@ -56,7 +56,11 @@ let jobs: StoredJob[];
 beforeAll(async () => {
   const keys = HOLDERS.map((one) => ({ ...one, sha256: hash("sha256", keyOf(one.name), "hex") }));
   const plugins = [mcp({ wait: "0s" }), a2a({ wait: "0s" }), agUi()];
-  server = await testServer({ agents: [greeter, asker, talker], plugins, access: { keys } });
+  // What waits stays as it is, however long the tests take.
+  server = await testServer({
+    ...{ agents: [greeter, asker, talker], plugins, access: { keys } },
+    suspendAfter: false,
+  });
   // The same seed each time: a failure can be looked into.
   let seed = 7;
   const pick = <T>(from: readonly T[]): T => {

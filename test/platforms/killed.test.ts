@@ -24,7 +24,7 @@ const FEW = 4;
 const RELEASE = /^ecr DeleteRepository|^secretmanager DELETE .*svc-lock/;
 /** Services that live at the same time. */
 const WIDTH = 3;
-const SHARES = 12;
+const SHARES = 24;
 
 /** What a step did where nothing disturbed it. */
 interface Undisturbed {

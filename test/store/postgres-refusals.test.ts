@@ -31,8 +31,16 @@ async function openLimited() {
     await cluster.query(`drop role ${user}`);
   });
   lines.length = 0;
-  const leave = () =>
-    cluster.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
+  /** Ends the store's connections, and waits for their end: a write that is sent on one of them would be lost with it. */
+  const leave = async () => {
+    const ended = await cluster.query<{ pid: number }>(
+      `select pid, pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
+    );
+    const pids = ended.map(({ pid }) => pid).join(", ");
+    const isLeft = async () =>
+      (await cluster.query(`select pid from pg_stat_activity where pid in (${pids || "0"})`)).length > 0;
+    await expect.poll(isLeft).toBe(false);
+  };
   return { store, lines, admin, name, user, leave };
 }
 
