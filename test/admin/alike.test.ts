@@ -28,9 +28,28 @@ const payer = defineAgent({
   },
 });
 
+/** Asks the same so often, with a form that may stay empty. */
+const collector = defineAgent({
+  name: "Collector",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: [{ name: "count", field_type: "IntegerField", default: 3 }],
+      async run({ job, fields }) {
+        const asks = Array.from({ length: Number(fields.count) }, async (_, at) => {
+          const item = await job.openCase({ id: `${job.id}-${at}`, name: `Invoice ${at}` });
+          const { why } = await item.ask("why", { question: "Why?", fields: [{ name: "why" }] });
+          await item.close({ why });
+        });
+        await Promise.all(asks);
+      },
+    },
+  },
+});
+
 let server: TestServer;
 beforeAll(async () => {
-  server = await testServer({ agents: [payer] });
+  server = await testServer({ agents: [payer, collector] });
   await server.request("/agents/payer/jobs", {
     json: { job_context: { job_id: "p" }, job_fields: { count: 3 } },
   });
@@ -45,8 +64,8 @@ async function open(): Promise<string[]> {
   return items.map(({ case_id }) => case_id).sort();
 }
 
-const page = async (path: string) =>
-  (await server.request(`/admin/${path}`, { headers: { accept: "text/html" } })).text();
+const page = async (path: string, cookie = "") =>
+  (await server.request(`/admin/${path}`, { headers: { accept: "text/html", cookie } })).text();
 
 function post(path: string, form: [string, string][]) {
   return server.request(`/admin/${path}`, {
@@ -121,4 +140,96 @@ it("equal questions are answered with one form: those that are ticked, and only 
   const item = async () => (await server.request(`/admin/api/cases/${second!.split(" ")[0]}`)).json();
   await expect.poll(item).toMatchObject({ final_delivery: { approved: true } });
   expect(await page(`cases/${second!.split(" ")[0]}`)).toMatch(/<dt>Answered by<\/dt><dd>api-key/);
+});
+
+async function collect(job_id: string, count: number): Promise<void> {
+  await server.request("/agents/collector/jobs", {
+    json: { job_context: { job_id }, job_fields: { count } },
+  });
+  const asked = async () => {
+    const response = await server.request(`/admin/api/inbox?limit=1&job_id=${job_id}`);
+    return ((await response.json()) as { total: number }).total;
+  };
+  await vi.waitUntil(async () => (await asked()) === count, { timeout: 120_000 });
+}
+const picksOf = (html: string) => [...html.matchAll(/name="pick" value="([^"]+)"/g)].map(([, one]) => one!);
+const titleOf = (html: string) => /<h1>([^<]+)<\/h1>/.exec(html)?.[1];
+const linkOf = (html: string, rel: string) =>
+  new RegExp(`rel="${rel}" href="/admin/([^"]+)"`).exec(html)?.[1]?.replaceAll("&amp;", "&");
+/** The form as a browser sends it, with these questions ticked. */
+const toForm = (html: string, picks: readonly string[]): [string, string][] => [
+  ...[...html.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)].map(
+    ([, name, value]): [string, string] => [name!, value!],
+  ),
+  ...picks.map((pick): [string, string] => ["pick", pick]),
+];
+
+it("a form whose first question was answered meanwhile answers the others with what was typed", async () => {
+  await collect("few", 3);
+  const path = "cases/few-0/alike";
+  const html = await page(path);
+  const picks = picksOf(html);
+  await server.request("/admin/api/cases/few-0/answer", { json: { answer: { why: "early" } } });
+
+  expect((await post(path, [...toForm(html, picks), ["f.why", "late"]])).status).toBe(303);
+
+  const whyOf = async (id: string) =>
+    ((await (await server.request(`/admin/api/cases/${id}`)).json()) as { final_delivery?: { why?: string } })
+      .final_delivery?.why;
+  await expect
+    .poll(() => Promise.all(["few-0", "few-1", "few-2"].map(whyOf)))
+    .toEqual([...["early", "late", "late"]]);
+});
+
+it("more equal questions than a form shows are said, and answered with the forms that follow", async () => {
+  await collect("many", 620);
+  const first = "cases/many-7/alike";
+  const walked = [];
+  const titles = [];
+  for (let path: string | undefined = first; path; ) {
+    const html = await page(path);
+    titles.push(titleOf(html));
+    walked.push(...picksOf(html));
+    expect(linkOf(html, "first")).toBe(path === first ? undefined : first);
+    path = linkOf(html, "next");
+  }
+  expect(titles).toEqual([
+    "Answer the first 100 of 620 questions together",
+    ...[520, 420, 320, 220, 120].map((left) => `Answer the next 100 of ${left} questions together`),
+    "Answer the next 20 questions together",
+  ]);
+  expect(walked.slice(0, 2).map((pick) => pick.split(" ")[0])).toEqual(["many-7", "many-0"]);
+  expect(new Set(walked)).toHaveLength(620);
+
+  let html = await page(first);
+  // One stays open: it is not offered again by the forms that follow.
+  const [kept, ...picks] = picksOf(html);
+  const answered = await post(first, [...toForm(html, picks), ["f.why", "late"]]);
+  const location = answered.headers.get("location");
+  expect(location).toBe(`/admin/${linkOf(html, "next")}`);
+  const [flash] = answered.headers.get("set-cookie")!.split(";");
+  html = await page(location!.slice("/admin/".length), flash);
+  expect(html).toContain("99 questions answered.");
+  expect(titleOf(html)).toBe("Answer the next 100 of 520 questions together");
+  const none = await post(location!.slice("/admin/".length), toForm(html, []));
+  expect(titleOf(await none.text())).toBe("Answer the next 100 of 520 questions together");
+  let path: string | undefined = location!.slice("/admin/".length);
+  while (path) {
+    html = await page(path);
+    expect(picksOf(html)).not.toContain(kept);
+    path = linkOf(html, "next");
+  }
+  const over = await post(first, [...toForm(html, walked), ["f.why", "late"]]);
+  expect([over.status, (await over.text()).includes("At most 100 questions are answered together.")]).toEqual(
+    [422, true],
+  );
+  const last = await post(first, [...toForm(html, picksOf(html)), ["f.why", "late"]]);
+  expect(last.headers.get("location")).toBe("/admin/inbox");
+});
+
+it("a question is found among hundreds that are more urgent", async () => {
+  const { items } = (await (await server.request("/admin/api/find?q=many-450")).json()) as {
+    items: { kind: string; about: string }[];
+  };
+  expect(items.filter(({ kind }) => kind === "Question").map(({ about }) => about)).toEqual(["Invoice 450"]);
 });

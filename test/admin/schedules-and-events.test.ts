@@ -70,8 +70,7 @@ test("lists of events and of deleted jobs lead to the pages before and after, an
   const deleted = await pagerOf("/admin/deleted?limit=1&skip=1");
 
   expect(events).toMatch(/rel="prev" href="\/admin\/events"[\s\S]*rel="next" href="\/admin\/events\?skip=2"/);
-  expect(events).not.toContain("total");
-  expect(deleted).toContain("3 in total");
+  for (const pager of [events, deleted]) expect(pager).toContain("2–2 of 3");
   expect(deleted).toMatch(
     /rel="prev" href="\/admin\/deleted"[\s\S]*rel="next" href="\/admin\/deleted\?skip=2"/,
   );

@@ -13,7 +13,7 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { countOf } from "../views/format.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
 const QuerySchema = filterQuery({
@@ -156,11 +156,7 @@ function deletedResource(parts: SeenParts, { one, many, place }: Kind, query: Qu
           restoreHref: pathTo(place, row.id, "restore"),
           eraseHref: pathTo(place, row.id, "erase"),
         })),
-        ...pagerOf(
-          { limit, skip, total },
-          (query) => withQuery(path, { search }, query),
-          `${formatCount(total)} in total`,
-        ),
+        ...pagerOf({ limit, skip, total }, (query) => withQuery(path, { search }, query)),
       };
     },
   };

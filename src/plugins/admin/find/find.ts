@@ -1,5 +1,6 @@
+import type { StoredCase } from "../../../core/models/case.ts";
 import { countTags } from "../../../core/models/tags.ts";
-import { readInbox } from "../inbox/read-inbox.ts";
+import { readOpen } from "../inbox/read-inbox.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import type { SavedViews } from "../saved-views/saved-views.ts";
@@ -18,8 +19,6 @@ export interface Found {
 
 /** Results of each kind that are shown. */
 const MOST = 6;
-/** Open questions whose text is searched: the most urgent ones. */
-const SEARCHED = 100;
 
 const OTHER_PAGES = [
   { href: "/admin/deleted", label: "Deleted jobs", needs: "view" },
@@ -41,7 +40,7 @@ export async function find(
     parts.caller.sight === undefined ? parts.views.list() : [],
     parts.jobs.countBy("tags", { where: { tags: { contains: search } } }),
     parts.jobs.list({ search, sort: "-created_at", limit: MOST }),
-    readInbox(parts, { limit: SEARCHED, skip: 0 }),
+    findQuestions(parts, search),
     parts.cases.list({ search, sort: "-created_at", limit: MOST }),
   ]);
   const agents = parts.agents.list().map(({ slug, definition }) => ({ slug, name: definition.name }));
@@ -82,20 +81,15 @@ export async function find(
           href: pathTo("jobs", id),
         }) as const,
     ),
-    ...questions.items
-      .filter(({ id, name, question }) =>
-        [id, name, question?.question ?? ""].some((one) => has(one, search)),
-      )
-      .slice(0, MOST)
-      .map(
-        ({ id, name, question }) =>
-          ({
-            kind: "Question",
-            label: question?.question ?? name,
-            about: name,
-            href: withQuery("/admin/inbox", { question: id }),
-          }) as const,
-      ),
+    ...questions.map(
+      ({ id, name, question }) =>
+        ({
+          kind: "Question",
+          label: question?.question ?? name,
+          about: name,
+          href: withQuery("/admin/inbox", { question: id }),
+        }) as const,
+    ),
     ...cases.items.map(
       ({ id, name, status }) =>
         ({
@@ -106,6 +100,20 @@ export async function find(
         }) as const,
     ),
   ];
+}
+
+/** The most urgent questions whose id, name or text has the text in it. */
+async function findQuestions(parts: SeenParts, search: string): Promise<StoredCase[]> {
+  const found: StoredCase[] = [];
+  for await (const portion of readOpen(parts)) {
+    for (const item of portion) {
+      const { id, name, question } = item;
+      if (![id, name, question?.question ?? ""].some((one) => has(one, search))) continue;
+      found.push(item);
+      if (found.length === MOST) return found;
+    }
+  }
+  return found;
 }
 
 function pagesOf({ extensions, caller }: SeenParts): Found[] {

@@ -60,11 +60,7 @@ export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string
     })),
     ask: ask ?? (selected ? await renderAsk(parts, selected, listed) : ""),
     gone: ask === undefined && question !== undefined && !selected ? pathTo("cases", question) : "",
-    ...pagerOf(
-      { limit, skip, total },
-      path,
-      `${formatCount(Math.min(skip + 1, total))}–${formatCount(Math.min(skip + limit, total))} of ${formatCount(total)}`,
-    ),
+    ...pagerOf({ limit, skip, total }, path),
   };
 }
 

@@ -1,3 +1,5 @@
+import { formatCount } from "../views/format.ts";
+
 /** A page of a list as the API returns it. */
 export interface PageOf<T> {
   readonly items: readonly T[];
@@ -29,15 +31,15 @@ export function toPageOf<T>(
   return { items, total, limit, skip, has_next: skip + items.length < total, has_prev: skip > 0 };
 }
 
-/** The links of a list's pager to the pages before and after one: "" where there is none. */
+/** The pager of a list: which entries the page has, and links to the pages before and after it, "" where there is none. */
 export function pagerOf(
   { limit, skip, total }: { readonly limit: number; readonly skip: number; readonly total: number },
   to: (query: { skip: number | undefined }) => string,
-  range = "",
 ) {
   const at = (skip: number) => to({ skip: skip || undefined });
+  const [from, until] = [Math.min(skip + 1, total), Math.min(skip + limit, total)].map(formatCount);
   return {
-    range,
+    range: `${from}–${until} of ${formatCount(total)}`,
     previous: skip > 0 ? at(Math.max(0, skip - limit)) : "",
     next: skip + limit < total ? at(skip + limit) : "",
   };
