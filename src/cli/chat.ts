@@ -182,7 +182,10 @@ class Thread {
       turn.startOver();
       try {
         const request = { id, messages: [message], client: "svc" };
-        for await (const { data } of this.#client.events(`/chat/${slug}`, { json: request })) {
+        for await (const { data } of this.#client.events(`/chat/${slug}`, {
+          json: request,
+          repeatable: !isKnown,
+        })) {
           isKnown = true;
           away = 0;
           if (data === "[DONE]") return;

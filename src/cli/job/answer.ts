@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { option } from "../../core/base/option.ts";
 import type { Case } from "../../core/models/case.ts";
 import type { Question } from "../../core/models/question.ts";
@@ -28,10 +29,9 @@ export const answer = requestCommand({
       );
     }
     const given = isOpen ? await promptAtTerminal(question) : readFields(flags.field, question.fields);
-    return client.post<{ message: string }>(answerPath(item), {
-      answer: given,
-      message: flags.message ?? null,
-    });
+    const body = { answer: given, message: flags.message ?? null };
+    const headers = { "idempotency-key": `answer-${randomUUID()}` };
+    return client.post<{ message: string }>(answerPath(item), body, { repeatable: true, headers });
   },
   show: ({ message }) => message,
 });

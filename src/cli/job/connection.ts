@@ -96,7 +96,10 @@ export async function findService(flags: ConnectionFlags, context: CliContext): 
   return {
     ...{ url, origin: new URL(url).origin, key },
     clientOf: (sent, at = url, isSignedIn = false) =>
-      new ServiceClient({ url: at, key: sent, isSignedIn, fetch, last, flags: again }),
+      new ServiceClient({
+        ...{ url: at, key: sent, isSignedIn, fetch, last, flags: again },
+        patience: { note: context.note },
+      }),
   };
 }
 

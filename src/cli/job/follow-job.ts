@@ -33,7 +33,10 @@ export async function* followJob(
   while (true) {
     let count = 0;
     try {
-      for await (const { event, id, data } of client.events(`${path}/stream`, { after: last })) {
+      for await (const { event, id, data } of client.events(`${path}/stream`, {
+        after: last,
+        repeatable: !known,
+      })) {
         away = 0;
         count++;
         last = id ?? last;
@@ -47,7 +50,7 @@ export async function* followJob(
         known = true;
       }
       if (count === 0) {
-        const { status } = await client.get<JobResponse>(path);
+        const { status } = await client.get<JobResponse>(path, { repeatable: false });
         // It ended while nobody was connected, and there are no more events.
         if (isTerminal(status)) return yield { type: "end", status };
       }

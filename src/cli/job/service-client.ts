@@ -4,6 +4,7 @@ import { isAway } from "../../client/outage.ts";
 import { readServerEvents, type ServerEventText } from "../../client/server-events.ts";
 import { KEY_PREFIX } from "../../core/access/make-key.ts";
 import { CliError } from "../errors.ts";
+import { isUnsent, ONCE, type Patience, patiently } from "./patience.ts";
 
 export interface ServiceClientOptions {
   /** Address of the service, with its API prefix. */
@@ -16,6 +17,15 @@ export interface ServiceClientOptions {
   readonly last?: string | undefined;
   /** What a command for the same service must have, too: it was named by a flag. @default none */
   readonly flags?: readonly string[];
+  /** How it waits for a service that does not answer. @default each request is sent once */
+  readonly patience?: Patience | undefined;
+}
+
+/** What is said of a request that changes something. */
+interface Change {
+  /** Whether the service recognizes the same request when it comes again. @default false */
+  readonly repeatable?: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Who a named key or a sign-in is. */
@@ -46,13 +56,13 @@ export class UnreachableError extends CliError {}
  */
 export class StrangerError extends CliError {}
 
-/** A person repeats a command; a backup is made before its first byte is sent. */
-const ONCE = { tries: 1, timeout: 300 } as const;
+/** Seconds until the answer to a request begins whose caller repeats it. */
+const AWAITED = 30;
 
 /** Seconds that an upload may take; the service refuses what is too large at its beginning. */
 const UPLOAD_TIMEOUT = 3600;
 
-/** Calls a running service, each request once; failures keep the service's own message. */
+/** Calls a running service; failures keep the service's own message. */
 export class ServiceClient {
   readonly url: string;
   readonly #http: Http;
@@ -61,9 +71,11 @@ export class ServiceClient {
   readonly #last: string | undefined;
   readonly #flags: readonly string[];
   readonly #mayBeLimited: boolean;
+  readonly #patience: Patience | undefined;
 
-  constructor({ url, key, isSignedIn = false, fetch, last, flags = [] }: ServiceClientOptions) {
+  constructor({ url, key, isSignedIn = false, fetch, last, flags = [], patience }: ServiceClientOptions) {
     this.#flags = flags;
+    this.#patience = patience;
     this.#mayBeLimited = isSignedIn || key?.startsWith(KEY_PREFIX) === true;
     this.url = url.replace(/\/+$/, "");
     this.#http = new Http(url, key, { fetch });
@@ -89,12 +101,13 @@ export class ServiceClient {
     };
   }
 
-  get<T>(path: string): Promise<T> {
-    return this.#json(path);
+  /** `repeatable`: whether the request is repeated until the service answers; a caller that waits itself says no. */
+  get<T>(path: string, { repeatable = true }: { readonly repeatable?: boolean } = {}): Promise<T> {
+    return this.#json(path, { repeatable, ...this.#limit(repeatable) });
   }
 
-  post<T>(path: string, json: unknown): Promise<T> {
-    return this.#json(path, { method: "POST", json });
+  post<T>(path: string, json: unknown, change: Change = {}): Promise<T> {
+    return this.#json(path, { method: "POST", json, ...change });
   }
 
   /** Sends a file as it is. */
@@ -106,13 +119,27 @@ export class ServiceClient {
     return this.#json(path, { method: "DELETE" });
   }
 
-  /** The events of a stream, after the one with this id or of a request with this body, until the connection ends. */
+  /**
+   * The events of a stream, after the one with this id or of a request with this body, until the connection ends.
+   * `repeatable`: whether the request is repeated until the service answers.
+   */
   async *events(
     path: string,
-    { after, json }: { readonly after?: string | undefined; readonly json?: unknown } = {},
+    {
+      after,
+      json,
+      repeatable = false,
+    }: {
+      readonly after?: string | undefined;
+      readonly json?: unknown;
+      readonly repeatable?: boolean;
+    } = {},
   ): AsyncGenerator<ServerEventText> {
     const headers = { accept: "text/event-stream", ...(after && { "last-event-id": after }) };
-    const response = await this.#send(path, { headers, ...(json !== undefined && { method: "POST", json }) });
+    const response = await this.#send(path, {
+      ...{ headers, repeatable, ...this.#limit(repeatable) },
+      ...(json !== undefined && { method: "POST", json }),
+    });
     if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
       await response.body?.cancel();
       throw this.#stranger();
@@ -142,17 +169,29 @@ export class ServiceClient {
   }
 
   #json<T>(path: string, request?: HttpRequest): Promise<T> {
-    return this.#explained(this.#http.json<T>(path, { ...request, ...ONCE }));
+    return this.#patiently(request, (once) => this.#http.json<T>(path, once));
   }
 
   #send(path: string, request?: HttpRequest): Promise<Response> {
-    return this.#explained(this.#http.send(path, { ...request, ...ONCE }));
+    return this.#patiently(request, (once) => this.#http.send(path, once));
   }
 
-  #explained<T>(calling: Promise<T>): Promise<T> {
-    return calling.catch((error: unknown) => {
-      throw error instanceof ClientError ? this.#explain(error) : error;
-    });
+  /** A caller that waits itself hears of it early. */
+  #limit(repeatable: boolean): { readonly timeout?: number } {
+    return this.#patience === undefined || repeatable ? {} : { timeout: AWAITED };
+  }
+
+  async #patiently<T>(request: HttpRequest = {}, send: (once: HttpRequest) => Promise<T>): Promise<T> {
+    const { repeatable = false, timeout } = request;
+    const once = (seconds: number) => send({ ...request, tries: 1, timeout: seconds });
+    try {
+      if (this.#patience === undefined || timeout !== undefined) return await once(timeout ?? ONCE);
+      return await patiently(once, { url: this.url, repeatable }, this.#patience);
+    } catch (error) {
+      if (!(error instanceof ClientError)) throw error;
+      const { method = "GET" } = request;
+      throw this.#explain(error, method !== "GET" && !repeatable);
+    }
   }
 
   #stranger(cause?: unknown): StrangerError {
@@ -162,7 +201,12 @@ export class ServiceClient {
     });
   }
 
-  #unreachable(cause: unknown): UnreachableError {
+  #unreachable(cause: unknown, isUnknown = false): UnreachableError {
+    if (isUnknown)
+      return new UnreachableError(`The service at ${this.url} has not answered`, {
+        detail: "It may have done what was asked: check that before you repeat the command.",
+        cause,
+      });
     return new UnreachableError(`No service responds at ${this.url}`, {
       detail: `${this.#whereLast()}Start one with svc start, or set another URL with --url or SERVICE_URL.`,
       cause,
@@ -174,10 +218,10 @@ export class ServiceClient {
     return `The last service of this folder ran ${this.#last === this.url ? "there" : `at ${this.#last}`}. `;
   }
 
-  /** The failure in the words of the command line. */
-  #explain(error: ClientError): CliError {
+  /** The failure in the words of the command line. `changes`: whether a repeated request could have another effect. */
+  #explain(error: ClientError, changes: boolean): CliError {
     const { status, code, message, detail } = error;
-    if (status === 0) return this.#unreachable(error.cause);
+    if (status === 0) return this.#unreachable(error.cause, changes && !isUnsent(error));
     if (status < 300) return this.#stranger(error);
     if (status < 400) {
       return new StrangerError(message, {

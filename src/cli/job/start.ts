@@ -53,7 +53,7 @@ export const start = defineCommand({
     const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(slug)}`);
     const parameters = await encryptParameters(client, agent.slug, { names: flags.param, env: context.env });
     const declared = agent.methods?.job_start.fields ?? [];
-    const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, {
+    const request = {
       job_context: {
         ...toJobContext(flags, agent.name),
         ...(await client.starter(userName(context.env), flags.workspace)),
@@ -61,6 +61,10 @@ export const start = defineCommand({
       job_fields: await uploadFiles(client, readFields(flags.field, declared), { declared, context }),
       ...(parameters && { encrypted_agent_parameters: parameters }),
       ...(flags.tag.length > 0 && { tags: flags.tag }),
+    };
+    // The id of the job makes it safe to send the request again.
+    const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, request, {
+      repeatable: true,
     });
     if (flags.wait) {
       if (!flags.json) context.print(`Job ${job.id} started`);
@@ -118,5 +122,6 @@ async function encryptParameters(
       throw new UsageError(`Environment variable ${name} is not set (--param ${name})`);
     return { name, value };
   });
-  return client.post<string>(`/utils/encrypt?agent=${encodeURIComponent(slug)}`, JSON.stringify(values));
+  const path = `/utils/encrypt?agent=${encodeURIComponent(slug)}`;
+  return client.post<string>(path, JSON.stringify(values), { repeatable: true });
 }

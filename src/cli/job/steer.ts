@@ -12,7 +12,7 @@ export const stop = requestCommand({
   summary: "Ask a job to stop",
   async ask(client, { args }) {
     const { agent_name, job_context } = await readJob(client, args[0]!);
-    return client.post<JobResponse>(`/agents/${agent_name}/stop`, { job_context });
+    return client.post<JobResponse>(`/agents/${agent_name}/stop`, { job_context }, { repeatable: true });
   },
   show: ({ status }, { args }) => `Job ${args[0]} is ${status}`,
 });
