@@ -75,7 +75,11 @@ describe.concurrent.each(shareOf(FLOWS, 4))("$name, as the user of a new project
       code: 0,
       service_url: url,
       health: { status: "healthy" },
-      resources: { cpu: expect.any(String), memory: expect.any(String), instances: expect.any(String) },
+      resources: {
+        cpu: expect.stringMatching(/^[\d.]+ vCPU$/),
+        memory: expect.stringMatching(/^[\d.]+ ([MG]iB|GB)$/),
+        instances: expect.any(String),
+      },
       secrets: ["SERVICE_API_KEY"],
     });
 

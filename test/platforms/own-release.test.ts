@@ -79,7 +79,7 @@ it("cloud-run, a release that differs from the one before in a setting alone, se
   const forth = await run((deployment) => up(deployment, consent));
 
   expect(forth).toMatchObject({ changed: true, release: { revision: second.release.revision } });
-  expect((await run(({ session }) => session.inspect()))?.resources?.memory).toBe("1Gi");
+  expect((await run(({ session }) => session.inspect()))?.resources?.memory).toBe("1 GiB");
 });
 
 /** The call with which a platform gets an update. */

@@ -1,8 +1,9 @@
 import type { Release } from "../../../deploy/platform.ts";
-import { imageConfiguration, plainEnv, type Source } from "./configuration.ts";
+import { sizeText } from "../cloud/size-text.ts";
+import { imageConfiguration, plainEnv, type Source, toUnits } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { rangeOf, rangeText } from "./scaling.ts";
-import type { Service } from "./service-types.ts";
+import type { InstanceConfiguration, Service } from "./service-types.ts";
 import { listOperations } from "./services.ts";
 
 const DEPLOYING = ["CREATE_SERVICE", "UPDATE_SERVICE", "START_DEPLOYMENT"];
@@ -28,12 +29,16 @@ export function releaseOf(service: Service, revision: string | undefined): Relea
     env: plainEnv(service),
     secretNames: Object.keys(imageConfiguration(service).RuntimeEnvironmentSecrets ?? {}),
     resources: {
-      cpu: service.InstanceConfiguration?.Cpu ?? "",
-      memory: service.InstanceConfiguration?.Memory ?? "",
+      ...sizeOf(service.InstanceConfiguration),
       instances: rangeText(rangeOf(service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn)),
     },
     data: { ...sourceOf(service) },
   };
+}
+
+function sizeOf({ Cpu, Memory }: InstanceConfiguration = {}): Release["resources"] {
+  if (Cpu === undefined || Memory === undefined) return {};
+  return sizeText({ cpus: Number(toUnits(Cpu)) / 1024, gib: Number(toUnits(Memory)) / 1024 });
 }
 
 /** What a service was made from. */

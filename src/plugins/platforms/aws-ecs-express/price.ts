@@ -1,5 +1,6 @@
 import type { Estimate, Release } from "../../../deploy/platform.ts";
 import { estimatedFrom, MONTH_HOURS, PRICES } from "../../../deploy/prices.ts";
+import { readSize } from "../cloud/size-text.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 
 /** Cost per month of the tasks that always run, and of the load balancer in front of them. */
@@ -11,8 +12,9 @@ export function estimateCost(
   const isArm = architecture === "arm64";
   const cpuPrice = isArm ? PRICES.fargateArmCpu : PRICES.fargateCpu;
   const memoryPrice = isArm ? PRICES.fargateArmMemory : PRICES.fargateMemory;
-  const cpu = Number(flags.cpu ?? (live?.resources?.cpu || 256)) / 1024;
-  const gib = Number(flags.memory ?? (live?.resources?.memory || 512)) / 1024;
+  const size = readSize(live?.resources) ?? { cpus: 0.25, gib: 0.5 };
+  const cpu = flags.cpu === undefined ? size.cpus : Number(flags.cpu) / 1024;
+  const gib = flags.memory === undefined ? size.gib : Number(flags.memory) / 1024;
   const tasks = (flags.minInstances ?? 1) * (cpu * cpuPrice.usd + gib * memoryPrice.usd) * MONTH_HOURS;
   const balancer = PRICES.loadBalancer.usd * MONTH_HOURS;
   const text = `about $${(tasks + balancer).toFixed(2)} a month, $${balancer.toFixed(2)} of it for the load balancer, which up to 25 services share; besides traffic, and the public addresses of both`;

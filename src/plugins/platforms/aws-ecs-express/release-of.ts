@@ -1,5 +1,6 @@
 import type { Release } from "../../../deploy/platform.ts";
 import { instancesText } from "../cloud/instances-text.ts";
+import { sizeText } from "../cloud/size-text.ts";
 import { plainEnv } from "./configuration.ts";
 import type { Configuration, Service } from "./service-types.ts";
 
@@ -22,8 +23,9 @@ export function releaseOf(service: Service, active: Configuration | undefined): 
     secretNames: (container?.secrets ?? []).map(({ name }) => name),
     secrets: Object.fromEntries((container?.secrets ?? []).map(({ name, valueFrom }) => [name, valueFrom])),
     resources: {
-      cpu: active?.cpu ?? "",
-      memory: active?.memory ?? "",
+      ...(active?.cpu !== undefined &&
+        active.memory !== undefined &&
+        sizeText({ cpus: Number(active.cpu) / 1024, gib: Number(active.memory) / 1024 })),
       instances: instancesText(minTaskCount ?? 1, maxTaskCount),
     },
     // References to secrets, by version; never their values.

@@ -13,17 +13,17 @@ export function estimateCost(
   region: string,
   live?: { readonly container?: Container; readonly scaling?: ServiceScaling },
 ): Estimate {
-  const cpu = toNumber(flags.cpu ?? live?.container?.resources?.limits?.cpu ?? "1");
-  const gib = toGib(flags.memory ?? live?.container?.resources?.limits?.memory ?? "512Mi");
+  const { cpu: liveCpu, memory: liveMemory } = live?.container?.resources?.limits ?? {};
+  const { cpus, gib } = sizeOf({ cpu: flags.cpu ?? liveCpu, memory: flags.memory ?? liveMemory });
   const scaling = live === undefined ? newScaling(flags) : wantedScaling(flags, live.scaling);
   const least = scaling.minInstanceCount ?? 0;
   const always = flags.scaleToZero
     ? false
     : (flags.alwaysOnCpu ?? !idlesBetweenRequests(live?.container?.resources));
   const ready = always
-    ? (cpu * cloudRunCpu.usd + gib * cloudRunMemory.usd) * HOUR
-    : (cpu + gib) * cloudRunIdle.usd * HOUR;
-  const busy = (cpu * cloudRunBusyCpu.usd + gib * cloudRunBusyMemory.usd) * HOUR;
+    ? (cpus * cloudRunCpu.usd + gib * cloudRunMemory.usd) * HOUR
+    : (cpus + gib) * cloudRunIdle.usd * HOUR;
+  const busy = (cpus * cloudRunBusyCpu.usd + gib * cloudRunBusyMemory.usd) * HOUR;
   const month = (least * ready * MONTH_HOURS).toFixed(2);
   const text = always
     ? `about $${month} a month for ${instances(least)} around the clock, $${ready.toFixed(2)} for each hour of a further one, before the free tier; --scale-to-zero costs almost nothing when idle, but jobs pause between requests`
@@ -40,13 +40,17 @@ export function estimateCost(
 
 const instances = (count: number): string => (count === 1 ? "one instance" : `${count} instances`);
 
-function toNumber(cpu: string): number {
-  return cpu.endsWith("m") ? Number(cpu.slice(0, -1)) / 1000 : Number(cpu);
-}
-
-function toGib(memory: string): number {
-  const match = /^([\d.]+)(Mi|Gi|M|G)?$/.exec(memory);
-  const amount = Number(match?.[1] ?? 0.5);
-  if (match?.[2]?.startsWith("M")) return amount / 1024;
-  return amount;
+/** Processors and memory of an instance, from limits as Cloud Run writes them; what is missing is its default. */
+export function sizeOf({
+  cpu = "1",
+  memory = "512Mi",
+}: {
+  cpu?: string | undefined;
+  memory?: string | undefined;
+} = {}) {
+  const [, amount = "0.5", unit = "G"] = /^([\d.]+)(Mi|Gi|M|G)?$/.exec(memory) ?? [];
+  return {
+    cpus: cpu.endsWith("m") ? Number(cpu.slice(0, -1)) / 1000 : Number(cpu),
+    gib: Number(amount) / (unit.startsWith("M") ? 1024 : 1),
+  };
 }

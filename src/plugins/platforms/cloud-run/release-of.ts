@@ -1,6 +1,8 @@
 import type { Release } from "../../../deploy/platform.ts";
 import { instancesText } from "../cloud/instances-text.ts";
+import { sizeText } from "../cloud/size-text.ts";
 import type { Context } from "./context.ts";
+import { sizeOf } from "./price.ts";
 import type { Container, Revision, Service, ServiceScaling } from "./service-types.ts";
 import { plainEnv, secretRefs } from "./template.ts";
 import { servingRevision, shortName } from "./traffic.ts";
@@ -38,8 +40,7 @@ export function toRelease(
     secretNames: Object.keys(secrets),
     secrets,
     resources: {
-      cpu: container?.resources?.limits?.cpu ?? "1",
-      memory: container?.resources?.limits?.memory ?? "512Mi",
+      ...sizeText(sizeOf(container?.resources?.limits)),
       instances: instanceRange(service.scaling),
     },
     data: { revision },

@@ -90,8 +90,17 @@ export function toRelease({ target }: Context, container: Container, address: st
     env: record.env,
     secretNames: Object.keys(record.secrets),
     secrets: record.secrets,
-    resources: { cpu: record.cpus ?? "no limit", memory: record.memory ?? "no limit", instances: "1" },
+    resources: { ...limitsText(record), instances: "1" },
     ...(isUnfinished && !isRunning(container) ? { neverServed: true } : {}),
     data: { record: text, ...(isUnfinished ? { unfinished: true } : {}) },
+  };
+}
+
+const UNITS: Readonly<Record<string, string>> = { k: "KiB", m: "MiB", g: "GiB" };
+
+function limitsText({ cpus, memory }: ServerRecord): { cpu: string; memory: string } {
+  return {
+    cpu: cpus === undefined ? "no limit" : `${cpus} CPU`,
+    memory: memory === undefined ? "no limit" : `${memory.slice(0, -1)} ${UNITS[memory.at(-1)!]}`,
   };
 }
