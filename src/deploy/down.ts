@@ -1,8 +1,9 @@
+import { rsaKeyNames } from "../core/base/numbered-keys.ts";
 import type { DeploymentPlan, ResourceAction } from "../core/models/deployment.ts";
 import { describeStorageUrl } from "../core/storage/storage-url.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
-import { step } from "./events.ts";
+import { step, warn } from "./events.ts";
 import { liveWork } from "./live-work.ts";
 import { guardOpenWork, type OpenWork } from "./open-work.ts";
 import type { Release, StoredSecret } from "./platform.ts";
@@ -13,6 +14,8 @@ import type { Consent } from "./up.ts";
 export interface DownOutcome {
   /** What was removed; empty if nothing existed. */
   readonly removed: readonly string[];
+  /** What stays, and how a service has it again. */
+  readonly left: readonly ResourceAction[];
   /** Jobs that were open on the service, if its files were removed too. */
   readonly openWork?: OpenWork | undefined;
 }
@@ -34,7 +37,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     await session.remove();
     await state.remove();
     journal.finish();
-    return { removed: [] };
+    return { removed: [], left: (await session.left?.()) ?? [] };
   }
   const openWork = await liveWork(deployment, live, "removed");
   guardOpenWork(openWork, {
@@ -43,7 +46,9 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     accepted: deployment.options.acceptDataLoss,
     emit,
   });
-  const plan = toPlan(deployment, live, secrets);
+  const plan = toPlan(deployment, { live, secrets, left: (await session.left?.()) ?? [] });
+  const left = plan.actions.filter(({ action_type }) => action_type === "noop");
+  warnOfKeys(deployment, secrets, left);
   emit({ type: "plan", plan });
   if (!(await consent(plan)))
     throw new DeployError("declined", "Not removed: the plan was declined", {
@@ -79,8 +84,28 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     removed: plan.actions
       .filter(({ action_type }) => action_type === "delete")
       .map((action) => `${action.resource_type} ${action.resource_name}`),
+    left,
     openWork,
   };
+}
+
+/** A store that stays is known by its RSA key: another one cannot use it. */
+function warnOfKeys(
+  { emit, session }: Deployment,
+  secrets: readonly StoredSecret[],
+  left: readonly ResourceAction[],
+): void {
+  const keys = rsaKeyNames(secrets.map(({ name }) => name));
+  if (left.length === 0 || keys.length === 0) return;
+  const [values, them] = keys.length === 1 ? ["value", "it"] : ["values", "them"];
+  const commands = keys.flatMap((name) => session.secretCommand?.(name) ?? []);
+  warn(
+    emit,
+    `The jobs that stay can be used only with the present ${values} of ${keys.join(" and ")}: the removal deletes ${them}`,
+    commands.length === 0
+      ? undefined
+      : `Unless you have ${them}, read ${them} before: ${commands.join("; ")}`,
+  );
 }
 
 async function confirmGone({ session, target }: Deployment): Promise<void> {
@@ -99,9 +124,13 @@ function whatStays({ push, keepsFiles }: Deployment["session"]): string {
 
 function toPlan(
   { platform, target, session }: Deployment,
-  live: Release | undefined,
-  secrets: readonly StoredSecret[],
+  found: {
+    readonly live: Release | undefined;
+    readonly secrets: readonly StoredSecret[];
+    readonly left: readonly ResourceAction[];
+  },
 ): DeploymentPlan {
+  const { live, secrets, left } = found;
   const remove = (
     resource_type: ResourceAction["resource_type"],
     resource_name: string,
@@ -134,6 +163,7 @@ function toPlan(
               action_type: "noop" as const,
             },
           ]),
+      ...left,
     ],
     total_cost_estimate: null,
     estimated_duration: null,

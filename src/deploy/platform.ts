@@ -105,6 +105,7 @@ export interface Release {
    * in the vault, and is released. Without them the engine compares by the mark that it sets among the variables.
    */
   readonly secrets?: Readonly<Record<string, string>>;
+  /** For people, with units: "0.25 vCPU", "512 MiB", "1–3". */
   readonly resources?: { readonly cpu?: string; readonly memory?: string; readonly instances?: string };
   /** What `rollback` needs to come back to it; stored in the state file, so it must not contain a secret. */
   readonly data?: Readonly<Record<string, unknown>>;
@@ -304,6 +305,8 @@ export interface PlatformSession {
   remove(): Promise<void>;
   /** Set if `remove` keeps the files of the service, with its jobs. */
   readonly keepsFiles?: boolean;
+  /** What `remove` leaves besides images, each with what it has and how a service has it again; reads only. */
+  left?(): Promise<readonly ResourceAction[]>;
   /** Writers of a release in formats of the platform's own tools, by the format's name; they only read. */
   readonly exports?: Readonly<Record<string, (spec: ReleaseSpec) => Promise<string>>>;
   /**

@@ -1,14 +1,9 @@
 // @long
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
-import server from "../../src/plugins/platforms/server/platform.ts";
+import { readdirSync } from "node:fs";
+import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
-import { jobContext } from "../runs/_jobs.ts";
-import { svc } from "./_cli.ts";
 import { docker, freePort } from "./_local-project.ts";
 import { tracesOf } from "./_traces.ts";
 import { watchArguments } from "./_watch-arguments.ts";
@@ -29,20 +24,8 @@ describe("backup and restore of a server", () => {
     const checkout = at.checkout();
     checkout.step("one");
     await checkout.up();
-    const folder = mkdtempSync(join(tmpdir(), "svc-server-backup-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const run = (line: string) =>
-      svc(
-        { cwd: folder } as never,
-        `${line} --platform server --host server --ssh-config ${sshd.config} --name ${at.name} --port ${new URL(at.url).port}`,
-        { platforms: { server: async () => ({ default: server as never }) } },
-      );
-    const start = (id: string) =>
-      at.ask("/agents/asker/jobs", { job_context: jobContext(id), job_fields: {} });
-    const statuses = async () => {
-      const jobs = await at.ask<{ job_id: string; status: string }[]>("/jobs");
-      return Object.fromEntries(jobs.map(({ job_id, status }) => [job_id, status]));
-    };
+    const { cwd: folder, run } = at.elsewhere();
+    const { start, statuses, expectStatuses } = at;
     const [container = ""] = at.running();
     const inside = (...words: string[]) => docker("exec", container, ...words);
 
@@ -50,14 +33,12 @@ describe("backup and restore of a server", () => {
       execFileSync("sh", ["-c", `docker logs --tail 20 ${container} 2>&1`], { encoding: "utf8" });
 
     await start("before");
-    await expect.poll(async () => (await statuses()).before, { timeout: 30_000 }).toBe("awaiting");
+    await expectStatuses({ before: "awaiting" });
     const copied = await run("backup --to copy --json");
     const shipped = await run(`backup --to file://${folder}/store`);
     await at.ask("/jobs/before/cases/one/update", { answer: { word: "done" } });
     await start("after");
-    await expect
-      .poll(statuses, { timeout: 30_000 })
-      .toMatchObject({ before: "completed", after: "awaiting" });
+    await expectStatuses({ before: "completed", after: "awaiting" });
 
     const nowhere = await run("restore --from nowhere --yes");
     const refused = await run("restore --from copy");
@@ -69,7 +50,7 @@ describe("backup and restore of a server", () => {
     await expect.poll(() => logs()).toContain("incomplete store");
     const again = await run(`restore --from file://${folder}/store --yes`);
 
-    await watch.expectNone({ SERVICE_API_KEY: KEY }, ["ssh", "docker", "node", "tar"]);
+    await watch.expectNone({ SERVICE_API_KEY: KEY }, ["ssh", "docker", "node"]);
     for (const cwd of [checkout.cwd, folder])
       expect(tracesOf(at.serviceName, cwd, { SERVICE_API_KEY: KEY })).toEqual([]);
     expect(copied).toMatchObject({ code: 0, out: expect.stringContaining('"success": true') });

@@ -1,16 +1,11 @@
 // @long
 // @losses
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { newRsaKey } from "../../src/deploy/secrets.ts";
-import server from "../../src/plugins/platforms/server/platform.ts";
 import { bundleChild } from "../_bundle.ts";
 import { requirement } from "../_require.ts";
 import { limitOf, shareOf } from "../_share.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
-import { svc } from "./_cli.ts";
 import { docker } from "./_local-project.ts";
 import { allOf } from "./_server.ts";
 import { leftovers } from "./server/leftovers.ts";
@@ -119,14 +114,7 @@ describe("another image of the database beside a service, killed at a line of it
       const other = `${image}-again`;
       docker("tag", image, other);
       onTestFinished(() => void docker("image", "rm", "--force", other));
-      const folder = mkdtempSync(join(tmpdir(), "svc-database-killed-"));
-      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-      const back = (to: string) =>
-        svc(
-          { cwd: folder } as never,
-          `backup --to ${to} --platform server --host server --ssh-config ${sshd.config} --name ${at.name} --port ${new URL(at.url).port}`,
-          { platforms: { server: async () => ({ default: server as never }) } },
-        );
+      const { run: back } = at.elsewhere();
       mine.step("one");
       await mine.up({ flags: { postgres: image }, env: KEYS });
       await start("one");
@@ -154,7 +142,7 @@ describe("another image of the database beside a service, killed at a line of it
         if (unexpected.length > 0) failures.push(`${told}: ${unexpected}`);
         if (serving(at).length !== 1) failures.push(`${told}: ${at.running()}`);
         await expectStatuses({ one: "awaiting" }).catch(() => failures.push(`${told}: the job has vanished`));
-        const copied = await back(`copy-${told.replace(" ", "-")}`);
+        const copied = await back(`backup --to copy-${told.replace(" ", "-")}`);
         if (copied.code !== 0) failures.push(`${told}: no backup: ${copied.err}`);
       }
 

@@ -1,14 +1,11 @@
 // @long
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { newRsaKey } from "../../src/deploy/secrets.ts";
-import server from "../../src/plugins/platforms/server/platform.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
-import { svc } from "./_cli.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker } from "./_local-project.ts";
 import { allOf } from "./_server.ts";
@@ -72,8 +69,11 @@ describe("a database beside a service on a server", () => {
       "select count(*) from pg_tables where tablename like '%Job%' or tablename like '%job%'",
     );
 
-    await mine.down({ options: { acceptDataLoss: true } });
+    const { run } = at.elsewhere();
+    const removed = await run("down --yes");
+    const again = await run("down --yes");
     const left = allOf(at.serviceName);
+    const forgetful = failure(await mine.up({ env: KEYS }).catch((error: unknown) => error));
     // Its secrets are gone: the role of the same files gets another password.
     await mine.up({ flags: { postgres: image }, env: KEYS });
     await expectStatuses({ one: "awaiting" });
@@ -97,6 +97,20 @@ describe("a database beside a service on a server", () => {
     expect(JSON.stringify([first.plan, first.result, moved.plan])).not.toContain(password);
     expect(published).not.toContain("HostPort");
     expect(Number(tables)).toBeGreaterThan(0);
+    const told = `volume ${database}  stays, with jobs and cases: svc deploy up --postgres ${other} uses it`;
+    expect(removed).toMatchObject({ code: 0, out: expect.stringContaining(told) });
+    expect(removed.err).toMatch(
+      /jobs that stay.*SERVICE_RSA_PRIVATE_KEY: the removal deletes it.*read it before: ssh /s,
+    );
+    expect(again).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/nothing to remove.*stays, with jobs and cases: svc deploy up --postgres /s),
+    });
+    expect(forgetful).toMatchObject({
+      code: "preflight",
+      message: expect.stringContaining(`${database} on server has the jobs of an earlier deployment`),
+      fix: expect.stringContaining(`--postgres ${image}, and the SERVICE_RSA_PRIVATE_KEY of then`),
+    });
     expect(left).toContain(`volume ${database}`);
     expect(left.filter((one) => one.startsWith("container"))).toEqual([]);
     expect(allOf(at.serviceName)).toEqual([]);
@@ -108,14 +122,7 @@ describe("a database beside a service on a server", () => {
     mine.step("one");
     await mine.up({ flags: { postgres: image }, env: KEYS });
     const secrets = secretsWith(docker("exec", database, "cat", "/pgdata/password"));
-    const folder = mkdtempSync(join(tmpdir(), "svc-server-database-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const run = (line: string) =>
-      svc(
-        { cwd: folder } as never,
-        `${line} --platform server --host server --ssh-config ${sshd.config} --name ${at.name} --port ${new URL(at.url).port}`,
-        { platforms: { server: async () => ({ default: server as never }) } },
-      );
+    const { cwd: folder, run } = at.elsewhere();
     await start("before");
     await expectStatuses({ before: "awaiting" });
     const copied = await run("backup --to copy");
@@ -128,7 +135,7 @@ describe("a database beside a service on a server", () => {
       out: expect.stringMatching(/is healthy.*the database replaced-/s),
     });
     await expectStatuses({ before: "awaiting" });
-    await watch.expectNone(secrets, ["ssh", "docker", "psql", "tar"]);
+    await watch.expectNone(secrets, ["ssh", "docker", "psql"]);
     for (const cwd of [mine.cwd, folder]) expect(tracesOf(at.serviceName, cwd, secrets)).toEqual([]);
     const databases = query("select datname from pg_database order by 1").split("\n");
     const broken = await run("restore --from nothing --yes");
@@ -164,14 +171,7 @@ describe("a database beside a service on a server", () => {
     const own = docker("exec", at.running()[0]!, "cat", "/data/rsa-private-key.pem");
     await start("one");
     await expectStatuses({ one: "awaiting" });
-    const folder = mkdtempSync(join(tmpdir(), "svc-server-moved-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const run = (line: string) =>
-      svc(
-        { cwd: folder } as never,
-        `${line} --platform server --host server --ssh-config ${sshd.config} --name ${at.name} --port ${new URL(at.url).port}`,
-        { platforms: { server: async () => ({ default: server as never }) } },
-      );
+    const { run } = at.elsewhere();
 
     const copied = await run("backup --to copy");
     const moved = await mine.up({

@@ -251,7 +251,7 @@ describe("the option --storage", () => {
     expect(checked.out).toContain(CREATED);
     expect(made.code).toBe(0);
     expect(at.world.read().prepared).toContain(CREATED);
-    expect(gone.out).toMatch(/was removed.* Its jobs stay in the bucket/s);
+    expect(gone.out).toMatch(/was removed.*bucket .* stays, with the jobs in it/s);
   });
 });
 

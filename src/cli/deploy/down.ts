@@ -33,9 +33,7 @@ export const downCommand = platformCommand({
   run: async ({ shell, deployment, given, open }) => {
     if (given.expired === true) return removeExpired(shell, deployment, open);
     shell.needYes("svc deploy down");
-    let keeps = false;
-    const { removed, openWork } = await down(deployment, async (plan) => {
-      keeps = hasBucket(plan);
+    const { removed, left, openWork } = await down(deployment, async (plan) => {
       if (shell.json) return true;
       shell.progress.clear();
       shell.print("");
@@ -53,15 +51,21 @@ export const downCommand = platformCommand({
         success: true,
         service_name: serviceName,
         removed,
+        left: left.map(({ resource_type, resource_name, description }) => ({
+          ...{ resource_type, resource_name, description },
+        })),
         open_work: openWork ?? null,
       });
-    else if (removed.length === 0) shell.print(`${serviceName} does not exist: nothing to remove.`);
     else {
-      const files = deployment.session.keepsFiles ? " Its jobs and cases are kept." : "";
-      const jobs = keeps ? " Its jobs stay in the bucket." : files;
       // Without a registry, images are on the machine of the service.
       const images = deployment.session.push ? "" : " Its images are still in the registry.";
-      shell.print(`${serviceName} was removed.${images}${jobs}`);
+      shell.print(
+        removed.length === 0
+          ? `${serviceName} does not exist: nothing to remove.`
+          : `${serviceName} was removed.${images}`,
+      );
+      for (const { resource_type, resource_name, description } of left)
+        shell.print(`  ${resource_type} ${resource_name}  ${description}`);
     }
     return EXIT.done;
   },

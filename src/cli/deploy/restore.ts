@@ -92,7 +92,7 @@ async function fetchBackup(from: string, at: string | undefined, folder: string,
 }
 
 /** The files of a folder, and their checksums. */
-async function archive(folder: string): Promise<TarEntry[]> {
+export async function archive(folder: string): Promise<TarEntry[]> {
   const entries: TarEntry[] = [];
   let sums = "";
   for (const name of (await readdir(folder)).sort()) {

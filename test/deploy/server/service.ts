@@ -1,4 +1,5 @@
-// A service in one file, for an image that needs no installation. SICK keeps it from becoming healthy.
+// A service in one file, for an image that needs no installation. SICK keeps it from becoming healthy, and so does the job that
+// REFUSES names.
 import * as v from "valibot";
 import { readSecretFiles } from "../../../src/cli/secret-files.ts";
 import { createServer, defineAgent } from "../../../src/index.ts";
@@ -41,7 +42,15 @@ const asker = defineAgent({
     },
   },
 });
+const headers = { "x-api-key": process.env.SERVICE_API_KEY ?? "" };
 const service = createServer({ agents: [asker], admin: false });
+if (process.env.REFUSES) {
+  const { status } = await service.fetch(new Request(`http://here/jobs/${process.env.REFUSES}`, { headers }));
+  if (status === 200) {
+    console.error(`refuses the job ${process.env.REFUSES}`);
+    process.exit(1);
+  }
+}
 process.on("SIGTERM", () => void service.close().then(() => process.exit(0)));
 await service.listen();
 console.log(`listening in step ${process.env.STEP}`);

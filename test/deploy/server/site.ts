@@ -1,6 +1,7 @@
-import { copyFileSync, cpSync, renameSync } from "node:fs";
+import { copyFileSync, cpSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import type { Deployment } from "../../../src/deploy/deployment.ts";
 import { openDeployment } from "../../../src/deploy/deployment.ts";
 import { down } from "../../../src/deploy/down.ts";
@@ -13,6 +14,8 @@ import { rollback } from "../../../src/deploy/rollback.ts";
 import { up } from "../../../src/deploy/up.ts";
 import platform from "../../../src/plugins/platforms/server/platform.ts";
 import { bundleChild } from "../../_bundle.ts";
+import { jobContext } from "../../runs/_jobs.ts";
+import { svc } from "../_cli.ts";
 import { temporaryProject, writeAll } from "../_fixture.ts";
 import { docker } from "../_local-project.ts";
 import { removeAllOf } from "../_server.ts";
@@ -116,18 +119,39 @@ export async function site(sshConfig: string, port: number) {
   }
 
   const url = `http://127.0.0.1:${port}`;
+  /** A call of the service's API; resolves with the body. */
+  async function ask<T = Record<string, unknown>>(path: string, body?: unknown): Promise<T> {
+    const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    const headers = { "x-api-key": KEY, "content-type": "application/json" };
+    const response = await fetch(`${url}${path}`, { headers, ...sent });
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    return (await response.json()) as T;
+  }
+
+  async function statuses(): Promise<Readonly<Record<string, string>>> {
+    const jobs = await ask<{ job_id: string; status: string }[]>("/jobs");
+    return Object.fromEntries(jobs.map(({ job_id, status }) => [job_id, status]));
+  }
+
   return {
     name,
     serviceName,
     url,
     checkout,
-    /** A call of the service's API; resolves with the body. */
-    async ask<T = Record<string, unknown>>(path: string, body?: unknown): Promise<T> {
-      const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-      const headers = { "x-api-key": KEY, "content-type": "application/json" };
-      const response = await fetch(`${url}${path}`, { headers, ...sent });
-      if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
-      return (await response.json()) as T;
+    ask,
+    /** Starts a job with this id, which asks a question. */
+    start: (id: string) => ask("/agents/asker/jobs", { job_context: jobContext(id), job_fields: {} }),
+    /** Jobs and their statuses. */
+    statuses,
+    expectStatuses: (expected: Readonly<Record<string, string>>) =>
+      expect.poll(() => statuses().catch(() => undefined), { timeout: 60_000 }).toEqual(expected),
+    /** The command line of `svc deploy` in a folder that has nothing of the project. */
+    elsewhere() {
+      const cwd = mkdtempSync(join(tmpdir(), "svc-elsewhere-"));
+      onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+      const to = `--platform server --host server --ssh-config ${sshConfig} --name ${name} --port ${port}`;
+      const platforms = { server: async () => ({ default: platform as never }) };
+      return { cwd, run: (line: string) => svc({ cwd }, `${line} ${to}`, { platforms }) };
     },
     /** Names of the containers of the service that run. */
     running: () =>

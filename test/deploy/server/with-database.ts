@@ -1,5 +1,3 @@
-import { expect } from "vitest";
-import { jobContext } from "../../runs/_jobs.ts";
 import { writeAll } from "../_fixture.ts";
 import { docker, freePort } from "../_local-project.ts";
 import { postgresImage } from "../_postgres-image.ts";
@@ -21,13 +19,7 @@ export async function withDatabase(sshConfig: string) {
     return made;
   };
   const mine = checkout();
-  const start = (id: string) => at.ask("/agents/asker/jobs", { job_context: jobContext(id), job_fields: {} });
-  const statuses = async () => {
-    const jobs = await at.ask<{ job_id: string; status: string }[]>("/jobs");
-    return Object.fromEntries(jobs.map(({ job_id, status }) => [job_id, status]));
-  };
-  const expectStatuses = (expected: Readonly<Record<string, string>>) =>
-    expect.poll(() => statuses().catch(() => undefined), { timeout: 60_000 }).toEqual(expected);
+  const { start, expectStatuses } = at;
   const database = `${at.serviceName}.postgres`;
   const query = (text: string) =>
     docker("exec", database, "psql", "-U", "service", "-d", "service", "-Atc", text);

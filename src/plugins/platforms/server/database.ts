@@ -9,6 +9,8 @@ import type { ServerRecord, Settings } from "./record.ts";
 
 /** Label of the database's container: the image and the secret that it was made from. */
 export const DATABASE = `${LABEL}.database`;
+/** Label of its volume: the image that was the first to use it. */
+const FIRST_IMAGE = `${DATABASE}.image`;
 /** The role, and its database. */
 const ROLE = "service";
 /** Seconds in which the database must accept connections; the first start creates it. */
@@ -102,19 +104,38 @@ export async function createNextDatabase(context: Context): Promise<void> {
   ]);
 }
 
-/** Puts it in the place of the one that the service has, which gets another name: both, or none. */
-export async function exchangeDatabases(context: Context, former: string): Promise<void> {
-  await inDatabase(context, [
-    "BEGIN",
-    `ALTER DATABASE ${ROLE} RENAME TO "${former}"`,
-    `ALTER DATABASE ${NEXT_DATABASE} RENAME TO ${ROLE}`,
-    "COMMIT",
-  ]);
+/** Beginning of the name of the database that it replaces, until the service has been healthy with it. */
+const FORMER = "former-";
+
+/** Puts it in the place of the one that the service has, which gets the name \`former-<time>\`: both, or none. */
+export async function exchangeDatabases(context: Context, time: string): Promise<void> {
+  await inDatabase(context, renamed([ROLE, `${FORMER}${time}`], [NEXT_DATABASE, ROLE]));
+}
+
+/** The time in the name of a database whose successor has not been seen healthy. */
+export async function readFormer(context: Context): Promise<string | undefined> {
+  const query = `SELECT datname FROM pg_database WHERE datname LIKE '${FORMER}%' ORDER BY 1 LIMIT 1`;
+  const name = await inDatabase(context, [query]);
+  return name === "" ? undefined : name.slice(FORMER.length);
+}
+
+/** Its successor stays. */
+export async function keepFormer(context: Context, time: string): Promise<void> {
+  await inDatabase(context, renamed([`${FORMER}${time}`, `replaced-${time}`]));
+}
+
+/** The service has it again, and its successor gets another name: both, or none. */
+export async function returnFormer(context: Context, time: string): Promise<void> {
+  await inDatabase(context, renamed([ROLE, `unhealthy-${time}`], [`${FORMER}${time}`, ROLE]));
+}
+
+function renamed(...names: readonly (readonly [string, string])[]): string[] {
+  return ["BEGIN", ...names.map(([from, to]) => `ALTER DATABASE "${from}" RENAME TO "${to}"`), "COMMIT"];
 }
 
 function inDatabase(context: Context, statements: readonly string[]): Promise<string> {
   const { database } = namesOf(context.target.serviceName);
-  const psql = `psql --quiet --no-psqlrc --set ON_ERROR_STOP=1 --username=${ROLE} --dbname=postgres`;
+  const psql = `psql --quiet --no-psqlrc --no-align --tuples-only --set ON_ERROR_STOP=1 --username=${ROLE} --dbname=postgres`;
   const script = `exec docker exec --interactive "$1" ${psql}`;
   const input = statements.map((statement) => `${statement};\n`).join("");
   return onServer(context, "The databases were not exchanged", script, [database], {
@@ -126,6 +147,27 @@ function inDatabase(context: Context, statements: readonly string[]): Promise<st
 export async function hasDatabase(context: Context, { postgres }: Settings): Promise<boolean> {
   const { made, state } = await readDatabase(context);
   return postgres !== undefined && state === "running" && made.startsWith(`${postgres} `);
+}
+
+/** The volumes of a service that are on the server: that of its files, and that of a database beside it. */
+export async function readVolumes(context: Context): Promise<{
+  readonly data: boolean;
+  /** `image`: one that can open its files, where that is known. */
+  readonly database: { readonly image: string | undefined } | undefined;
+}> {
+  const { data, database } = namesOf(context.target.serviceName);
+  const script = `docker volume ls --format '{{.Name}} {{.Label "${FIRST_IMAGE}"}}'`;
+  const text = await onServer(context, "The volumes of the server could not be read", script);
+  const found = new Map(
+    text.split("\n").map((line) => {
+      const [name = "", image] = line.split(" ");
+      return [name, image || undefined] as const;
+    }),
+  );
+  return {
+    data: found.has(data),
+    database: found.has(database) ? { image: found.get(database) } : undefined,
+  };
 }
 
 interface DatabaseState {
@@ -158,10 +200,10 @@ async function stopDatabase(at: Releasing, { state }: DatabaseState): Promise<vo
 async function prepareFiles(at: Releasing, image: string, ref: string): Promise<void> {
   const { serviceName } = at.target;
   const { database } = namesOf(serviceName);
-  const script = `docker volume create --label "$1" "$2" >/dev/null || exit 1
-    shift 2; exec docker "$@"`;
+  const script = `docker volume create --label "$1" --label "$2" "$3" >/dev/null || exit 1
+    shift 3; exec docker "$@"`;
   const words = [
-    ...[`${SERVICE}=${serviceName}`, database, ...ONE_OFF],
+    ...[`${SERVICE}=${serviceName}`, `${FIRST_IMAGE}=${image}`, database, ...ONE_OFF],
     ...["--volume", `${database}:/pgdata`, "--volume", `${ref}:/run/secret:ro`, image],
     ...["-c", PREPARE, "svc", database],
   ];

@@ -1,13 +1,14 @@
 import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { DeployError } from "../../../deploy/errors.ts";
+import { storeOf } from "../../../deploy/job-store.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import type { Releasing } from "./change.ts";
-import { namesOf, onServer } from "./context.ts";
-import { hasDatabase } from "./database.ts";
+import { type Context, namesOf } from "./context.ts";
+import { hasDatabase, readVolumes } from "./database.ts";
 import { portFindings } from "./preflight.ts";
 import { isServed } from "./proxy.ts";
-import { parseRecord, settingChanges, wantedSettings } from "./record.ts";
+import { parseRecord, type ServerRecord, settingChanges, wantedSettings } from "./record.ts";
 
 /** What a release would change. */
 export async function planRelease(
@@ -33,18 +34,16 @@ export async function planRelease(
         ...(taken.fix === undefined ? {} : { fix: taken.fix }),
       });
   }
-  const { data } = namesOf(serviceName);
-  const names = await onServer(
-    context,
-    "The volumes of the server could not be read",
-    "docker volume ls --quiet",
-  );
+  const volumes = await readVolumes(context);
+  if (live === undefined && context.target.flags.postgres === undefined) refuseLeft(context, volumes);
   return [
     resourceAction(
       "volume",
-      data,
-      names.split("\n").includes(data),
-      `${settings.postgres === undefined ? "Jobs and cases" : "Files"}, kept over updates and restarts`,
+      namesOf(serviceName).data,
+      volumes.data,
+      settings.postgres === undefined
+        ? "Jobs and cases, kept over updates and restarts"
+        : `Files, kept over updates and restarts${live === undefined && volumes.data && !volumes.database ? "; jobs of an earlier deployment in them are not moved into the database" : ""}`,
     ),
     ...(settings.postgres === undefined
       ? []
@@ -72,5 +71,45 @@ export async function planRelease(
       live,
       changes: [...settingChanges(settings, before), ...stopped, ...unfinished],
     }),
+  ];
+}
+
+type Volumes = Awaited<ReturnType<typeof readVolumes>>;
+
+/** A service that begins without the database that it once had would seem to have lost its jobs. */
+function refuseLeft({ target, ssh }: Context, { database }: Volumes): void {
+  if (database === undefined) return;
+  throw new DeployError(
+    "preflight",
+    `Database: the volume ${namesOf(target.serviceName).database} on ${ssh.host} has the jobs of an earlier deployment, and this one would not use it`,
+    {
+      outcome: "Nothing was changed",
+      fix: `To continue with them: ${again(database)}, and the SERVICE_RSA_PRIVATE_KEY of then. To begin without them: --postgres none`,
+    },
+  );
+}
+
+/** The option with which a database has its volume again. */
+function again({ image }: NonNullable<Volumes["database"]>): string {
+  return image === undefined ? "--postgres with an image of its major version" : `--postgres ${image}`;
+}
+
+/** What a removal leaves, and how a service has it again. */
+export async function planLeft(context: Context, live: ServerRecord | undefined): Promise<ResourceAction[]> {
+  const volumes = await readVolumes(context);
+  const { data, database } = namesOf(context.target.serviceName);
+  const left = (name: string, description: string) => ({
+    ...resourceAction("volume", name, true, ""),
+    description,
+  });
+  const image = live?.postgres ?? volumes.database?.image;
+  const isFile =
+    live === undefined || storeOf({ ...live, secretNames: Object.keys(live.secrets) }) === "file";
+  const files = isFile && !volumes.database ? "jobs and cases" : "files";
+  return [
+    ...(volumes.data ? [left(data, `stays, with ${files}: the next svc deploy up uses it`)] : []),
+    ...(volumes.database
+      ? [left(database, `stays, with jobs and cases: svc deploy up ${again({ image })} uses it`)]
+      : []),
   ];
 }

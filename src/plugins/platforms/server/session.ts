@@ -7,17 +7,18 @@ import type { ProxyOptions, Releasing } from "./change.ts";
 import { HEALTH_PATH, isHealthy } from "./check-inside.ts";
 import { isRunning, listContainers, listServices, servingOf, toRelease } from "./containers.ts";
 import { namesOf, onServer, RECORD, SERVICE } from "./context.ts";
-import { restoreData, sendBackup, sendOpenJobs } from "./data.ts";
+import { sendBackup, sendOpenJobs } from "./data.ts";
 import { databaseUrl } from "./database.ts";
 import type { ServerFlags } from "./flags.ts";
 import { pullImage, sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
 import { serverLogs } from "./logs.ts";
-import { planRelease } from "./plan.ts";
+import { planLeft, planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { removeService } from "./prune.ts";
 import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } from "./record.ts";
 import { earlierReleases, rollBackTo, runRecord, stopFailed } from "./release.ts";
+import { restoreData } from "./restore.ts";
 import { runInImage } from "./run-once.ts";
 import { SECRETS_DIR, serverSecrets } from "./secrets.ts";
 import { setupServer } from "./setup.ts";
@@ -114,6 +115,7 @@ export async function openSession(
     scaleToZero: async () => undefined,
     remove: () => removeService(at, flags.removeData === true),
     keepsFiles: flags.removeData !== true,
+    left: async () => (flags.removeData === true ? [] : planLeft(context, (await serving())?.record)),
     exports: {
       async compose(spec) {
         const settings = wantedSettings(target, spec.port, (await serving())?.record);
