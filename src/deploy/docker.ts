@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { DeployError } from "./errors.ts";
 import type { RegistryAuth } from "./platform.ts";
 import { secretId } from "./templates.ts";
@@ -240,10 +241,13 @@ async function works(tools: DeployTools, command: string, args: readonly string[
 }
 
 function failed(message: string, result: ExecResult): DeployError {
-  const lines = `${result.stdout}\n${result.stderr}`.split(/\r?\n/).filter((line) => line.trim() !== "");
+  const text = stripVTControlCharacters(`${result.stdout}\n${result.stderr}`);
+  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
+  // npm says what is wrong first, and then all of its options.
+  const cause = lines.findIndex((line) => /npm (error|ERR!) code /.test(line));
   return new DeployError("build_failed", message, {
     detail: lastLine(result),
-    log: lines.slice(-LAST_LINES),
+    log: cause < 0 ? lines.slice(-LAST_LINES) : lines.slice(cause, cause + LAST_LINES),
     fix: fixFor(lines.join("\n")),
   });
 }
@@ -272,6 +276,10 @@ const NO_WAY =
 function fixFor(output: string): string {
   if (/exec format error/i.test(output))
     return "The image is for another processor than this machine has, and it cannot run that: docker run --privileged --rm tonistiigi/binfmt --install all";
+  if (
+    /npm (error|ERR!) code EUSAGE|ERR_PNPM_OUTDATED_LOCKFILE|lockfile would have been modified/i.test(output)
+  )
+    return "The lock file does not fit package.json, as the version of the package manager in the image reads it: install with that version, such as npx npm@latest install, and deploy again";
   if (/no space left on device/i.test(output)) return "Free disk space: docker system prune";
   if (/unauthorized|denied|authentication required/i.test(output))
     return "The registry refused the login: check the permissions with svc deploy doctor";

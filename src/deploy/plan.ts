@@ -238,7 +238,7 @@ async function planActions(
   const rest = `${sizeOf(context)} and ${session.push ? "send" : "push"}`;
   const actions = [
     ...imageActions(spec, imageCurrent, options, rest, given.architecture),
-    ...secretActions(secrets, stored),
+    ...secretActions(secrets, stored, config.makeDatabaseUrl !== undefined),
     ...(await session.plan(spec, live)),
   ];
   const estimate = await session.estimate?.(spec, live);
@@ -481,8 +481,17 @@ function imageActions(
   ];
 }
 
-function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): ResourceAction[] {
-  const { changed, unreleased, generated, adopted, referred } = secrets;
+function secretActions(
+  secrets: SecretPlan,
+  stored: readonly SecretRef[],
+  makesUrl: boolean,
+): ResourceAction[] {
+  const { changed, unreleased, adopted, referred } = secrets;
+  // Nobody needs to know the URL of the database beside the service, so it is not among the keys that are shown.
+  const generated = [
+    ...secrets.generated,
+    ...(makesUrl && changed.includes(DATABASE_URL) ? [DATABASE_URL] : []),
+  ];
   return secretNames(secrets).map((name) => {
     const ref = referred.find((secret) => secret.name === name)?.ref;
     const there = ref !== undefined || stored.some((secret) => secret.name === name);

@@ -88,6 +88,12 @@ describe("a database beside a service on a server", () => {
     expect(first.plan.actions).toContainEqual(
       expect.objectContaining({ resource_type: "database", resource_name: image, action_type: "create" }),
     );
+    expect(first.plan.actions).toContainEqual(
+      expect.objectContaining({
+        resource_name: "SERVICE_DATABASE_URL",
+        description: "generated for this deployment",
+      }),
+    );
     expect(idle.changed).toBe(false);
     expect(refused.message).toContain(`files of Postgres 9, and ${other} is Postgres ${version}`);
     expect(moved.changed).toBe(true);

@@ -8,7 +8,7 @@ export interface Patience {
   readonly note: (line: string) => void;
   /** Seconds in which a request that may be repeated must succeed. @default 60 */
   readonly seconds?: number;
-  /** Seconds until the person is told. @default 5 */
+  /** Seconds until the person is notified. @default 5 */
   readonly quiet?: number;
   /** Seconds of the first try; a later one has more. A connection to a process that has stopped may never break. @default 10 */
   readonly first?: number;
