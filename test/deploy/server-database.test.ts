@@ -75,7 +75,7 @@ describe("a database beside a service on a server", () => {
     const left = allOf(at.serviceName);
     const forgetful = failure(await mine.up({ env: KEYS }).catch((error: unknown) => error));
     // Its secrets are gone: the role of the same files gets another password.
-    await mine.up({ flags: { postgres: image }, env: KEYS });
+    const returned = await mine.up({ flags: { postgres: image }, env: KEYS });
     await expectStatuses({ one: "awaiting" });
     const next = docker("exec", database, "cat", "/pgdata/password");
     await at.ask("/jobs/one/cases/one/update", { answer: { word: "done" } });
@@ -117,6 +117,12 @@ describe("a database beside a service on a server", () => {
       message: expect.stringContaining(`${database} on server has the jobs of an earlier deployment`),
       fix: expect.stringContaining(`--postgres ${image}, and the SERVICE_RSA_PRIVATE_KEY of then`),
     });
+    expect(returned.plan.actions).toContainEqual(
+      expect.objectContaining({
+        resource_type: "database",
+        description: expect.stringContaining("only the SERVICE_RSA_PRIVATE_KEY of then"),
+      }),
+    );
     expect(left).toContain(`volume ${database}`);
     expect(left.filter((one) => one.startsWith("container"))).toEqual([]);
     expect(allOf(at.serviceName)).toEqual([]);

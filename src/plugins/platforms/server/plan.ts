@@ -52,7 +52,9 @@ export async function planRelease(
             "database",
             settings.postgres,
             await hasDatabase(context, settings),
-            "Jobs and cases, in a Postgres beside the service with a volume of its own",
+            live === undefined && volumes.database
+              ? "Jobs and cases of an earlier deployment: it accepts only the SERVICE_RSA_PRIVATE_KEY of then"
+              : "Jobs and cases, in a Postgres beside the service with a volume of its own",
           ),
         ]),
     ...(settings.domain === undefined
