@@ -229,3 +229,36 @@ it("a stream of many events listens once for the end of its request", async () =
   expect((await response.text()).match(/^data:/gm)!.length).toBeGreaterThan(15);
   expect(warnings).toEqual([]);
 });
+
+it("loses no task that changes while its list is read, and repeats none that does not", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server, "JSONRPC");
+  const ids: string[] = [];
+  for (let n = 0; n < 6; n++) ids.push((await send(client, messageOf(`m${n}`, [{ text: `A${n}` }]))).id);
+  const list = (pageToken: string) =>
+    client.listTasks({
+      ...{ tenant: "", contextId: "", status: 0, pageSize: 2, pageToken },
+      statusTimestampAfter: undefined,
+    });
+  const found: string[] = [];
+  let page = await list("");
+  const walked = [page];
+  // The three oldest change, and move before the page that has been read.
+  for (const id of ids.slice(0, 3)) {
+    await client.cancelTask({ tenant: "", id, metadata: undefined });
+    await server.service.get(RUNNER).ended(id, 60_000);
+  }
+  const later = (await send(client, messageOf("m6", [{ text: "A6" }]))).id;
+  while (page.nextPageToken) {
+    page = await list(page.nextPageToken);
+    walked.push(page);
+  }
+  for (const { tasks, totalSize } of walked) {
+    expect(totalSize).toBeLessThanOrEqual(ids.length + 1);
+    found.push(...tasks.map(({ id }) => id));
+  }
+
+  expect(found.toSorted()).toEqual(ids.toSorted());
+  expect(found.slice(0, 3)).toEqual(ids.slice(3).reverse());
+  expect(found).not.toContain(later);
+});

@@ -154,22 +154,32 @@ export class AgentRequests implements Server.A2ARequestHandler {
     check(request.status >= 0, "status is no state of a task");
     const after = statusTimestampAfter ? Date.parse(statusTimestampAfter) : 0;
     check(!Number.isNaN(after), "statusTimestampAfter must be a time in ISO 8601");
-    const query = {
-      where: {
-        ...(request.status && { status: statusesOf(types.taskStateToJSON(request.status)) }),
-        ...(after > 0 && { updated_at: { gte: after } }),
-      },
-      sort: "-updated_at",
-      limit: pageSize,
+    const where = {
+      ...(request.status && { status: statusesOf(types.taskStateToJSON(request.status)) }),
+      ...(after > 0 && { updated_at: { gte: after } }),
     };
-    const { items, total, next } = await this.guarded(() =>
-      this.listed(request.contextId, behindCursor(query, request.pageToken || undefined)),
-    );
+    const { begun, isMoved, cursor } = readToken(request.pageToken, this.parts.clock().getTime());
+    const newest = { where, sort: "-updated_at", limit: pageSize };
+    // A task that changes while pages are read moves before their cursor: those follow the last page, by id.
+    const since = { updated_at: { gte: Math.max(begun, after) }, created_at: { lt: begun } };
+    const moved = { where: { ...where, ...since }, sort: "id", limit: pageSize };
+    const read = (query: typeof newest, behind?: string) =>
+      this.guarded(() => this.listed(request.contextId, behindCursor(query, behind)));
+    const countOf = async (query: typeof newest) => (await read({ ...query, limit: 0 })).total;
+    const query = isMoved ? moved : newest;
+    const { items, next, ...page } = await read(query, cursor);
+    const totalSize = isMoved ? await countOf(newest) : page.total;
+    const hasMoved = !next && !isMoved && cursor !== undefined && (await countOf(moved)) > 0;
     const tasks = items.map((item) => {
       const task = types.Task.fromJSON(item);
       return includeArtifacts ? task : { ...task, artifacts: [] };
     });
-    return { tasks, nextPageToken: next ? toCursor(query.sort, next) : "", pageSize, totalSize: total };
+    const nextPageToken = next
+      ? toToken({ begun, isMoved, cursor: toCursor(query.sort, next) })
+      : hasMoved
+        ? toToken({ begun, isMoved: true })
+        : "";
+    return { tasks, nextPageToken, pageSize, totalSize };
   }
 
   /** A page of tasks, in the protocol's JSON. */
@@ -406,4 +416,21 @@ function statusesOf(state: string): string[] {
     TASK_STATE_CANCELED: ["cancelled"],
   };
   return statuses[state] ?? ["none"];
+}
+
+/** Where a list continues. */
+interface Place {
+  /** When its first page was read, milliseconds. */
+  readonly begun: number;
+  /** Whether it continues with the tasks that have changed since. */
+  readonly isMoved: boolean;
+  readonly cursor?: string | undefined;
+}
+
+const toToken = ({ begun, isMoved, cursor = "" }: Place) => `${begun}${isMoved ? "m" : ""}.${cursor}`;
+
+/** The place that a token names; one of an earlier version is a cursor alone. */
+function readToken(token: string, now: number): Place {
+  const [, begun = now, isMoved, cursor] = /^(?:(\d{1,15})(m?)\.)?(.*)$/s.exec(token)!;
+  return { begun: Number(begun), isMoved: isMoved === "m", cursor: cursor || undefined };
 }
