@@ -126,3 +126,22 @@ it("lists the people who have come, refuses one, and lets one in again", async (
   expect(refused).toBe(403);
   expect(await enter()).toBe(200);
 });
+
+it("says of a key's last use no minutes, as only its hour is stored", async () => {
+  let now = Date.parse("2030-05-01T10:55:00.000Z");
+  await using clocked = await testServer({ agents: [greeter], clock: () => new Date(now) });
+  const made = await clocked.request("/access", { json: { name: "billing", role: "viewer" } });
+  const { key } = (await made.json()) as { key: string };
+  await clocked.request("/whoami", { key });
+  const usedOf = async () => {
+    const page = await clocked.request("/admin/access", { headers: { accept: "text/html" } });
+    return /<time datetime="([^"]+)"[^>]*data-relative="([^"]*)">([^<]*)<\/time>/
+      .exec(await page.text())
+      ?.slice(1);
+  };
+  const hour = "2030-05-01T10:00:00.000Z";
+
+  await expect.poll(usedOf).toEqual([hour, "in the last hour", "in the last hour"]);
+  now += 10 * 60_000;
+  expect(await usedOf()).toEqual([hour, "in the last 2 h", "in the last 2 h"]);
+});

@@ -1,7 +1,7 @@
 import type { Access, Person } from "../../../core/models/access.ts";
 import { ROLES } from "../../../core/models/access.ts";
 import type { AdminParts } from "../parts.ts";
-import { pathTo, timePiece } from "../views/pieces.ts";
+import { hourPiece, pathTo, timePiece } from "../views/pieces.ts";
 
 /** What the form for a new key had in it. */
 export interface TypedKey {
@@ -83,7 +83,7 @@ function toKeyRow(key: Access, now: Date) {
     agents: key.agents?.join(", ") ?? "all",
     workspace: key.workspace ?? "all",
     expires: expires_at === null ? "never" : timePiece(expires_at, now).toString(),
-    used: used_at === null ? "" : timePiece(used_at, now).toString(),
+    used: used_at === null ? "" : hourPiece(used_at, now).toString(),
     by: source === "declared" ? "in the code" : (created_by ?? ""),
     note: isBoth ? `Rotated: the former key works ${timePiece(previous_until, now)}.` : "",
     isStored: source === "stored",
@@ -96,7 +96,7 @@ function toPersonRow({ id, name, issuer, role, groups, seen_at, removed_at }: Pe
   return {
     ...{ name, issuer, role },
     groups: groups.join(", "),
-    seen: timePiece(seen_at, now).toString(),
+    seen: hourPiece(seen_at, now).toString(),
     isRemoved: removed_at !== null,
     steerHref: pathTo("access/people", id, removed_at === null ? "remove" : "restore"),
   };

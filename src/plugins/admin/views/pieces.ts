@@ -51,6 +51,15 @@ export function timePiece(timestamp: string | null | undefined, now: Date): Html
   return time ? timeHtml(time) : html`<span class="faint">–</span>`;
 }
 
+/** Something of which only the hour is known: how many hours ago it was at most, as its minute is in no record. */
+export function hourPiece(hour: string | null | undefined, now: Date): Html {
+  const time = toTimeView(hour, now);
+  const hours = time ? Math.floor((now.getTime() - Date.parse(time.iso)) / HOUR) + 1 : 0;
+  if (!time || hours > 24) return timePiece(hour, now);
+  const text = hours <= 1 ? "in the last hour" : `in the last ${hours} h`;
+  return html`<time datetime="${time.iso}" title="${time.full}" data-relative="${text}">${text}</time>`;
+}
+
 /** A time by what has passed since another one: `+12.3 s`. */
 export function offsetPiece(timestamp: string, from: string): Html {
   const passed = Date.parse(timestamp) - Date.parse(from);
@@ -89,8 +98,9 @@ export function trusted(text: string): Html {
   return new Html(text);
 }
 
+const HOUR = 3_600_000;
 /** How long before it is due an answer is urgent, in milliseconds. */
-const SOON = 86_400_000;
+const SOON = 24 * HOUR;
 
 /** When an answer is due, kept current by the page's script; nothing if there is no deadline. */
 export function duePiece(deadline: string | null | undefined, now: Date): Html {
