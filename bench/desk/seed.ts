@@ -1,6 +1,12 @@
 import { hash } from "node:crypto";
-import { type AgentDefinition, defineAgent, type JobStartContext } from "agent-control-service";
-import { CASES, JOBS } from "agent-control-service/plugin";
+import {
+  type AgentDefinition,
+  defineAgent,
+  events,
+  type JobStartContext,
+  webhooks,
+} from "agent-control-service";
+import { CASES, DeliveryError, JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 
@@ -77,6 +83,31 @@ const FIELDS = v.object({
   n: v.pipe(v.number(), v.description("Number of the order")),
 });
 type Fields = v.InferOutput<typeof FIELDS>;
+
+/**
+ * Two receivers of failed jobs: one refuses each event, so that it is a dead letter; the other has asked for an hour each
+ * time, and is gone with the deployment, so that its events wait.
+ */
+function receivers(isDeployed: boolean) {
+  const about = {
+    secret: `whsec_${Buffer.alloc(24).toString("base64")}`,
+    types: ["agent.job.error" as const],
+  };
+  const [refuses, waits] = ["crm", "books"].map((name) => ({
+    ...{ name, url: `https://${name}.example.com/hooks`, ...about },
+  }));
+  const resolve = async (host: string) => {
+    const isRefused = host.startsWith(refuses!.name);
+    throw new DeliveryError(isRefused ? "does not know the event" : "is busy", {
+      ...(isRefused ? { permanent: true } : { retryAfter: DAY / 24 }),
+    });
+  };
+  return [
+    // What failed on the first days is there on the last one.
+    events({ maxDeadAge: (2 * DAYS * DAY) / 1000 }),
+    webhooks({ webhooks: [refuses!, ...(isDeployed ? [] : [waits!])] }, resolve),
+  ];
+}
 
 /** Whether a job is refused two days after its start. */
 const isLate = ({ fate, n }: Fields) => fate === "refused" && n % 3 === 0;
@@ -180,7 +211,7 @@ export interface Desk extends AsyncDisposable {
   readonly events: number;
   /** The time of its clock, milliseconds. */
   now(): number;
-  /** Stops its clock. */
+  /** Stops its clock, a minute from now: nothing that the service has kept from before is current then. */
   stopClock(): void;
 }
 
@@ -200,8 +231,9 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
   const schedules = [{ ...schedule, fields: { fate: "done", n: 1 } }];
   /** Which jobs have failed once. */
   const tried = new Set<string>();
-  const open = (heldStep: string) =>
+  const open = (heldStep: string, isDeployed: boolean) =>
     testServer({
+      plugins: receivers(isDeployed),
       ...{
         agents: agentsOf(heldStep, tried),
         access: { keys },
@@ -217,7 +249,7 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
       clock: () => new Date(read()),
     });
   const fates = Array.from({ length: jobs }, (_, n) => deskFateOf(n));
-  const before = await open("look up");
+  const before = await open("look up", false);
   const groups = DAYS * GROUPS;
   const later = Array.from({ length: groups }, (): (() => Promise<void>)[] => []);
   for (let group = 0; group < groups; group++) {
@@ -233,7 +265,7 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
   }
   set(END + DAY / 48);
   await before[Symbol.asyncDispose]();
-  const server = await open("look up again");
+  const server = await open("look up again", true);
   const started = countFates(fates);
   await until(async () => {
     const { total } = await server.service
@@ -242,7 +274,7 @@ export async function fillDesk(dataDir: string, jobs = 6500): Promise<Desk> {
     return total === started.held;
   });
   const stopClock = () => {
-    stopped ??= read();
+    stopped ??= read() + 60_000;
   };
   const countOf = (has: (fields: Fields) => boolean) => fates.filter((fate, n) => has({ fate, n })).length;
   const counts = {

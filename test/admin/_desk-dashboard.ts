@@ -75,7 +75,10 @@ export function attentionOf(truth: Truth): string[] {
   const overdue = truth.questions.filter(
     ({ question: { deadline } }) => deadline && Date.parse(deadline) < truth.now,
   );
+  const dead = truth.deliveries.dead.length;
+  const areDead = dead === 1 ? "is a dead letter" : "are dead letters";
   return [
+    ...(dead > 0 ? [`${countOf(dead, "event")} could not be delivered and ${areDead}.`] : []),
     ...[...held].map(
       ([agent, { length }]) =>
         `${countOf(length, "job")} of ${agent} ${length === 1 ? "is" : "are"} held: the code changed. ${length === 1 ? "It does" : "They do"} not run until somebody decides.`,
@@ -201,8 +204,10 @@ function dashboardPage(range: Range): DeskPage {
   const { last, length } = RANGES[range];
   return {
     path: where("/admin/", range === "24h" ? {} : { range }),
-    lines: (truth) => {
-      if (isAsked(truth)) return INBOX.lines(truth);
+    // Who is only asked begins at the inbox.
+    entries: (truth) => (isAsked(truth) ? truth.questions.length : 0),
+    lines: (truth, turn) => {
+      if (isAsked(truth)) return INBOX.lines(truth, turn);
       const attention = attentionOf(truth);
       const failed = endedIn(truth, length, "failed");
       const { jobs, cases } = truth;
@@ -215,9 +220,11 @@ function dashboardPage(range: Range): DeskPage {
         ...tileLines(truth, range),
         ...(truth.reader === "owner"
           ? [
-              "Health The service is well · 0 of 16 slots in use",
+              "Health 1 problem · 0 of 16 slots in use",
               `Holds ${countOf(jobs.length, "job")}, ${countOf(cases.length, "case")}`,
-              ...["Running 0 of 16", "Queued 0", "Delivered 0", "Waiting 0", "Dead letters 0"],
+              ...["Running 0 of 16", "Queued 0", "Delivered 0"],
+              `Waiting ${formatCount(truth.deliveries.waiting.length)}`,
+              `Dead letters ${formatCount(truth.deliveries.dead.length)}`,
             ]
           : []),
         `Waiting for a person ${formatCount(truth.questions.length)} Inbox`,

@@ -7,8 +7,10 @@ import {
   type DeskPage,
   durationOf,
   isBetween,
-  LISTED,
+  ofTurn,
   operates,
+  pagerLines,
+  rangeOf,
   where,
 } from "./_desk-page.ts";
 import { type Case, type Job, newestFirst, sum, type Truth } from "./_desk-truth.ts";
@@ -38,9 +40,17 @@ function listLines<E extends Job | Case>(
     found,
     status,
     row,
+    turn,
     suffix = "",
     chips = [],
-  }: { found: readonly E[]; status?: string; row: (item: E) => string; suffix?: string; chips?: string[] },
+  }: {
+    found: readonly E[];
+    status?: string;
+    row: (item: E) => string;
+    turn: number;
+    suffix?: string;
+    chips?: string[];
+  },
 ): string[] {
   const count = (one: string) => found.filter((item) => stateOf(item) === one).length;
   const tabs = (TABS[kind] as readonly string[])
@@ -49,7 +59,7 @@ function listLines<E extends Job | Case>(
     .map((one) => `${labelOf(one)} ${formatCount(count(one))}`);
   const listed = found.filter((item) => status === undefined || stateOf(item) === status);
   const noun = listed.length === 1 ? kind.slice(0, -1) : kind;
-  const range = `1–${Math.min(LISTED, listed.length)} of ${formatCount(listed.length)} ${noun}`;
+  const range = `${rangeOf(listed.length, turn)} ${noun}`;
   const pick = operates(truth) ? "| " : "";
   return [
     [`All ${formatCount(found.length)}`, ...tabs].join(" "),
@@ -58,9 +68,10 @@ function listLines<E extends Job | Case>(
       ? []
       : [
           `${range}${operates(truth) ? ` all ${formatCount(listed.length)} that match ${ACTIONS[kind]}` : ""}`,
-          ...newestFirst(listed, ({ created_at }) => created_at)
-            .slice(0, LISTED)
-            .map((item) => `${pick}${row(item)}`),
+          ...ofTurn(
+            newestFirst(listed, ({ created_at }) => created_at),
+            turn,
+          ).map((item) => `${pick}${row(item)}`),
           `${range}${suffix} Download CSV JSON Rows 25 50 100 Previous Next`,
         ]),
   ];
@@ -95,14 +106,22 @@ interface JobFilter {
   readonly chips?: string;
 }
 
+/** A list without a filter is read to its end. */
+const turnsOf = (query: object) => (Object.keys(query).length === 0 ? Number.POSITIVE_INFINITY : 2);
+
 function jobsPage({ query: { status, ...query }, finds, chips }: JobFilter): DeskPage {
+  const foundIn = (truth: Truth) => truth.jobs.filter((job) => finds(job, truth.now));
+  const listedOf = (found: readonly Job[]) =>
+    found.filter((job) => status === undefined || stateOf(job) === status);
   return {
     path: where("/admin/jobs", { ...query, ...(status && { status }) }),
-    lines: (truth) => {
-      const found = truth.jobs.filter((job) => finds(job, truth.now));
-      const inAll = found.filter((job) => status === undefined || stateOf(job) === status);
+    entries: (truth) => listedOf(foundIn(truth)).length,
+    turns: turnsOf({ ...query, ...(status && { status }) }),
+    lines: (truth, turn) => {
+      const found = foundIn(truth);
+      const inAll = listedOf(found);
       return listLines("jobs", truth, {
-        ...{ found, row: (job: Job) => jobRow(job, truth.now) },
+        ...{ found, turn, row: (job: Job) => jobRow(job, truth.now) },
         ...(status !== undefined && { status }),
         ...(query.tag && { suffix: ` · ${cost(sum(inAll.map(({ total_cost }) => total_cost)))} in all` }),
       });
@@ -145,9 +164,12 @@ const CASES: readonly { readonly query: Record<string, string>; readonly finds: 
 function casesPage({ query: { status, ...query }, finds }: (typeof CASES)[number]): DeskPage {
   return {
     path: where("/admin/cases", { ...query, ...(status && { status }) }),
-    lines: (truth) =>
+    entries: ({ cases }) =>
+      cases.filter((item) => finds(item) && (status === undefined || item.status === status)).length,
+    turns: turnsOf({ ...query, ...(status && { status }) }),
+    lines: (truth, turn) =>
       listLines("cases", truth, {
-        ...{ found: truth.cases.filter(finds), row: (item: Case) => caseRow(item, truth.now) },
+        ...{ found: truth.cases.filter(finds), turn, row: (item: Case) => caseRow(item, truth.now) },
         ...(status !== undefined && { status }),
       }),
     without: [/class="chips"/],
@@ -180,26 +202,30 @@ const FILES: readonly {
 function filesPage({ query, finds }: (typeof FILES)[number]): DeskPage {
   return {
     path: where("/admin/files", query),
-    lines: (truth) =>
-      newestFirst(
-        truth.files.filter((file) => finds(file, truth)),
-        ({ created_at }) => created_at,
-      )
-        .slice(0, LISTED)
-        .map(({ name, title, artifact, size, created_at, job_id }) =>
-          [
-            "CSV",
-            ...(title === undefined ? [name] : [title, name]),
-            ...(artifact === undefined ? [] : [artifact]),
-            `${formatBytes(size)} · ${created_at} ${truth.jobOf(job_id).name}`,
-          ].join(" "),
+    entries: (truth) => truth.files.filter((file) => finds(file, truth)).length,
+    turns: turnsOf(query),
+    lines: (truth, turn) =>
+      ofTurn(
+        newestFirst(
+          truth.files.filter((file) => finds(file, truth)),
+          ({ created_at }) => created_at,
         ),
+        turn,
+      ).map(({ name, title, artifact, size, created_at, job_id }) =>
+        [
+          "CSV",
+          ...(title === undefined ? [name] : [title, name]),
+          ...(artifact === undefined ? [] : [artifact]),
+          `${formatBytes(size)} · ${created_at} ${truth.jobOf(job_id).name}`,
+        ].join(" "),
+      ),
   };
 }
 
 /** What was deleted alone, with what a reader may do about it. */
 function deletedLines(
   truth: Truth,
+  turn: number,
   items: readonly {
     id: string;
     name: string;
@@ -209,29 +235,40 @@ function deletedLines(
     deleted_by: string;
   }[],
 ): string[] {
-  return newestFirst(items, ({ deleted_at }) => deleted_at)
-    .slice(0, LISTED)
-    .flatMap(({ id, name, status, owner, deleted_at, deleted_by }) => {
+  const listed = ofTurn(
+    newestFirst(items, ({ deleted_at }) => deleted_at),
+    turn,
+  );
+  return [
+    ...listed.flatMap(({ id, name, status, owner, deleted_at, deleted_by }) => {
       const row = `${name} ${id} | ${labelOf(status)} | ${owner} | ${deleted_at} | ${deleted_by} | No deadline |`;
       if (truth.reader === "owner") return [row, `Restore ${id}`, `Delete permanently ${id} |`];
       return operates(truth) ? [row, `Restore ${id}`] : [`${row} |`];
-    });
+    }),
+    ...pagerLines(items.length, turn),
+  ];
 }
 
 const DELETED: readonly DeskPage[] = [
   {
     path: "/admin/deleted",
-    lines: (truth) =>
+    entries: ({ deleted }) => deleted.length,
+    turns: Number.POSITIVE_INFINITY,
+    lines: (truth, turn) =>
       deletedLines(
         truth,
+        turn,
         truth.deleted.map((job) => ({ ...job, owner: job.agent_name })),
       ),
   },
   {
     path: "/admin/deleted-cases",
-    lines: (truth) =>
+    entries: ({ deletedCases }) => deletedCases.length,
+    turns: Number.POSITIVE_INFINITY,
+    lines: (truth, turn) =>
       deletedLines(
         truth,
+        turn,
         truth.deletedCases.map((item) => ({ ...item, owner: item.job_id })),
       ),
   },

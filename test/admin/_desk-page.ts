@@ -1,4 +1,4 @@
-import { formatCost, formatDuration } from "../../src/plugins/admin/views/format.ts";
+import { formatCost, formatCount, formatDuration } from "../../src/plugins/admin/views/format.ts";
 import {
   type Case,
   DAY,
@@ -12,12 +12,22 @@ import {
   type Truth,
 } from "./_desk-truth.ts";
 
-/** A page, what opens it, and the lines with a number in them that it must have, from the top down. */
+/**
+ * A page, what opens it, and the lines with a number in them that it must have, from the top down; or the first page of a
+ * list, and what the pages have that follow it.
+ */
 export interface DeskPage {
   readonly path: string;
   /** Why its route refuses a reader: 403, or 404 for what does not exist for it. @default it does not */
   readonly refuses?: (truth: Truth) => 403 | 404 | undefined;
-  readonly lines: (truth: Truth) => readonly string[];
+  /** `turn` is 0 on the first page of a list. */
+  readonly lines: (truth: Truth, turn: number) => readonly string[];
+  /** Entries of its list: as long as more follow, it leads to a next page. @default it has no further page */
+  readonly entries?: (truth: Truth) => number;
+  /** Entries of a page. @default LISTED */
+  readonly size?: number;
+  /** Pages of the list that are read at most. @default 2 */
+  readonly turns?: number;
   /** Lines that say something of this process, and not of what is stored. */
   readonly passing?: RegExp;
   /** What opens the parts of it that the row is about. @default the page without its frame */
@@ -45,6 +55,18 @@ export const inState = (jobs: readonly Job[], state: string) =>
 
 /** Rows of a page of a list. */
 export const LISTED = 50;
+/** What a page of a list has of all. */
+export const ofTurn = <T>(items: readonly T[], turn: number, size = LISTED) =>
+  items.slice(turn * size, (turn + 1) * size);
+export const rangeOf = (total: number, turn: number) =>
+  `${formatCount(turn * LISTED + 1)}–${formatCount(Math.min((turn + 1) * LISTED, total))} of ${formatCount(total)}`;
+/** The pager below a list that is longer than a page. */
+export function pagerLines(total: number, turn: number): string[] {
+  if (total <= LISTED) return [];
+  const previous = turn > 0 ? " Previous" : "";
+  const next = (turn + 1) * LISTED < total ? " Next" : "";
+  return [`${rangeOf(total, turn)}${previous}${next}`];
+}
 /** What is named of each kind on other pages. */
 export const SHOWN = 6;
 

@@ -10,15 +10,16 @@ import {
   type DeskPage,
   durationOf,
   inState,
-  LISTED,
+  ofTurn,
   onlyOwner,
   operates,
+  pagerLines,
   SHOWN,
   urgentFirst,
   where,
 } from "./_desk-page.ts";
 import { alikePage, INBOX } from "./_desk-questions.ts";
-import { groupBy, newestFirst, type Truth } from "./_desk-truth.ts";
+import { type Delivery, groupBy, newestFirst, type Truth } from "./_desk-truth.ts";
 
 // Schedules, events, deliveries, what was deleted
 
@@ -40,36 +41,61 @@ const eventTabs = ({ events, jobs }: Truth) =>
 const EVENTS: DeskPage = {
   path: "/admin/events",
   refuses: onlyOwner,
-  lines: (truth) => [
+  entries: ({ events }) => events.length,
+  turns: Number.POSITIVE_INFINITY,
+  lines: (truth, turn) => [
     eventTabs(truth),
-    ...newestFirst(truth.events, ({ at }) => at)
-      .slice(0, LISTED)
-      .flatMap(({ id, name, at, data, jobs }) => [
-        `${name} ${id}`,
-        `n ${data.n}`,
-        `| ${at} | ${jobs.join(", ")} |`,
-      ]),
+    ...ofTurn(
+      newestFirst(truth.events, ({ at }) => at),
+      turn,
+    ).flatMap(({ id, name, at, data, jobs }) => [
+      `${name} ${id}`,
+      `n ${data.n}`,
+      `| ${at} | ${jobs.join(", ")} |`,
+    ]),
+    ...pagerLines(truth.events.length, turn),
   ],
 };
 
 const WAITS: DeskPage = {
   path: "/admin/events/waiting",
   refuses: onlyOwner,
-  lines: (truth) => [
-    eventTabs(truth),
-    ...truth.jobs
+  entries: ({ jobs }) => inState(jobs, "waiting_for_event"),
+  turns: Number.POSITIVE_INFINITY,
+  lines: (truth, turn) => {
+    const waits = truth.jobs
       .filter(({ state }) => state === "waiting_for_event")
       .map(({ id }) => `payment matched by n | ${id} | No deadline |`)
-      .sort()
-      .slice(0, LISTED),
-  ],
+      .sort();
+    return [eventTabs(truth), ...ofTurn(waits, turn), ...pagerLines(waits.length, turn)];
+  },
 };
 
-const DELIVERIES: DeskPage = {
-  path: "/admin/deliveries",
-  refuses: onlyOwner,
-  lines: () => ["Dead letters 0 Waiting 0", "Delivered 0", "Waiting 0", "Dead letters 0"],
-};
+function deliveriesPage(state: Delivery["state"]): DeskPage {
+  return {
+    path: where("/admin/deliveries", state === "dead" ? {} : { state }),
+    refuses: onlyOwner,
+    entries: ({ deliveries }) => deliveries[state].length,
+    turns: Number.POSITIVE_INFINITY,
+    lines: ({ deliveries }, turn) => {
+      // An id begins with the time of the message, in a form that sorts.
+      const listed = newestFirst(deliveries[state], ({ id }) => id.slice(0, 9));
+      const [dead, waiting, all] = [deliveries.dead, deliveries.waiting, listed].map(({ length }) =>
+        formatCount(length),
+      );
+      return [
+        `Dead letters ${dead} Waiting ${waiting}`,
+        ...(state === "dead" ? [`${all} in total Send again Drop all ${all}`] : []),
+        ...ofTurn(listed, turn).map(
+          ({ id, type, stream, target, attempts, error, created_at }) =>
+            `${state === "dead" ? "| " : ""}${type} ${id} | ${stream} | ${target} | ${formatCount(attempts)} |${error ? ` ${error}` : ""} | ${created_at} |`,
+        ),
+        ...pagerLines(listed.length, turn),
+        ...["Delivered 0", `Waiting ${waiting}`, `Dead letters ${dead}`],
+      ];
+    },
+  };
+}
 
 /** What the palette finds: tags with their counts, and the newest jobs, the most urgent questions, the newest cases. */
 function findPage(text: string): DeskPage {
@@ -159,7 +185,7 @@ export const DESK_PAGES: readonly DeskPage[] = [
   ...LISTS,
   INBOX,
   ...AGENT_PAGES,
-  ...[SCHEDULES, EVENTS, WAITS, DELIVERIES, SERVER],
+  ...[SCHEDULES, EVENTS, WAITS, deliveriesPage("dead"), deliveriesPage("waiting"), SERVER],
   ...["customer:c1", "region", "HL-2", "HL-132", "nothing of it"].map(findPage),
   // One of each fate, of which some are seen by each reader.
   ...FATES_OF_JOBS.map(jobPage),

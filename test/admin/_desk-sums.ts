@@ -185,7 +185,9 @@ export const DESK_SUMS: readonly DeskSum[] = [
   metric("svc_attention", (truth) => {
     const held = groupBy(truth.jobs, (job) => (job.state === "held" ? job.agent_name : null));
     const used = budgetsOf(truth).filter(({ spent, budget }) => spent >= 0.8 * budget);
+    const dead = truth.deliveries.dead.length;
     return {
+      ...(dead > 0 && { "deliveries,": dead }),
       ...Object.fromEntries([...held].map(([agent, some]) => [`held,${agent}`, some.length])),
       ...Object.fromEntries(used.map(({ agent }) => [`budget,${agent}`, 1])),
     };

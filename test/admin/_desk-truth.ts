@@ -1,6 +1,8 @@
 import { DESK_HOLDERS, type Desk, type DeskHolder, deskKeyOf, deskStartOf } from "../../bench/desk/seed.ts";
 import { getOrMake } from "../../src/core/base/get-or-make.ts";
 
+/** Jobs of the desk: a month as a busy one has it. `SVC_DESK_JOBS=240` for a quick look. */
+export const DESK_JOBS = Number(process.env.SVC_DESK_JOBS ?? 6500);
 export const DAY = 86_400_000;
 /** The workspace of jobs that name none. */
 const HOME = "local";
@@ -86,6 +88,18 @@ export interface Event {
   readonly jobs: readonly string[];
 }
 
+/** An event that was not delivered. */
+export interface Delivery {
+  readonly id: string;
+  readonly type: string;
+  readonly target: string;
+  readonly stream: string;
+  readonly state: "waiting" | "dead";
+  readonly attempts: number;
+  readonly error: string | null;
+  readonly created_at: string;
+}
+
 /** Who reads: the owner of the service, or the holder of a key that sees a part. */
 export type Reader = "owner" | DeskHolder;
 export const READERS: readonly Reader[] = ["owner", ...DESK_HOLDERS.map(({ name }) => name)];
@@ -105,6 +119,7 @@ export interface Truth {
   /** Slugs in the order of the service. */
   readonly agents: readonly string[];
   readonly events: readonly Event[];
+  readonly deliveries: Readonly<Record<Delivery["state"], readonly Delivery[]>>;
   /** A job that the schedule has started last, where the reader sees the schedule. */
   readonly scheduled: Job | undefined;
   /** Jobs by id, of all that the reader sees. */
@@ -169,16 +184,19 @@ export async function readAll<T>(desk: Desk, path: string, reader: Reader = "own
 
 /** What the owner can export, filtered by what each reader may see: by the seed's rules, and not by the service's. */
 export async function readTruths(desk: Desk): Promise<(reader: Reader) => Truth> {
-  const [jobs, cases, uses, questions, deleted, deletedCases, files, events] = await Promise.all([
-    readJson<Job[]>(desk, "/admin/api/jobs/export?format=json"),
-    readJson<Case[]>(desk, "/admin/api/cases/export?format=json"),
-    readJson<Use[]>(desk, "/admin/api/models/export?format=json&days=366"),
-    readPages<Question>(desk, "/admin/api/inbox"),
-    readPages<Deleted>(desk, "/admin/api/deleted"),
-    readPages<DeletedCase>(desk, "/admin/api/deleted-cases"),
-    readAll<File>(desk, "/files"),
-    readAll<Event>(desk, "/events"),
-  ]);
+  const [jobs, cases, uses, questions, deleted, deletedCases, files, events, dead, waiting] =
+    await Promise.all([
+      readJson<Job[]>(desk, "/admin/api/jobs/export?format=json"),
+      readJson<Case[]>(desk, "/admin/api/cases/export?format=json"),
+      readJson<Use[]>(desk, "/admin/api/models/export?format=json&days=366"),
+      readPages<Question>(desk, "/admin/api/inbox"),
+      readPages<Deleted>(desk, "/admin/api/deleted"),
+      readPages<DeletedCase>(desk, "/admin/api/deleted-cases"),
+      readAll<File>(desk, "/files"),
+      readAll<Event>(desk, "/events"),
+      readPages<Delivery>(desk, "/admin/api/deliveries?state=dead"),
+      readPages<Delivery>(desk, "/admin/api/deliveries?state=waiting"),
+    ]);
   const origin = await originsOf(desk, jobs);
   const sees = (reader: Reader, { id, agent_name }: { id: string; agent_name: string }) => {
     const limits = limitsOf(reader);
@@ -211,6 +229,7 @@ export async function readTruths(desk: Desk): Promise<(reader: Reader) => Truth>
         ? uses.filter(({ agent }) => (agents as readonly string[]).includes(agent))
         : [],
       events: reader === "owner" ? events : [],
+      deliveries: reader === "owner" ? { dead, waiting } : { dead: [], waiting: [] },
       scheduled: isWhole ? jobs.find(({ created_at }) => created_at === runs.sort().at(-1)) : undefined,
       jobOf: (id) => seen.get(id)!,
     };
@@ -223,7 +242,7 @@ async function readPages<T>(desk: Desk, path: string): Promise<T[]> {
   for (let total = 1; items.length < total; ) {
     const page = await readJson<{ items: T[]; total: number }>(
       desk,
-      `${path}?limit=100&skip=${items.length}`,
+      `${path}${path.includes("?") ? "&" : "?"}limit=100&skip=${items.length}`,
     );
     total = page.total;
     items.push(...page.items);

@@ -9,8 +9,11 @@ const FILES = ["figures", "figures-seen"];
 
 requirement("postgres").describe("on Postgres", async () => {
   process.env.SVC_TEST_STORE = "postgres";
+  // How its lists are read does not depend on their length; those of the folder are a month's.
+  process.env.SVC_DESK_JOBS ??= "240";
   afterAll(() => {
     delete process.env.SVC_TEST_STORE;
+    delete process.env.SVC_DESK_JOBS;
   });
   for (const file of shareOf(FILES, FILES.length)) {
     await import(/* @vite-ignore */ new URL(`${file}.test.ts`, import.meta.url).pathname);

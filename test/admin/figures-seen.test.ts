@@ -6,10 +6,12 @@ import { ROUTER } from "agent-control-service/plugin";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Desk, fillDesk } from "../../bench/desk/seed.ts";
 import { navigationLines } from "./_desk-dashboard.ts";
+import { LISTED } from "./_desk-page.ts";
 import { DESK_PAGES } from "./_desk-pages.ts";
 import { DESK_SUMS } from "./_desk-sums.ts";
 import {
   type Case,
+  DESK_JOBS,
   type Job,
   keyOf,
   READERS,
@@ -22,15 +24,12 @@ import {
 } from "./_desk-truth.ts";
 import { numberedLines } from "./_lines.ts";
 
-/** Jobs of the seed; `SVC_DESK_JOBS=6500` for a month as a busy desk has it. */
-const JOBS = Number(process.env.SVC_DESK_JOBS ?? 240);
-
 let folder: string;
 let desk: Desk;
 let truthOf: (reader: Reader) => Truth;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "svc-figures-seen-"));
-  desk = await fillDesk(folder, JOBS);
+  desk = await fillDesk(folder, DESK_JOBS);
   desk.stopClock();
   truthOf = await readTruths(desk);
 }, 1_200_000);
@@ -77,6 +76,13 @@ it("has a row for each page, or a reason for none", () => {
   expect(unchecked.filter((path) => !others.includes(path))).toEqual([]);
 });
 
+/** Where the link of a pager leads; `undefined` where it has none. */
+function leadsTo(html: string, rel: "prev" | "next" | "first"): string | undefined {
+  const [link] = new RegExp(`<a [^>]*rel="${rel}"[^>]*>`).exec(html) ?? [];
+  if (link === undefined || link.includes('aria-disabled="true"')) return undefined;
+  return / href="([^"]*)"/.exec(link)?.[1]?.replaceAll("&amp;", "&");
+}
+
 describe.each(READERS)("each figure that %s sees", (reader) => {
   it("is about something, and not about all", () => {
     const [own, all] = [truthOf(reader), truthOf("owner")];
@@ -90,24 +96,39 @@ describe.each(READERS)("each figure that %s sees", (reader) => {
     "on $path is computed from the owner's export",
     async ({ path, refuses, lines, ...read }) => {
       const truth = truthOf(reader);
-      const response = await desk.server.request(path, {
-        key: keyOf(desk, reader),
-        headers: { accept: "text/html" },
-      });
+      const open = (address: string) =>
+        desk.server.request(address, { key: keyOf(desk, reader), headers: { accept: "text/html" } });
       const status = refuses?.(truth) ?? 200;
-      expect(response.status).toBe(status);
-      if (status !== 200) return;
-      const html = await response.text();
-      const { passing, within = ["<main"], without } = read;
-      const shown = within
-        .flatMap((part) => numberedLines(html, { within: part, ...(without && { without }) }))
-        .map((line) =>
-          passing ? line.replace(passing, (found) => (line.startsWith(found) ? "\0" : "")) : line,
-        )
-        .filter((line) => !line.startsWith("\0"));
-      expect(shown).toEqual(lines(truth));
-      expect(numberedLines(html, { within: "<nav" })).toEqual(navigationLines(truth));
+      if (status !== 200) {
+        expect((await open(path)).status).toBe(status);
+        return;
+      }
+      const { passing, within = ["<main"], without, entries, size = LISTED, turns = 2 } = read;
+      const numbersOf = (html: string) =>
+        within
+          .flatMap((part) => numberedLines(html, { within: part, ...(without && { without }) }))
+          .map((line) =>
+            passing ? line.replace(passing, (found) => (line.startsWith(found) ? "\0" : "")) : line,
+          )
+          .filter((line) => !line.startsWith("\0"));
+      const last = Math.ceil(Math.max(1, entries?.(truth) ?? 1) / size) - 1;
+      for (let [turn, address] = [0, path]; ; turn++) {
+        const response = await open(address);
+        expect([address, response.status]).toEqual([address, 200]);
+        const html = await response.text();
+        expect(numbersOf(html)).toEqual(lines(truth, turn));
+        expect(numberedLines(html, { within: "<nav" })).toEqual(navigationLines(truth));
+        const back = leadsTo(html, "prev") ?? leadsTo(html, "first");
+        expect([turn, back !== undefined]).toEqual([turn, turn > 0]);
+        // The page before the second one is the first one.
+        if (turn === 1) expect(numbersOf(await (await open(back!)).text())).toEqual(lines(truth, 0));
+        const next = leadsTo(html, "next");
+        expect([turn, next !== undefined]).toEqual([turn, turn < last]);
+        if (turn === last || turn + 1 >= turns) return;
+        address = next!;
+      }
     },
+    60_000,
   );
 });
 

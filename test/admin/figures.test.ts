@@ -5,46 +5,19 @@ import { join } from "node:path";
 import { STORE } from "agent-control-service/plugin";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Desk, fillDesk } from "../../bench/desk/seed.ts";
-import { getOrMake } from "../../src/core/base/get-or-make.ts";
+import {
+  type Case,
+  DAY,
+  DESK_JOBS,
+  dayOf,
+  groupBy as groupsOf,
+  type Job,
+  readJson,
+  sum,
+  type Use,
+} from "./_desk-truth.ts";
 
-/** Jobs of the seed; `SVC_DESK_JOBS=6500` for a month as a busy desk has it. */
-const JOBS = Number(process.env.SVC_DESK_JOBS ?? 240);
-const DAY = 86_400_000;
 const RANGES = { "1h": DAY / 24, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY } as const;
-
-interface Job {
-  readonly id: string;
-  readonly name: string;
-  readonly agent_name: string;
-  readonly status: string;
-  readonly state: string;
-  readonly created_at: string;
-  readonly finished_at: string | null;
-  readonly failure: string | null;
-  readonly stop_reason: string | null;
-  readonly total_cost: number;
-  readonly case_count: number;
-  readonly failed_cases: number;
-  readonly tags: readonly string[];
-  readonly started_by: string;
-}
-interface Case {
-  readonly id: string;
-  readonly job_id: string;
-  readonly status: string;
-  readonly total_cost: number;
-}
-interface Use {
-  readonly day: string;
-  readonly agent: string;
-  readonly model: string;
-  readonly calls: number;
-  readonly failed: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly cached_tokens: number;
-  readonly cost: number;
-}
 
 let folder: string;
 let desk: Desk;
@@ -55,7 +28,7 @@ let uses: readonly Use[];
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "svc-figures-"));
-  desk = await fillDesk(folder, JOBS);
+  desk = await fillDesk(folder, DESK_JOBS);
   [jobs, cases, uses] = await Promise.all([
     json<Job[]>("/admin/api/jobs/export?format=json"),
     json<Case[]>("/admin/api/cases/export?format=json"),
@@ -67,28 +40,17 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function json<T>(path: string): Promise<T> {
-  const response = await desk.server.request(path);
-  if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
-  return (await response.json()) as T;
-}
+const json = <T>(path: string) => readJson<T>(desk, path);
 const page = async (path: string) =>
   (await desk.server.request(path, { headers: { accept: "text/html" } })).text();
 const totalOf = async (path: string) =>
   (await json<{ total: number }>(path.replace("/admin/", "/admin/api/"))).total;
-const sum = (numbers: readonly number[]) => Number(numbers.reduce((all, one) => all + one, 0).toFixed(9));
 const count = (some: readonly unknown[]) => some.length;
 const textOf = (html: string) => html.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
 const numberOf = (text: string) => Number(text.replaceAll(/[^\d.]/g, ""));
 const linkOf = (href: string) => href.replaceAll("&amp;", "&");
-function groupBy<T>(items: readonly T[], key: (item: T) => string | null): Record<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const of = key(item);
-    if (of !== null) getOrMake(groups, of, (): T[] => []).push(item);
-  }
-  return Object.fromEntries(groups);
-}
+const groupBy = <T>(items: readonly T[], key: (item: T) => string | null) =>
+  Object.fromEntries(groupsOf(items, key));
 const countBy = <T>(items: readonly T[], key: (item: T) => string | null) =>
   Object.fromEntries(Object.entries(groupBy(items, key)).map(([of, some]) => [of, some.length]));
 
@@ -98,7 +60,7 @@ it("the seed has every fate, and the exports have each of its jobs that was not 
   const by = countBy(jobs, ({ status }) => status);
   expect(by).toMatchObject({ cancelled: stopped, failed: refused + unreachable, awaiting: asking + held });
   // Those that a parent or a schedule has started are jobs, too.
-  expect(count(jobs)).toBe(JOBS - deleted + parent + scheduled);
+  expect(count(jobs)).toBe(DESK_JOBS - deleted + parent + scheduled);
   expect(sum(cases.map(({ total_cost }) => total_cost))).toBeGreaterThan(0);
 });
 
@@ -110,7 +72,6 @@ const endedIn = (length: number, status?: string) =>
       (status === undefined || job.status === status),
   );
 const failuresIn = (length: number) => countBy(endedIn(length, "failed"), ({ failure }) => failure);
-const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
 
 interface Dashboard {
   readonly cost_today: number;
