@@ -1,12 +1,14 @@
-import { rsaKeyNames } from "../core/base/numbered-keys.ts";
 import type { DeploymentPlan, ResourceAction } from "../core/models/deployment.ts";
 import { describeStorageUrl } from "../core/storage/storage-url.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
-import { step, warn } from "./events.ts";
+import { step } from "./events.ts";
+import { storeOf } from "./job-store.ts";
 import { liveWork } from "./live-work.ts";
 import { guardOpenWork, type OpenWork } from "./open-work.ts";
 import type { Release, StoredSecret } from "./platform.ts";
+import { hashSecret } from "./secret-hash.ts";
+import { isKeyOfJobs } from "./secrets.ts";
 import { standing } from "./standing.ts";
 import { storageOf } from "./storage.ts";
 import type { Consent } from "./up.ts";
@@ -21,8 +23,8 @@ export interface DownOutcome {
 }
 
 /**
- * Removes a service: scales it to zero, deletes it and its secrets, and checks that it is gone. Images are
- * kept.
+ * Removes a service: scales it to zero, deletes it and its secrets, and checks that it is gone. Images are kept, and where
+ * jobs stay, the keys that read them.
  */
 export async function down(deployment: Deployment, consent: Consent): Promise<DownOutcome> {
   const { session, emit, target, journal, state, limits, timeout } = deployment;
@@ -32,13 +34,18 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     note(found.live?.status ?? "no service");
     return found;
   });
-  if (live === undefined && secrets.length === 0) {
+  const leaves = await leavesJobs(deployment, live);
+  const isNeeded = leaves && !deployment.options.removeKeys;
+  const keys = isNeeded ? secrets.filter(({ name }) => isKeyOfJobs(name)) : [];
+  const kept = session.endsSecrets ? [] : keys.map(({ name }) => name);
+  if (live === undefined && secrets.length === kept.length) {
     // A removal that was killed before it had cleaned up also ends here.
     await session.remove();
     await state.remove();
     journal.finish();
-    return { removed: [], left: (await session.left?.()) ?? [] };
+    return { removed: [], left: [...kept.map(keyThatStays), ...((await session.left?.()) ?? [])] };
   }
+  if (session.endsSecrets) await guardKeys(deployment, keys);
   const openWork = await liveWork(deployment, live, "removed");
   guardOpenWork(openWork, {
     serviceName: target.serviceName,
@@ -46,16 +53,15 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     accepted: deployment.options.acceptDataLoss,
     emit,
   });
-  const plan = toPlan(deployment, { live, secrets, left: (await session.left?.()) ?? [] });
-  const left = plan.actions.filter(({ action_type }) => action_type === "noop");
-  warnOfKeys(deployment, secrets, left);
+  const left = [...kept.map(keyThatStays), ...((await session.left?.()) ?? [])];
+  const plan = toPlan(deployment, { live, secrets, left });
   emit({ type: "plan", plan });
   if (!(await consent(plan)))
     throw new DeployError("declined", "Not removed: the plan was declined", {
       outcome: "Nothing was changed",
     });
 
-  await journal.record({ step: "down" }, async () => undefined);
+  await journal.record({ step: "down", data: { leaves } }, async () => undefined);
   const whenOver = () =>
     new DeployError("timed_out", `"${target.serviceName}" is still being removed after ${timeout} s`, {
       fix: "Run the same command again: it continues to wait",
@@ -65,7 +71,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
       await step(emit, "scale", () => session.scaleToZero());
       await step(emit, "remove", () => session.remove());
       await step(emit, "dropSecrets", async ({ note, skip }) => {
-        const names = secrets.map((secret) => secret.name);
+        const names = secrets.flatMap(({ name }) => (kept.includes(name) ? [] : [name]));
         if (names.length === 0) return skip("there are none");
         await session.dropSecrets(names);
         note(names.join(", "));
@@ -84,28 +90,56 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     removed: plan.actions
       .filter(({ action_type }) => action_type === "delete")
       .map((action) => `${action.resource_type} ${action.resource_name}`),
-    left,
+    left: plan.actions.filter(({ action_type }) => action_type === "noop"),
     openWork,
   };
 }
 
-/** A store that stays is known by its RSA key: another one cannot use it. */
-function warnOfKeys(
-  { emit, session }: Deployment,
-  secrets: readonly StoredSecret[],
-  left: readonly ResourceAction[],
-): void {
-  const keys = rsaKeyNames(secrets.map(({ name }) => name));
-  if (left.length === 0 || keys.length === 0) return;
-  const [values, them] = keys.length === 1 ? ["value", "it"] : ["values", "them"];
-  const commands = keys.flatMap((name) => session.secretCommand?.(name) ?? []);
-  warn(
-    emit,
-    `The jobs that stay can be used only with the present ${values} of ${keys.join(" and ")}: the removal deletes ${them}`,
-    commands.length === 0
-      ? undefined
-      : `Unless you have ${them}, read ${them} before: ${commands.join("; ")}`,
+/** Whether jobs stay where the service had them. Of one that is gone already, what its removal has noted counts. */
+async function leavesJobs({ session, journal }: Deployment, live: Release | undefined): Promise<boolean> {
+  if (live === undefined) return journal.recall("down")?.data.leaves !== false;
+  const store = storeOf(live);
+  if (store === "file") return session.keepsFiles === true;
+  // Its own database is removed with its files.
+  const ends = store === "database" && session.keepsFiles === false;
+  return !(ends && typeof (await session.ownDatabase?.()) === "function");
+}
+
+/** Refuses to end keys of jobs that stay, unless their values are known here. */
+async function guardKeys(deployment: Deployment, keys: readonly StoredSecret[]): Promise<void> {
+  const { tools, platform, target, config } = deployment;
+  const lost: string[] = [];
+  for (const { name, hash } of keys) {
+    const value = config.secrets.find((secret) => secret.name === name)?.value ?? tools.env[name];
+    const isKnown =
+      value && hash === (await hashSecret(value, { target: `${platform.name}/${target.serviceName}`, name }));
+    if (!isKnown) lost.push(name);
+  }
+  if (lost.length === 0) return;
+  const list = lost.join(", ");
+  throw new DeployError(
+    "open_work",
+    `The jobs of "${target.serviceName}" stay, and the keys that read them would be lost: ${list}`,
+    {
+      detail: "They are a part of the service there, and the platform shows them to nobody",
+      outcome: "Nothing was changed",
+      fix: `Set ${list} to the values that the service has; or add --remove-keys, after which nobody can read its jobs`,
+    },
   );
+}
+
+function keyThatStays(name: string): ResourceAction {
+  return {
+    ...{
+      resource_type: "secret",
+      action_type: "noop",
+      resource_name: name,
+      cost_estimate: null,
+      metadata: null,
+    },
+    description:
+      "stays: without it, the jobs that stay cannot be read. The next svc deploy up uses it; --remove-keys removes it",
+  };
 }
 
 async function confirmGone({ session, target }: Deployment): Promise<void> {
@@ -143,6 +177,7 @@ function toPlan(
     cost_estimate: null,
     metadata: null,
   });
+  const kept = left.map(({ resource_name }) => resource_name);
   const storage = storageOf(live);
   return {
     platform: platform.name,
@@ -154,7 +189,7 @@ function toPlan(
       ...(live
         ? [remove("service", target.serviceName, `scaled to zero, then deleted${whatStays(session)}`)]
         : []),
-      ...secrets.map((secret) => remove("secret", secret.name, "deleted")),
+      ...secrets.flatMap(({ name }) => (kept.includes(name) ? [] : [remove("secret", name, "deleted")])),
       ...(storage === undefined
         ? []
         : [

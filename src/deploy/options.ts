@@ -42,6 +42,8 @@ export interface DeployOptions {
   readonly apt?: string | undefined;
   /** Continue even if jobs that are open now will be lost. */
   readonly acceptDataLoss: boolean;
+  /** Remove, with a service, also the keys without which its jobs that stay cannot be read. */
+  readonly removeKeys?: boolean | undefined;
   /** Deploy to prod even if jobs are in files of a disk that does not last. */
   readonly acceptEphemeralDisk?: boolean | undefined;
   /**

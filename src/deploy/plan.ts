@@ -28,7 +28,7 @@ import { type Project, readProject } from "./project.ts";
 import { checkReleaseCommand, releaseCommandActions } from "./release-command.ts";
 import { isMadeFrom } from "./release-mark.ts";
 import { rotatedKeys } from "./rotate-key.ts";
-import { planSecrets, type SecretPlan } from "./secrets.ts";
+import { isKeyOfJobs, planSecrets, type SecretPlan } from "./secrets.ts";
 import { detailsOf } from "./state.ts";
 import { bucketCost, storageFindings } from "./storage.ts";
 import { leftBehind } from "./store-change.ts";
@@ -108,6 +108,12 @@ export async function prepare(
 }
 
 /** Whether the login may do what a deployment does. */
+/** A key that the service has made on its disk. Where it was removed and its disk stays, its store still wants the RSA key. */
+async function ownKey({ session }: Deployment, live: Release | undefined, name: string) {
+  if (live === undefined && !isKeyOfJobs(name)) return undefined;
+  return session.readSecret?.(name);
+}
+
 function checkRights(deployment: Deployment, readOnly: boolean): Promise<readonly Finding[]> {
   return step(deployment.emit, "preflight", async ({ note }) => {
     const checked = await deployment.session.preflight();
@@ -159,8 +165,7 @@ async function configure(
     generateApiKey: options.generateApiKey,
     generateRsa: options.generateRsa,
     makeDatabaseUrl: config.makeDatabaseUrl,
-    readOwnKey:
-      live === undefined || platform.ephemeralDisk ? undefined : async (name) => session.readSecret?.(name),
+    readOwnKey: platform.ephemeralDisk ? undefined : (name) => ownKey(deployment, live, name),
     readOnly,
   });
   const project = await readProject(target.cwd, options);

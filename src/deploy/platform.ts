@@ -307,6 +307,8 @@ export interface PlatformSession {
   readonly keepsFiles?: boolean;
   /** What `remove` leaves besides images, each with what it has and how a service has it again; reads only. */
   left?(): Promise<readonly ResourceAction[]>;
+  /** Set if secrets are a part of the service, so that `remove` ends them too, and nobody can read them. */
+  readonly endsSecrets?: boolean;
   /** Writers of a release in formats of the platform's own tools, by the format's name; they only read. */
   readonly exports?: Readonly<Record<string, (spec: ReleaseSpec) => Promise<string>>>;
   /**

@@ -175,11 +175,21 @@ const ONE_LINE = ["SERVICE_API_KEY", "SERVICE_PREVIOUS_API_KEY", "SERVICE_ACCOUN
 const FORMER_KEYS = ["SERVICE_PREVIOUS_API_KEY", "SERVICE_PREVIOUS_RSA_PRIVATE_KEY"];
 /** Secrets that the service keeps once it has them: without these keys, what it has stored cannot be read. */
 const KEPT_KEYS = [...FORMER_KEYS, "SERVICE_ENCRYPTION_KEYS"];
+const KEYS_OF_JOBS = [
+  "SERVICE_RSA_PRIVATE_KEY",
+  "SERVICE_PREVIOUS_RSA_PRIVATE_KEY",
+  "SERVICE_ENCRYPTION_KEYS",
+];
 const isFormer = (name: string) => FORMER_KEYS.includes(name);
 
 /** Whether a secret is a key of the service, present or former. */
 export function isOwnKey(name: string): boolean {
   return (SERVICE_SECRETS as readonly string[]).includes(name) || isFormer(name) || isNumberedKey(name);
+}
+
+/** Whether a secret is a key without which the jobs and files of a service could not be read, and which nobody else may have. */
+export function isKeyOfJobs(name: string): boolean {
+  return KEYS_OF_JOBS.includes(name) || isNumberedKey(name);
 }
 
 /** The environment, with the service's own secrets as they are meant. */

@@ -38,6 +38,8 @@ export interface MemoryOptions {
   /** Whether it says which secrets a release refers to. */
   readonly refers?: boolean;
   readonly remoteBuild?: boolean;
+  /** Whether secrets are a part of the service, and end with it. */
+  readonly endsSecrets?: boolean;
   /** Whether it creates buckets, of Cloud Storage. */
   readonly buckets?: boolean;
   /** Whether it runs commands of releases, with the shell of this machine. */
@@ -247,6 +249,7 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           if (service() === undefined) return;
           await call("service.delete", () => world.change((now) => delete now.services[name]));
         },
+        ...(options.endsSecrets && { endsSecrets: true }),
         async dropSecrets(names) {
           for (const key of names) {
             if (world.read().secrets[name]?.[key] === undefined) continue;

@@ -1,10 +1,13 @@
 // @long
+import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import type { ResourceAction } from "../../src/core/models/deployment.ts";
 import { doctor } from "../../src/deploy/doctor.ts";
 import { down } from "../../src/deploy/down.ts";
 import { composeFile } from "../../src/deploy/export/compose.ts";
 import { rollback } from "../../src/deploy/rollback.ts";
+import { newRsaKey } from "../../src/deploy/secrets.ts";
 import { up } from "../../src/deploy/up.ts";
 import { svc } from "./_cli.ts";
 import type { Stage } from "./_fixture.ts";
@@ -30,6 +33,25 @@ async function deploy(at: Stage, ...args: Parameters<Stage["open"]>) {
     await deployment.close();
   }
 }
+
+async function remove(at: Stage, ...args: Parameters<Stage["open"]>) {
+  const deployment = await at.open({ acceptDataLoss: true, ...args[0] }, args[1]);
+  try {
+    const { removed, left } = await down(deployment, async () => true);
+    return { removed, kept: keysIn(left) };
+  } finally {
+    await deployment.close();
+  }
+}
+
+const keysIn = (left: readonly ResourceAction[]) =>
+  left.flatMap(({ resource_type, resource_name }) => (resource_type === "secret" ? [resource_name] : []));
+
+/** Keys without which jobs cannot be read. */
+const OWN = ["SERVICE_ENCRYPTION_KEYS", "SERVICE_RSA_PRIVATE_KEY"];
+const ENCRYPTED = {
+  env: { PATH: process.env.PATH, SERVICE_ENCRYPTION_KEYS: `a:${randomBytes(32).toString("base64")}` },
+};
 
 const setJobs = (at: Stage, jobs: readonly object[]) =>
   at.world.change((world) => Object.assign(world, { jobs: { "hello-dev": jobs } }));
@@ -215,6 +237,67 @@ describe("a service with a bucket", () => {
     expect(openWork).toBeUndefined();
   });
 
+  it("leaves the keys that read its jobs, which the next deployment has", async () => {
+    const at = await cloud();
+    writeAll(at.cwd, { "deploy.yaml": "secrets: { SERVICE_ENCRYPTION_KEYS: {} }\n" });
+    await deploy(at, { storage: "create" }, ENCRYPTED);
+    const before = at.world.read().secrets["hello-dev"]!;
+
+    const first = await remove(at);
+    const again = await remove(at);
+    const left = at.world.read().secrets["hello-dev"]!;
+    await deploy(at, { storage: "create" });
+
+    expect(first).toMatchObject({
+      removed: expect.not.arrayContaining(["secret SERVICE_RSA_PRIVATE_KEY"]),
+      kept: OWN,
+    });
+    expect(again).toMatchObject({ removed: [], kept: OWN });
+    expect(left).toEqual(Object.fromEntries(OWN.map((name) => [name, before[name]])));
+    expect(newest(at)!.secrets).toMatchObject(
+      Object.fromEntries(OWN.map((name) => [name, expect.any(String)])),
+    );
+    expect(at.world.read().secrets["hello-dev"]).toMatchObject(left);
+  });
+
+  it("is removed with these keys where that is asked for, also later; without a bucket, nothing stays", async () => {
+    const at = await cloud();
+    await deploy(at, { storage: "create" });
+    const [kept, gone] = [await remove(at), await remove(at, { removeKeys: true })];
+    const late = at.world.read().secrets["hello-dev"];
+    await deploy(at, { storage: "create" });
+    const whole = await remove(at, { removeKeys: true });
+    await deploy(at);
+    const files = await remove(at);
+
+    expect([kept.kept.length, gone.removed, late]).toEqual([1, ["secret SERVICE_RSA_PRIVATE_KEY"], {}]);
+    for (const { removed, kept } of [whole, files]) {
+      expect(kept).toEqual([]);
+      expect(removed).toContain("secret SERVICE_RSA_PRIVATE_KEY");
+    }
+    expect(at.world.read().secrets["hello-dev"]).toEqual({});
+  });
+
+  it("is not removed where its keys would end with it, unless they are known or given up", async () => {
+    const at = await stage({ predictable: true, ephemeralDisk: true, buckets: true, endsSecrets: true });
+    const key = newRsaKey();
+    const env = { PATH: process.env.PATH, SERVICE_RSA_PRIVATE_KEY: key };
+    await deploy(at, { storage: "create" });
+    const refused = await remove(at).catch((error: unknown) => error);
+    const other = await remove(at, {}, { env }).catch((error: unknown) => error);
+    const given = await remove(at, { removeKeys: true });
+    await deploy(at, { storage: "create" }, { env });
+    const known = await remove(at, {}, { env });
+
+    for (const error of [refused, other])
+      expect(error).toMatchObject({
+        code: "open_work",
+        message: expect.stringContaining("would be lost: SERVICE_RSA_PRIVATE_KEY"),
+        fix: expect.stringContaining("--remove-keys"),
+      });
+    expect([given, known].map(({ removed }) => removed.includes("service hello-dev"))).toEqual([true, true]);
+  });
+
   it("has a folder that it can write to where it is run by compose", () => {
     const env = { SERVICE_STORAGE_URL: CREATED };
 
@@ -251,7 +334,9 @@ describe("the option --storage", () => {
     expect(checked.out).toContain(CREATED);
     expect(made.code).toBe(0);
     expect(at.world.read().prepared).toContain(CREATED);
-    expect(gone.out).toMatch(/was removed.*bucket .* stays, with the jobs in it/s);
+    expect(gone.out).toMatch(
+      /was removed.*bucket .* stays, with the jobs in it.*secret SERVICE_RSA_PRIVATE_KEY +stays.*--remove-keys/s,
+    );
   });
 });
 

@@ -56,7 +56,7 @@ describe.concurrent.each(shareOf(FLOWS, 4))("$name, as the user of a new project
     const first = await asked("plan");
     expect(first).toMatchObject({ code: 0, changes: true });
     expect(new Set(first.actions.map(({ action_type }: Action) => action_type))).toEqual(new Set(["create"]));
-    expect(first.total_cost_estimate).toMatch(/\$\d+\.\d\d a month.* prices of .*20\d\d.*: https:\/\//);
+    expect(first.total_cost_estimate).toMatch(/\$\d+\.\d\d a month.*\(prices of .*20\d\d.*: https:\/\//);
     expect(cloud.recorder.changes).toEqual([]);
 
     const made = await deploy("up", "--yes", "--generate-api-key", "--show-api-key");

@@ -18,6 +18,7 @@ export const downCommand = platformCommand({
       "remove the environments of this project that are over their time, and no other",
     ),
     ...flags.ACCEPT_DATA_LOSS,
+    ...flags.REMOVE_KEYS,
     ...flags.BREAK_LOCK,
     ...flags.YES,
     ...flags.VERBOSE,

@@ -48,6 +48,11 @@ export const ACCEPT_DATA_LOSS = {
   acceptDataLoss: switchOff("continue even if jobs that are open now will be lost"),
 };
 
+/** Removes keys of jobs that stay. */
+export const REMOVE_KEYS = {
+  removeKeys: switchOff("remove, too, the keys without which jobs that stay cannot be read"),
+};
+
 /** What to run there. */
 export const RELEASE_FLAGS = {
   port: SETTINGS.port,

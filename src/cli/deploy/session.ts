@@ -157,7 +157,7 @@ const OPTION_KEYS = [
   ...(Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]),
   ...(["platform", "env", "image", "rollback"] as const),
   ...(["acceptDataLoss", "acceptEphemeralDisk"] as const),
-  ...(["overwriteFiles", "heldJobs", "breakLock", "showApiKey"] as const),
+  ...(["overwriteFiles", "heldJobs", "breakLock", "showApiKey", "removeKeys"] as const),
 ] satisfies readonly (keyof DeployOptions)[];
 
 /** If a platform's packages are missing, offers at a terminal to install them and continues. */

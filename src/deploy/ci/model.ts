@@ -46,7 +46,7 @@ export function commandsOf({ environment, setsExpiry }: Pick<Pipeline, "environm
       `${SVC} deploy up --env "$SVC_ENV"${setsExpiry ? "" : " --expires 7d"} --accept-data-loss --yes`,
     ],
     // Any name of a preview: its part of deploy.yaml says where previews are.
-    expire: `${SVC} deploy down --expired --env preview-any --accept-data-loss --yes`,
-    remove: [...preview, `${SVC} deploy down --env "$SVC_ENV" --accept-data-loss --yes`],
+    expire: `${SVC} deploy down --expired --env preview-any --accept-data-loss --remove-keys --yes`,
+    remove: [...preview, `${SVC} deploy down --env "$SVC_ENV" --accept-data-loss --remove-keys --yes`],
   };
 }

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { packPackage } from "../../_built.ts";
+import { useKnownVersions } from "../../_known-versions.ts";
 import { FLOWS } from "./clouds.ts";
 
 const run = promisify(execFile);
@@ -30,6 +31,7 @@ export async function newProject(): Promise<Project> {
   const init = ["init", name, "--yes", "--package", `file:./${basename(tarball)}`];
   await run(process.execPath, [join(ROOT, "dist/cli.js"), ...init], { cwd: folder });
   copyFileSync(tarball, join(cwd, basename(tarball)));
+  useKnownVersions(cwd);
   await run("npm", ["install", "--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"], { cwd });
   const packages = join(cwd, "node_modules");
   for (const client of clients()) {

@@ -93,6 +93,7 @@ export async function openSession(
     history: () => deploymentHistory(context),
     scaleToZero: () => archiveApp(context),
     remove: () => removeApp(context),
+    endsSecrets: true,
     async dropSecrets(names) {
       // Secrets are part of the app's spec: removed with it, or with the next spec that lacks them.
       for (const name of names) context.given.delete(name);

@@ -1,6 +1,7 @@
+import { DeployError } from "../../../deploy/errors.ts";
 import { createSecretStore } from "../../../deploy/secret-store.ts";
 import { toTar } from "../../../deploy/tar.ts";
-import { type Context, EMPTY, LABEL, onServer, WITH_EMPTY } from "./context.ts";
+import { type Context, EMPTY, LABEL, namesOf, onServer, WITH_EMPTY } from "./context.ts";
 
 /** Label of the volumes that hold a secret each. */
 const SECRET = `${LABEL}.secret`;
@@ -46,4 +47,40 @@ export async function listSecretVolumes(context: Context): Promise<string[]> {
   const what = "The secrets of the service could not be read";
   const names = await onServer(context, what, 'docker volume ls --quiet --filter "label=$1"', [label]);
   return names.split("\n").filter(Boolean);
+}
+
+/** Where a service without such a secret keeps the key that it has made, in its volume. */
+const OWN_KEYS: Readonly<Record<string, string>> = {
+  SERVICE_API_KEY: "api-key",
+  SERVICE_RSA_PRIVATE_KEY: "rsa-private-key.pem",
+};
+
+/**
+ * The key that a service has made for itself, whether or not it runs; undefined where it has made none. Rejects where that
+ * cannot be known: with another key, the service could not read its store.
+ */
+export async function readOwnKey(context: Context, name: string): Promise<string | undefined> {
+  const file = OWN_KEYS[name];
+  if (file === undefined) return undefined;
+  const script = `${WITH_EMPTY}
+    found=$(docker volume ls --quiet --filter "name=^$1\\$") || exit 1
+    [ -n "$found" ] || exit 0
+    id=$(docker create --volume "$1:/data:ro" ${EMPTY} x) || exit 1
+    if said=$(docker cp "$id:/data/$2" - 2>&1 >/dev/null); then
+      key=$(docker cp "$id:/data/$2" - | tar -xOf -) && [ -n "$key" ] && printf '%s\\n' "$key"; status=$?
+    else case $said in *"ould not find"*|*"o such"*) status=0 ;; *) echo "$said" >&2; status=1 ;; esac; fi
+    docker rm --force "$id" >/dev/null
+    exit "$status"`;
+  const { data } = namesOf(context.target.serviceName);
+  const { code, stdout, stderr } = await context.ssh.silent(script, [data, file]);
+  if (code === 0) return stdout === "" ? undefined : stdout;
+  throw new DeployError(
+    "failed",
+    `The key that the service has made for itself (${name}) could not be read`,
+    {
+      detail: stderr.trim(),
+      outcome: "Nothing was changed",
+      fix: `Give the key to this command: ${name}=…; it is the file ${file} in the volume ${data}`,
+    },
+  );
 }

@@ -20,15 +20,9 @@ import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } f
 import { earlierReleases, rollBackTo, runRecord, stopFailed } from "./release.ts";
 import { restoreData } from "./restore.ts";
 import { runInImage } from "./run-once.ts";
-import { SECRETS_DIR, serverSecrets } from "./secrets.ts";
+import { readOwnKey, SECRETS_DIR, serverSecrets } from "./secrets.ts";
 import { setupServer } from "./setup.ts";
 import { openSsh } from "./ssh.ts";
-
-/** Where a service without such a secret keeps the key that it has made. */
-const OWN_KEYS: Readonly<Record<string, string>> = {
-  SERVICE_API_KEY: "/data/api-key",
-  SERVICE_RSA_PRIVATE_KEY: "/data/rsa-private-key.pem",
-};
 
 /** One service on one server. */
 export async function openSession(
@@ -128,8 +122,9 @@ export async function openSession(
     async readSecret(name) {
       const found = await serving();
       const ref = found?.record.secrets[name];
-      const path = ref === undefined ? OWN_KEYS[name] : `${SECRETS_DIR}/${ref}/${name}`;
-      if (!found || path === undefined || !isRunning(found)) return undefined;
+      if (ref === undefined) return readOwnKey(context, name);
+      if (!found || !isRunning(found)) return undefined;
+      const path = `${SECRETS_DIR}/${ref}/${name}`;
       const { code, stdout } = await ssh.silent('exec docker exec "$1" cat "$2"', [found.id, path]);
       return code === 0 && stdout !== "" ? stdout : undefined;
     },
