@@ -48,6 +48,9 @@ it("makes a key by its form, shows it once, rotates and removes it, without a sc
   expect(rotated).not.toBe(key);
   expect(await who(rotated)).toMatchObject({ name: "key billing" });
   expect(await who(key)).toMatchObject({ name: "key billing" });
+  expect((await (await get("/admin/access")).text()).replace(/<[^>]+>/g, "")).toContain(
+    "the former key expires in 1 d.",
+  );
 
   const remove = exitOf(list, "remove");
   expect(await (await get(remove)).text()).toContain("Remove the key &quot;billing&quot;?");

@@ -162,10 +162,10 @@ function modelsPage(days: number): DeskPage {
   };
 }
 
-/** The next of 1, 2, 4, 5 and 10 times a power of ten. */
+/** The next of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 and 10 times a power of ten. */
 function roundUp(most: number): number {
   const power = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 4, 5, 10].map((factor) => factor * power).find((value) => value >= most)!;
+  return [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((factor) => factor * power).find((value) => value >= most)!;
 }
 
 /** Failures by reason, agents and models. */

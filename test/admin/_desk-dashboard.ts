@@ -169,10 +169,11 @@ function chartLines(truth: Truth, range: Range): string[] {
   ];
 }
 
-/** The smallest of 1, 2, 4, 5 and 10 times a power of ten, and at least 4, that the columns stay below. */
+/** The smallest of 1, 1.5, 2, 2.5, 3, 4, 5, 6 and 8 times a power of ten, and at least 4, that the columns stay below. */
 function niceTop(most: number): number {
   for (let power = 1; ; power *= 10)
-    for (const factor of [1, 2, 4, 5]) if (factor * power >= Math.max(4, most)) return factor * power;
+    for (const factor of [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8])
+      if (factor * power >= Math.max(4, most)) return factor * power;
 }
 
 function costLines(truth: Truth, range: Range): string[] {

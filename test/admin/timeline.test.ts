@@ -520,6 +520,20 @@ it("a timeline of many cases reads each call for its own case only", () => {
   expect(reads / count).toBeLessThan(10);
 });
 
+it("the time of a job that has ended does not grow when one of its cases is deleted later", () => {
+  const deleted: RunEntry = {
+    type: "mark",
+    at: at(3600),
+    mark: "note",
+    message: 'case "c" deleted',
+    by: "Ada",
+  };
+
+  const { to, rows } = toTimeline(job, [], [...entries, deleted], now);
+
+  expect([to, rows[0]!.to]).toEqual([time(40), time(40)]);
+});
+
 it("bars of a job that runs stay where they are from one refresh to the next", () => {
   const open = { ...job, status: "in_progress", finished_at: null } as Job;
   const begun = entries.slice(0, 5);

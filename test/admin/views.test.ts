@@ -145,7 +145,7 @@ it("a chart has its numbers as text, too", () => {
 
   expect(chart).toContain('aria-label="Jobs: 4 jobs (3 completed, 1 failed)"');
   expect(chart).toContain("<title>10:00: 3 completed, 1 failed</title>");
-  expect([niceTop(0), niceTop(9), niceTop(41), niceTop(1000)]).toEqual([4, 10, 50, 1000]);
+  expect([0, 9, 13, 21, 41, 1000].map(niceTop)).toEqual([4, 10, 15, 25, 50, 1000]);
 });
 
 const field = (

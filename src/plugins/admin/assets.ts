@@ -18,6 +18,8 @@ const FILES = {
   console: { file: "console.js", type: SCRIPT },
   answer: { file: "answer.css", type: CSS },
   files: { file: "files.css", type: CSS },
+  chat: { file: "chat.css", type: CSS },
+  compare: { file: "compare.css", type: CSS },
   uploads: { file: "uploads.js", type: SCRIPT },
   find: { file: "find.js", type: SCRIPT },
   inbox: { file: "inbox.js", type: SCRIPT },

@@ -85,7 +85,7 @@ function toKeyRow(key: Access, now: Date) {
     expires: expires_at === null ? "never" : timePiece(expires_at, now).toString(),
     used: used_at === null ? "" : hourPiece(used_at, now).toString(),
     by: source === "declared" ? "in the code" : (created_by ?? ""),
-    note: isBoth ? `Rotated: the former key works ${timePiece(previous_until, now)}.` : "",
+    note: isBoth ? `Rotated: the former key expires ${timePiece(previous_until, now)}.` : "",
     isStored: source === "stored",
     rotateHref: pathTo("access", id, "rotate"),
     removeHref: pathTo("access", id, "remove"),

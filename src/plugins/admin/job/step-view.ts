@@ -125,7 +125,9 @@ function statusOf(call: Call) {
   if (call.entry?.error) return statusPiece("failed");
   if (hasEnded(call)) return statusPiece("completed");
   if (call.cut !== undefined) return NOT_FINISHED;
-  return statusPiece(call.call === "step" ? "in_progress" : "awaiting");
+  if (call.call === "step") return statusPiece("in_progress");
+  // Only what waits for a person has the color of that.
+  return statusPiece(call.call === "ask" ? "awaiting" : "waiting");
 }
 
 /** Of a call whose run ended before it did. */

@@ -1,6 +1,6 @@
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
-import { isIn } from "../../../core/models/job-state.ts";
+import { isIn, shownStateOf } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
 import { type Call, calledOn } from "../views/calls.ts";
 import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
@@ -45,7 +45,11 @@ export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView 
     title: titleOf(job, call, context),
     // A held job says above why.
     reason: job.held ? "" : (job.error ?? ""),
-    traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",
+    // That of an earlier run is with that run.
+    traceback:
+      job.error === null
+        ? ""
+        : (job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? ""),
     casesHref: failedCases > 0 ? withQuery("/admin/cases", { job_id: job.id, status: "failed" }) : "",
     stepHref: call ? `?step=${encodeURIComponent(call.id)}` : "",
     figures: [
@@ -137,7 +141,7 @@ const REASONS: Readonly<Partial<Record<NonNullable<StoredJob["stop_reason"]>, st
 function toneOf(job: StoredJob): VerdictView["tone"] {
   if (job.status === "completed") return "good";
   if (job.status === "failed") return "bad";
-  if (job.status === "in_progress") return "run";
+  if (job.status === "in_progress") return shownStateOf(job) === "running" ? "run" : "";
   if (isIn(job, "held")) return "held";
   return job.status === "awaiting" || job.status === "cancelling" ? "warn" : "";
 }

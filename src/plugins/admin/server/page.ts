@@ -103,7 +103,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           ...(store.health.error ? [{ name: "Trouble", value: store.health.error }] : []),
           ...(store.bytes === undefined ? [] : [{ name: "On disk", value: formatBytes(store.bytes) }]),
           ...Object.entries(store.tables).map(([name, count]) => ({
-            name: `${name}s`,
+            name: `${toLabel(splitWords(name))}s`,
             value: formatCount(count),
           })),
           { name: "Reads", value: formatCount(store.reads) },

@@ -62,7 +62,9 @@ export function niceTop(most: number): number {
 /** The next value that is easy to read, of any size above zero. */
 export function roundUp(most: number): number {
   const power = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 4, 5, 10].map((factor) => factor * power).find((value) => value >= most) ?? most;
+  return (
+    [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((factor) => factor * power).find((value) => value >= most) ?? most
+  );
 }
 
 function drawColumn(

@@ -76,7 +76,9 @@ export function toTimeline(
   const { entries, cases } = withoutCopied(job, stored, recorded);
   const from = Math.min(time(job.created_at), ...entries.slice(0, 1).map((entry) => time(entry.at)));
   const end = job.finished_at ? time(job.finished_at) : now.getTime();
-  const to = Math.max(end, from + 1, ...entries.slice(-1).map((entry) => time(entry.at)));
+  // What people do with a job that has ended, such as deleting one of its cases, is noted days later.
+  const last = entries.findLast((entry) => entry.type !== "mark" || entry.mark !== "note");
+  const to = Math.max(end, from + 1, last ? time(last.at) : 0);
   const gaps = interruptions(entries, to);
   const spans = withGaps(statusSpans(entries, from, job.finished_at ? end : to), gaps);
   const calls = collectCalls(entries);

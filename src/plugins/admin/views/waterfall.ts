@@ -23,11 +23,15 @@ const PAGE = 60;
 const MARKS = 400;
 /** Narrower bars could not be seen. */
 const LEAST_WIDTH = 0.35;
+/** Longest name with its notes that no window cuts, in characters. */
+const SHORT = 16;
 
 /** A row of the waterfall as the template renders it. */
 export interface WaterfallRow {
   readonly kind: TimelineRow["kind"];
   readonly name: string;
+  /** The tooltip, an attribute, of a name and note that may be cut; empty for short ones. */
+  readonly title: string;
   readonly caseId: string | undefined;
   readonly href: string;
   readonly selected: boolean;
@@ -330,16 +334,20 @@ function toRow(
   { row, spans, nested }: Line,
   { timeline, part, scale, options, href }: Drawing,
 ): WaterfallRow {
+  const name =
+    row.kind === "event" ? calledOn({ call: row.kind, name: row.name }, options.jobId ?? "") : row.name;
   const notes = [
     row.attempts > 1 ? `${row.attempts} attempts` : "",
     row.unfinished ? "not finished" : "",
     row.kind === "question" && !row.unfinished ? (row.running ? "waits for an answer" : "answered") : "",
     row.running && row.kind === "step" ? "running" : "",
   ].filter((note) => note !== "");
+  const whole = [name, ...notes].join(" · ");
   const duration = formatDuration(row.to - row.from);
   return {
     kind: row.kind,
-    name: row.kind === "event" ? calledOn({ call: row.kind, name: row.name }, options.jobId ?? "") : row.name,
+    name,
+    title: whole.length > SHORT ? `title="${escapeHtml(whole)}"` : "",
     caseId: row.case_id,
     href,
     selected:
