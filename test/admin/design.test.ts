@@ -6,7 +6,7 @@ import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect } from "vitest";
-import { type Desk, fillDesk } from "../../bench/desk/seed.ts";
+import { type Desk, deskFateOf, fillDesk } from "../../bench/desk/seed.ts";
 import { requirement } from "../_require.ts";
 import { DESKTOP, launch, visit } from "./_browser.ts";
 
@@ -100,6 +100,9 @@ const COLORS: readonly (readonly [page: () => string, selector: string, property
     [() => `jobs/${first.waiting_for_answer}`, ".st-awaiting", "color", "amber"],
     [() => `jobs/${first.waiting_for_answer}`, ".fall .w-waiting", "fill", "amber"],
     [() => `jobs/${first.waiting_for_event}`, ".verdict .st", "color", "gray"],
+    [() => `jobs/${first.waiting_for_event}`, ".verdict", "border-left-color", "gray"],
+    [() => `jobs/${first.waiting_for_event}`, "#step .st", "color", "gray"],
+    [() => `jobs/${first.waiting_for_answer}`, "#step .st", "color", "amber"],
     [() => `jobs/${first.completed}`, ".verdict .st-completed", "color", "green"],
   ];
 
@@ -217,6 +220,59 @@ describe("texts", () => {
     expect(dashboard).not.toMatch(/Nothing needs you|all is well/i);
     expect(await beside.page.locator(".needs").textContent()).toMatch(/Nothing needs you\./);
   });
+});
+
+/** Parts that scroll sideways, and texts that are cut and in no tooltip. */
+const LOST = `(() => {
+  const found = [];
+  for (const one of document.querySelectorAll("main *")) {
+    if (!one.checkVisibility() || one.closest("details:not([open]) > :not(summary), .sr, .tabs")) continue;
+    const { overflowX, clipPath } = getComputedStyle(one);
+    if (one.scrollWidth <= one.clientWidth + 1 || clipPath.startsWith("inset")) continue;
+    const name = one.className + ": " + one.textContent.trim().replace(/\\s+/g, " ").slice(0, 40);
+    if (overflowX === "auto" || overflowX === "scroll") found.push("scrolls " + name);
+    if (overflowX === "hidden" && !one.closest("[title]") && !one.parentElement.querySelector("[title]")) found.push("cut " + name);
+  }
+  return found;
+})()`;
+
+chromium.it("no page scrolls sideways in a part of it, and what is cut is whole in a tooltip", async () => {
+  await using at = await open(desk.server);
+  const odd: unknown[] = [];
+  for (const path of PAGES()) {
+    await at.go(path);
+    for (const width of [360, 768, 1440]) {
+      await at.page.setViewportSize({ width, height: 900 });
+      odd.push(...(await at.page.evaluate<string[]>(LOST)).map((one) => [path, width, one]));
+    }
+  }
+
+  expect(odd).toEqual([]);
+});
+
+chromium.it("on a phone, the list of keys begins with its title, and its end is in sight", async () => {
+  await using at = await open(desk.server);
+  await at.page.setViewportSize({ width: 360, height: 560 });
+  await at.go("jobs");
+  await at.page.keyboard.press("?");
+  const dialog = at.page.getByRole("dialog");
+  await dialog.getByText("Next and previous row").waitFor();
+  const title = (await dialog.getByRole("heading", { name: "Keyboard" }).boundingBox())!;
+  const close = (await dialog.getByRole("link", { name: "Close" }).boundingBox())!;
+
+  expect(title.y).toBeGreaterThan(0);
+  expect(close.y + close.height).toBeLessThan(560);
+});
+
+chromium.it("a job that completed after a retry shows no traceback of the run that failed", async () => {
+  await using at = await open(desk.server);
+  const retried = Array.from({ length: 90 }, (_, n) => n).find((n) => deskFateOf(n) === "retried")!;
+  await at.go(`jobs/job-${retried}`);
+
+  expect(await at.page.locator(".verdict").textContent()).toMatch(/Completed in/);
+  expect(await at.page.locator(".verdict details").count()).toBe(0);
+  await at.go(`jobs/${first.failed}`);
+  expect(await at.page.locator(".verdict details").textContent()).toMatch(/Traceback/);
 });
 
 chromium.it(
