@@ -250,6 +250,19 @@ chromium.it("no page scrolls sideways in a part of it, and what is cut is whole 
   expect(odd).toEqual([]);
 });
 
+chromium.it("the list of jobs has one tab for each state, whatever its address calls it", async () => {
+  for (const status of ["stopping", "cancelling", "waiting_for_answer", "awaiting", "stopped", "queued"]) {
+    const path = `/admin/jobs?status=${status}`;
+    const html = await (await desk.server.request(path, { headers: { accept: "text/html" } })).text();
+    const [tabs] = /<nav[^>]* id="tabs"[\s\S]*?<\/nav>/.exec(html)!;
+    const labels = [...tabs.matchAll(/<a [^>]*>([^<]*)</g)].map(([, label]) => label);
+
+    expect(labels.length).toBeGreaterThan(5);
+    expect([status, labels]).toEqual([status, [...new Set(labels)]]);
+    expect([status, tabs.match(/aria-current/g)?.length]).toEqual([status, 1]);
+  }
+});
+
 chromium.it("on a phone, the list of keys begins with its title, and its end is in sight", async () => {
   await using at = await open(desk.server);
   await at.page.setViewportSize({ width: 360, height: 560 });

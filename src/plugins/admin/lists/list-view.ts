@@ -207,7 +207,10 @@ type To = (changes: Readonly<Record<string, string | number | undefined>>) => st
 
 function toTabs(source: ListSource, to: To) {
   const { kind, status: current } = source;
-  const own = TABS[kind];
+  // The address may have another name of a tab: a job that is `stopping` has the status `cancelling`.
+  const own = TABS[kind].map((status) =>
+    current !== undefined && labelOf(status) === labelOf(current) ? current : status,
+  );
   // A saved address may name a status that has no tab.
   const all = current === undefined || own.includes(current) ? own : [...own, current];
   const shown = all.filter(
