@@ -38,12 +38,15 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   const isNeeded = leaves && !deployment.options.removeKeys;
   const keys = isNeeded ? secrets.filter(({ name }) => isKeyOfJobs(name)) : [];
   const kept = session.endsSecrets ? [] : keys.map(({ name }) => name);
-  if (live === undefined && secrets.length === kept.length) {
+  const volumes = (await session.volumes?.()) ?? [];
+  const isDeleted = ({ action_type }: ResourceAction) => action_type === "delete";
+  const left = [...kept.map(keyThatStays), ...volumes];
+  if (live === undefined && secrets.length === kept.length && !volumes.some(isDeleted)) {
     // A removal that was killed before it had cleaned up also ends here.
     await session.remove();
     await state.remove();
     journal.finish();
-    return { removed: [], left: [...kept.map(keyThatStays), ...((await session.left?.()) ?? [])] };
+    return { removed: [], left };
   }
   if (session.endsSecrets) await guardKeys(deployment, keys);
   const openWork = await liveWork(deployment, live, "removed");
@@ -53,7 +56,6 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     accepted: deployment.options.acceptDataLoss,
     emit,
   });
-  const left = [...kept.map(keyThatStays), ...((await session.left?.()) ?? [])];
   const plan = toPlan(deployment, { live, secrets, left });
   emit({ type: "plan", plan });
   if (!(await consent(plan)))
@@ -88,7 +90,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   journal.finish();
   return {
     removed: plan.actions
-      .filter(({ action_type }) => action_type === "delete")
+      .filter(isDeleted)
       .map((action) => `${action.resource_type} ${action.resource_name}`),
     left: plan.actions.filter(({ action_type }) => action_type === "noop"),
     openWork,

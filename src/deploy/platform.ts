@@ -305,8 +305,11 @@ export interface PlatformSession {
   remove(): Promise<void>;
   /** Set if `remove` keeps the files of the service, with its jobs. */
   readonly keepsFiles?: boolean;
-  /** What `remove` leaves besides images, each with what it has and how a service has it again; reads only. */
-  left?(): Promise<readonly ResourceAction[]>;
+  /**
+   * The volumes of the service, whether or not it runs: those that `remove` deletes, and those that it leaves (`noop`), each with
+   * what it has and how a service has it again. Reads only.
+   */
+  volumes?(): Promise<readonly ResourceAction[]>;
   /** Set if secrets are a part of the service, so that `remove` ends them too, and nobody can read them. */
   readonly endsSecrets?: boolean;
   /** Writers of a release in formats of the platform's own tools, by the format's name; they only read. */

@@ -1,5 +1,7 @@
 // @long
 import { afterAll, beforeAll, expect } from "vitest";
+import type { Deployment } from "../../src/deploy/deployment.ts";
+import { down } from "../../src/deploy/down.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { docker } from "./_local-project.ts";
@@ -103,6 +105,37 @@ describe("a service that is removed from a server, and deployed again", () => {
     const read = `cat /run/secrets/*/${RSA}`;
     expect(refused.message).toContain(`(${RSA}) could not be read`);
     expect(docker("exec", at.running()[0]!, "sh", "-c", read)).toBe(own);
+  }, 600_000);
+
+  it("has its volume until somebody has agreed to its end, also where it is gone", async () => {
+    const { at, mine } = await withDatabase(sshd.config);
+    mine.step("one");
+    await mine.up();
+    await mine.down();
+    const volume = `volume ${at.serviceName}.data`;
+    const plans: string[] = [];
+    const refuse = async (deployment: Deployment) => {
+      try {
+        return await down(deployment, async ({ actions }) => {
+          plans.push(...actions.map((one) => `${one.action_type} ${one.resource_type} ${one.resource_name}`));
+          return false;
+        });
+      } finally {
+        await deployment.close();
+      }
+    };
+
+    const declined = failure(
+      await refuse(await mine.open("down", { flags: { removeData: true } })).catch((error: unknown) => error),
+    );
+    const after = allOf(at.serviceName);
+    const { removed } = await mine.down({ flags: { removeData: true } });
+
+    expect(declined.code).toBe("declined");
+    expect(plans).toEqual([`delete ${volume}`]);
+    expect(after).toContain(volume);
+    expect(removed).toEqual([volume]);
+    expect(allOf(at.serviceName)).not.toContain(volume);
   }, 600_000);
 });
 

@@ -159,6 +159,26 @@ describe("a service whose store is in a bucket", () => {
     });
     expect(await (await first.call("/admin/server")).text()).toContain("On this disk only");
 
+    const attention = async () => {
+      const { attention } = (await (await first.call("/admin/api/dashboard")).json()) as {
+        attention: { kind: string; severity: string; text: string }[];
+      };
+      return attention
+        .filter(({ kind }) => kind === "store")
+        .map(({ severity, text }) => `${severity}: ${text}`);
+    };
+    expect(await attention()).toEqual([]);
+    data.set = () => {
+      throw new Error("no route to host");
+    };
+    await startJob(first);
+    await expect
+      .poll(attention, { timeout: 20_000 })
+      .toEqual([expect.stringMatching(/^bad: New writes are on this disk only: .*no route to host/)]);
+    expect(await (await first.call("/admin/")).text()).not.toContain("The service is well");
+    data.set = Map.prototype.set;
+    await expect.poll(attention, { timeout: 60_000 }).toEqual([]);
+
     // The first one has not stopped: the second one cannot know whether everything was shipped.
     const second = instance(data, { durability: "disk" });
     const { active } = await second.listen();

@@ -88,7 +88,12 @@ requirement("postgres", "linux").it(
     expect(await cluster.query(CONNECTIONS)).not.toContainEqual({ ssl: false });
     // One reads, one writes, one listens; those that make indexes have ended.
     const known = () => cluster.query(CONNECTIONS);
-    await expect.poll(known).toEqual([{ ssl: true }, { ssl: true }, { ssl: true }]);
+    const reading = async () => {
+      // The one that reads ends where nothing is read.
+      await store.table("Job").list();
+      return known();
+    };
+    await expect.poll(reading).toEqual([{ ssl: true }, { ssl: true }, { ssl: true }]);
     // A server that has lost its certificate gets no plain text.
     await setTls("off");
     const ended = async () => {

@@ -95,9 +95,9 @@ async function untilAnswering(url: string, id: string): Promise<void> {
   try {
     for (;;) {
       ended.signal.throwIfAborted();
-      const answer = await fetch(`${url}/.well-known/health`, { signal: ended.signal }).catch(
-        () => undefined,
-      );
+      // Of a connection that ends before anything was sent on it, `fetch` says nothing.
+      const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(2000)]);
+      const answer = await fetch(`${url}/.well-known/health`, { signal }).catch(() => undefined);
       if (answer?.ok) return;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }

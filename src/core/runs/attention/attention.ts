@@ -129,12 +129,14 @@ export class Attention {
 
   async #ofService(): Promise<Found[]> {
     const { store, backups, deadLetters } = this.#parts;
-    const { writable, error } = store.health();
+    const { writable, error, shipping } = store.health();
     const failed = backups()?.error ?? null;
     const dead = await deadLetters();
     const are = dead === 1 ? "is a dead letter" : "are dead letters";
     return [
       ...(writable ? [] : [bad("store", `The store cannot write: ${error ?? "see the log"}.`)]),
+      ...(shipping?.error ? [bad("store", `New writes are on this disk only: ${shipping.error}.`)] : []),
+      ...toSetAside(shipping?.set_aside ?? []),
       ...(failed === null ? [] : [warn("backup", `The store could not be backed up: ${failed}.`)]),
       ...(dead === 0
         ? []
@@ -156,6 +158,13 @@ export class Attention {
     const uses = (await budgets.list()).filter(({ agent }) => sees(agent));
     return [...uses.flatMap(toBudget), ...paused];
   }
+}
+
+function toSetAside({ length }: readonly string[]): Found[] {
+  if (length === 0) return [];
+  const are = length === 1 ? "is" : "are";
+  const text = `${countOf(length, "folder")} with writes that never reached the storage ${are} set aside on this disk.`;
+  return [{ ...warn("store", text), count: length }];
 }
 
 const NOTHING_ELSE = { count: 1, agent: null, reason: null, since: null } as const;

@@ -96,22 +96,25 @@ function again({ image }: NonNullable<Volumes["database"]>): string {
   return image === undefined ? "--postgres with an image of its major version" : `--postgres ${image}`;
 }
 
-/** What a removal leaves, and how a service has it again. */
-export async function planLeft(context: Context, live: ServerRecord | undefined): Promise<ResourceAction[]> {
+/** What a removal leaves, and how a service has it again; or that it is deleted. */
+export async function planVolumes(
+  context: Context,
+  live: ServerRecord | undefined,
+): Promise<ResourceAction[]> {
   const volumes = await readVolumes(context);
   const { data, database } = namesOf(context.target.serviceName);
-  const left = (name: string, description: string) => ({
+  const volume = (name: string, what: string, again: string): ResourceAction => ({
     ...resourceAction("volume", name, true, ""),
-    description,
+    ...(context.target.flags.removeData
+      ? { action_type: "delete", description: `deleted, with ${what}` }
+      : { description: `stays, with ${what}: ${again} uses it` }),
   });
   const image = live?.postgres ?? volumes.database?.image;
   const isFile =
     live === undefined || storeOf({ ...live, secretNames: Object.keys(live.secrets) }) === "file";
   const files = isFile && !volumes.database ? "jobs and cases" : "files";
   return [
-    ...(volumes.data ? [left(data, `stays, with ${files}: the next svc deploy up uses it`)] : []),
-    ...(volumes.database
-      ? [left(database, `stays, with jobs and cases: svc deploy up ${again({ image })} uses it`)]
-      : []),
+    ...(volumes.data ? [volume(data, files, "the next svc deploy up")] : []),
+    ...(volumes.database ? [volume(database, "jobs and cases", `svc deploy up ${again({ image })}`)] : []),
   ];
 }

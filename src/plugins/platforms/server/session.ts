@@ -13,7 +13,7 @@ import type { ServerFlags } from "./flags.ts";
 import { pullImage, sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
 import { serverLogs } from "./logs.ts";
-import { planLeft, planRelease } from "./plan.ts";
+import { planRelease, planVolumes } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { removeService } from "./prune.ts";
 import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } from "./record.ts";
@@ -109,7 +109,7 @@ export async function openSession(
     scaleToZero: async () => undefined,
     remove: () => removeService(at, flags.removeData === true),
     keepsFiles: flags.removeData !== true,
-    left: async () => (flags.removeData === true ? [] : planLeft(context, (await serving())?.record)),
+    volumes: async () => planVolumes(context, (await serving())?.record),
     exports: {
       async compose(spec) {
         const settings = wantedSettings(target, spec.port, (await serving())?.record);
