@@ -107,13 +107,13 @@ export async function prepare(
   });
 }
 
-/** Whether the login may do what a deployment does. */
 /** A key that the service has made on its disk. Where it was removed and its disk stays, its store still wants the RSA key. */
 async function ownKey({ session }: Deployment, live: Release | undefined, name: string) {
   if (live === undefined && !isKeyOfJobs(name)) return undefined;
   return session.readSecret?.(name);
 }
 
+/** Whether the login may do what a deployment does. */
 function checkRights(deployment: Deployment, readOnly: boolean): Promise<readonly Finding[]> {
   return step(deployment.emit, "preflight", async ({ note }) => {
     const checked = await deployment.session.preflight();
