@@ -67,6 +67,7 @@ function isCurrent(): boolean {
     "package.json",
     "tsconfig.base.json",
     "rolldown.config.ts",
+    "areas/write-types.ts",
     "compile-templates.ts",
     "write-templates.ts",
     ...sources.map((name) => join("src", name)),
