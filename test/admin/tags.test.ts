@@ -92,6 +92,26 @@ it("jobs are found by the tags of their start and of their handler, by who start
   expect(tabs).toMatch(/>All<span class="count">1</);
 });
 
+it("find says how many jobs and cases have a text where it does not show all, and leads to their list", async () => {
+  await using server = await testServer({ agents: [sorter] });
+  for (let n = 0; n < 7; n++) await start(server, `seven-${n}`, { order: "1", customer: "c", does: "ask" });
+  const search = async (q: string) => {
+    const { items } = (await (await server.request(`/admin/api/find?q=${q}`)).json()) as {
+      items: { kind: string; label: string; about: string; href: string }[];
+    };
+    return items.filter(({ label }) => label.startsWith("All "));
+  };
+
+  await expect
+    .poll(() => search("seven-"))
+    .toEqual([
+      { kind: "Job", label: "All 7 jobs", about: "with “seven-”", href: "/admin/jobs?search=seven-" },
+      { kind: "Case", label: "All 7 cases", about: "with “seven-”", href: "/admin/cases?search=seven-" },
+    ]);
+  expect(await found(server, { search: "seven-" })).toHaveLength(7);
+  expect(await search("seven-1")).toEqual([]);
+});
+
 it("a tag is added once, whatever is resumed, and a job has 20 at most", async () => {
   await using server = await testServer({ agents: [sorter] });
   await start(server, "a", { order: "1", customer: "acme", does: "ask" }, { tags: ["vip"] });

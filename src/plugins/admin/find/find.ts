@@ -17,6 +17,11 @@ export interface Found {
   readonly href: string;
 }
 
+interface Listed {
+  readonly items: readonly unknown[];
+  readonly total: number;
+}
+
 /** Results of each kind that are shown. */
 const MOST = 6;
 
@@ -81,6 +86,7 @@ export async function find(
           href: pathTo("jobs", id),
         }) as const,
     ),
+    ...more("jobs", search, jobs),
     ...questions.map(
       ({ id, name, question }) =>
         ({
@@ -99,7 +105,16 @@ export async function find(
           href: pathTo("cases", id),
         }) as const,
     ),
+    ...more("cases", search, cases),
   ];
+}
+
+/** Leads to the list with all that a search finds, where only the newest are shown. */
+function more(of: "jobs" | "cases", search: string, { items, total }: Listed): Found[] {
+  if (total <= items.length) return [];
+  const kind = of === "jobs" ? "Job" : "Case";
+  const label = `All ${countOf(total, kind.toLowerCase())}`;
+  return [{ kind, label, about: `with “${search}”`, href: withQuery(`/admin/${of}`, { search }) }];
 }
 
 /** The most urgent questions whose id, name or text has the text in it. */

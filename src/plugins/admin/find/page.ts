@@ -22,7 +22,7 @@ export function findRoutes(parts: AdminParts): RouteDefinition[] {
     api: [
       "/admin/api/find",
       "Find pages, agents, saved views, jobs, questions and cases",
-      "Up to 6 of each kind whose name or id has `q` in it, jobs also by the first line of their error; without `q`, the pages.",
+      "Up to 6 of each kind whose name or id has `q` in it, jobs also by the first line of their error; where more jobs or cases have it, the list of all. Without `q`, the pages.",
     ],
     query: QuerySchema,
     answer: "What was found",
