@@ -411,7 +411,7 @@ describe("the log watch", () => {
     await appendFile(join(folder, "shop.log"), line(3));
 
     expect((await end(server)).result).toMatchObject({
-      message: "3 entries, 1 incidents, 0 of them critical",
+      message: "Entries: 3; incidents: 1, critical: 0",
     });
     const [incident] = await cases(server);
     expect(incident?.final_delivery).toMatchObject({ title: "[shop] order <n> is lost", count: 3 });

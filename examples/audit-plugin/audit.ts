@@ -86,7 +86,7 @@ export const audit = definePlugin({
       render: async () => {
         const counts = Object.values(await get(STORE).table("JobChange").countBy("by"));
         const changes = counts.reduce((sum, count) => sum + count, 0);
-        return html`<p>${changes} changes by ${counts.length} people. <a href="/admin/x/audit">Show them</a></p>`;
+        return html`<p>Changes: ${changes}, by people: ${counts.length}. <a href="/admin/x/audit">Show them</a></p>`;
       },
     });
     get(ROUTER).add(

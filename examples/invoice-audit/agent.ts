@@ -66,7 +66,7 @@ export const invoiceAudit = defineAgent({
           summarize(audited, one),
         );
         return {
-          message: `${audited.length} invoices: ${pay!.count} to pay, ${reject!.count} rejected, ${hold!.count} on hold`,
+          message: `${audited.length} ${audited.length === 1 ? "invoice" : "invoices"}: ${pay!.count} to pay, ${reject!.count} rejected, ${hold!.count} on hold`,
           report: file,
           pay,
           reject,

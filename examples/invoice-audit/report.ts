@@ -39,7 +39,7 @@ function renderReport(audited: readonly Audited[], unreadable: readonly Unreadab
     return [`## ${title}: ${count}, ${money(sum)}`, "", ...table(those), ""];
   };
   return [
-    `# Audit of ${audited.length} invoices`,
+    `# Audit of ${audited.length} ${audited.length === 1 ? "invoice" : "invoices"}`,
     "",
     ...section("Rejected", "reject"),
     ...section("On hold", "hold"),

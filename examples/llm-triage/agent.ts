@@ -56,7 +56,7 @@ export const llmTriage = defineAgent({
           await item.close(triage);
           teams[triage.team] = (teams[triage.team] ?? 0) + 1;
         }
-        return { message: `${tickets.length} tickets sorted`, teams };
+        return { message: `Tickets sorted: ${tickets.length}`, teams };
       },
     },
   },

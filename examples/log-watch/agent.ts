@@ -62,7 +62,7 @@ export const logWatch = defineAgent({
         });
         const count = (severity: string) => incidents.filter((one) => assess(one) === severity).length;
         return {
-          message: `${entries.length} entries, ${incidents.length} incidents, ${count("critical")} of them critical`,
+          message: `Entries: ${entries.length}; incidents: ${incidents.length}, critical: ${count("critical")}`,
           report: file,
           critical: count("critical"),
           major: count("major"),

@@ -18,7 +18,7 @@ function renderIncident(incident: Incident): string[] {
   return [
     `## ${assess(incident)}: ${incident.title}`,
     "",
-    `${incident.count} times from ${incident.first} to ${incident.last}, at most ${incident.peak} in five minutes, in ${incident.files.join(", ")}.`,
+    `Count: ${incident.count}, from ${incident.first} to ${incident.last}, at most ${incident.peak} in five minutes, in ${incident.files.join(", ")}.`,
     "",
     "```",
     ...incident.samples.flatMap((sample) => [

@@ -1,3 +1,4 @@
+import { countOf } from "../core/base/count-of.ts";
 import type { PackedContext } from "./build-context.ts";
 import { DeployError } from "./errors.ts";
 import { type Emit, inform } from "./events.ts";
@@ -54,7 +55,7 @@ export function checkContext(context: PackedContext, emit: Emit): Finding[] {
 
 /** Count and size of a build's files, as text. */
 export function sizeOf({ files, size }: PackedContext): string {
-  return `${files.length} files, ${bytes(size)}`;
+  return `${countOf(files.length, "file")}, ${bytes(size)}`;
 }
 
 function tooLarge({ files, size }: PackedContext): Finding {

@@ -142,7 +142,7 @@ async function checkHealth(
     const response = await tools.fetch(endpoint, { ...(headers ? { headers } : {}), signal: limit });
     const text = await response.text();
     if (response.status !== 200) return done("unhealthy", response.status, `answered ${response.status}`);
-    const { status, uptime, probe, release } = toBody(text);
+    const { status, uptime, probe, release, backup } = toBody(text);
     const isMarked = mark !== undefined && typeof release === "string";
     if (isMarked && release !== mark) return done("unhealthy", 200, "another release still responds");
     if (status !== "healthy")
@@ -154,7 +154,11 @@ async function checkHealth(
       if (started < startedAfter.getTime() - CLOCK_SLACK)
         return done("unhealthy", 200, "the previous revision still responds");
     }
-    return done("healthy", 200, null);
+    const last = backup?.last_at;
+    return {
+      ...done("healthy", 200, null),
+      ...(last === null || typeof last === "string" ? { last_backup: last } : {}),
+    };
   } catch (error) {
     if (tools.signal.aborted) throw tools.signal.reason;
     if (limit.aborted) return done("timeout", null, `no response within ${REQUEST_TIMEOUT} s`);
@@ -162,7 +166,13 @@ async function checkHealth(
   }
 }
 
-function toBody(text: string): { status?: unknown; uptime?: unknown; probe?: unknown; release?: unknown } {
+function toBody(text: string): {
+  status?: unknown;
+  uptime?: unknown;
+  probe?: unknown;
+  release?: unknown;
+  backup?: { last_at?: unknown };
+} {
   const body = parseJson(text);
   return typeof body === "object" && body !== null ? body : {};
 }

@@ -1,7 +1,7 @@
 import { OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
-import { firstUp } from "./first-up.ts";
+import { requireDeployed } from "./not-deployed.ts";
 import type { Release } from "./platform.ts";
 import { earlierReleases } from "./rollback.ts";
 
@@ -81,12 +81,7 @@ export async function commonRelease(
 ): Promise<readonly (Release | undefined)[]> {
   const known = await Promise.all(
     all.map(async (deployment) => {
-      const live = await deployment.session.inspect();
-      if (live === undefined)
-        throw new DeployError("not_deployed", `Nothing runs on ${deployment.place}`, {
-          outcome: "Nothing was changed",
-          fix: `Deploy to all places: ${await firstUp(deployment)}`,
-        });
+      const live = await requireDeployed(deployment, "there is nothing to roll back");
       return { live, earlier: await earlierReleases(deployment, live), place: deployment.place };
     }),
   );

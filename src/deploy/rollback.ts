@@ -3,9 +3,9 @@ import type { Deployment } from "./deployment.ts";
 import { drain } from "./drain.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step, warn } from "./events.ts";
-import { firstUp } from "./first-up.ts";
 import { placeOf } from "./job-store.ts";
 import { fateOf, liveWork } from "./live-work.ts";
+import { requireDeployed } from "./not-deployed.ts";
 import { guardOpenWork, type OpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
 import { isWell, releaseHealth } from "./release-health.ts";
@@ -35,15 +35,7 @@ export async function rollback(
   const { session, emit, target, journal, limits, timeout, state } = deployment;
   const lock = await deployment.lock();
   const { live, candidates } = await step(emit, "inspect", async ({ note }) => {
-    const live = await session.inspect();
-    if (live === undefined)
-      throw new DeployError(
-        "not_deployed",
-        `"${target.serviceName}" is not running, so there is nothing to roll back`,
-        {
-          fix: `Deploy it with ${await firstUp(deployment)}`,
-        },
-      );
+    const live = await requireDeployed(deployment, "there is nothing to roll back");
     const candidates = await earlierReleases(deployment, live);
     note(`${nameOf(live)}, ${candidates.length} to roll back to`);
     return { live, candidates };

@@ -2,6 +2,7 @@ import { isNumberedKey, nextKeyName, rsaKeyNames } from "../core/base/numbered-k
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { inform, warn } from "./events.ts";
+import { notDeployed } from "./not-deployed.ts";
 import type { Release, StoredSecret } from "./platform.ts";
 import { unreleasedSecrets } from "./release-mark.ts";
 import { hashSecret } from "./secret-hash.ts";
@@ -57,9 +58,10 @@ export async function rotatedKeys(
     });
   const names = stored.map((secret) => secret.name);
   const isThere = options.rotateKey === "rsa" ? rsaKeyNames(names).length > 0 : names.includes(name);
-  if (!isThere || live === undefined)
+  if (live === undefined) throw await notDeployed(deployment, { consequence: "there is no key to replace" });
+  if (!isThere)
     throw new DeployError("bad_config", `There is no ${name} to replace`, {
-      detail: live ? "The platform does not store it" : "Nothing is deployed",
+      detail: "The platform does not store it",
       outcome: "Nothing was changed",
       fix: "Make keys: svc deploy up --generate-api-key --generate-rsa",
     });

@@ -3,7 +3,7 @@ import { type Deployment, stateKey } from "./deployment.ts";
 import { checkWithRetries } from "./health.ts";
 import { readLock } from "./lock.ts";
 import { driftOf, HEALTH_PATH } from "./plan.ts";
-import type { LockHolder, Release } from "./platform.ts";
+import type { DatabaseStatus, LockHolder, Release } from "./platform.ts";
 import { checkedElsewhere } from "./release-health.ts";
 import { standing } from "./standing.ts";
 import { stateBase } from "./state.ts";
@@ -13,6 +13,8 @@ export interface Status {
   readonly live: Release | undefined;
   readonly state: DeploymentState | undefined;
   readonly health: HealthCheckResult | undefined;
+  /** Set where a database runs beside the service. */
+  readonly database: DatabaseStatus | undefined;
   readonly secretNames: readonly string[];
   readonly drift: readonly string[];
   /** What an unfinished run did, if there is one. */
@@ -28,6 +30,7 @@ export async function status(deployment: Deployment): Promise<Status> {
   const secretNames = (await session.listSecrets()).map((secret) => secret.name);
   const lock = readLock(`${stateBase(stateKey(deployment))}.lock`) ?? (await session.lockedBy?.());
   const health = await healthOf(deployment, live);
+  const database = live && (await session.databaseStatus?.());
   if (state !== undefined && health !== undefined && lock === undefined)
     await deployment.state.write({
       ...state,
@@ -38,6 +41,7 @@ export async function status(deployment: Deployment): Promise<Status> {
     live,
     state,
     health,
+    database,
     secretNames,
     drift: driftOf(state, live),
     unfinished: journal.unfinished.length > 0 ? standing(journal) : undefined,

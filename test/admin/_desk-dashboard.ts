@@ -1,5 +1,6 @@
+import { countOf } from "../../src/core/base/count-of.ts";
 import { shownLineOf } from "../../src/core/models/failure.ts";
-import { countOf, formatCount, formatDuration } from "../../src/plugins/admin/views/format.ts";
+import { formatCount, formatDuration } from "../../src/plugins/admin/views/format.ts";
 import {
   budgetsOf,
   byEnd,

@@ -1,5 +1,6 @@
+import { countOf } from "../../src/core/base/count-of.ts";
 import { shownLineOf } from "../../src/core/models/failure.ts";
-import { countOf, formatBytes, formatCount } from "../../src/plugins/admin/views/format.ts";
+import { formatBytes, formatCount } from "../../src/plugins/admin/views/format.ts";
 import { labelOf } from "../../src/plugins/admin/views/pieces.ts";
 import {
   cost,

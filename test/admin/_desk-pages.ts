@@ -1,5 +1,6 @@
 import { deskFateOf } from "../../bench/desk/seed.ts";
-import { countOf, formatCount } from "../../src/plugins/admin/views/format.ts";
+import { countOf } from "../../src/core/base/count-of.ts";
+import { formatCount } from "../../src/plugins/admin/views/format.ts";
 import { labelOf } from "../../src/plugins/admin/views/pieces.ts";
 import { AGENT_PAGES } from "./_desk-agents.ts";
 import { DASHBOARDS } from "./_desk-dashboard.ts";

@@ -1,4 +1,5 @@
-import { countOf, formatCount } from "../../src/plugins/admin/views/format.ts";
+import { countOf } from "../../src/core/base/count-of.ts";
+import { formatCount } from "../../src/plugins/admin/views/format.ts";
 import { type DeskPage, dueOf, ofTurn, pagerLines, urgentFirst } from "./_desk-page.ts";
 import { groupBy, type Job, type Question, type Truth } from "./_desk-truth.ts";
 

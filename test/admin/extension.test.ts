@@ -21,7 +21,7 @@ it("a plugin's page and card are shown in the admin interface", async () => {
   expect(text).toContain("completed → failed");
   expect(text).toContain("Ada &lt;Lovelace&gt;");
   expect(await data.json()).toMatchObject({ items: [{ what: "completed → failed", job: "job-1" }] });
-  expect(board).toContain("1 changes by 1 people");
+  expect(board).toContain("Changes: 1, by people: 1.");
   expect(board).toContain('href="/admin/x/audit"');
 });
 

@@ -338,6 +338,7 @@ describe("svc deploy exec", () => {
     });
     const platforms = { memory: async () => ({ default: { ...at.platform, connect } as Platform<never> }) };
 
+    await svc(at, "up --platform memory --generate-api-key --yes");
     const shell = await svc(at, "exec --platform memory", { platforms });
     const command = await svc(at, "exec --platform memory -- node --version --env x", { platforms });
     const elsewhere = await svc(at, "exec --platform memory");

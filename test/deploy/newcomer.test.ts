@@ -53,12 +53,46 @@ describe("what svc deploy prints for a newcomer", () => {
     expect(before).toMatchObject({
       code: 1,
       out: "",
-      err: expect.stringMatching(/"hello-dev" is not running on memory: there is no log.*svc deploy up/s),
+      err: expect.stringMatching(
+        /"hello-dev" is not deployed on memory \(\S+\): there is no log.*svc deploy up/s,
+      ),
     });
     expect(after).toMatchObject({
       code: 0,
       err: expect.stringContaining("wrote nothing in the last 5 minutes"),
     });
+  });
+
+  it.each([
+    "status",
+    "logs",
+    "exec",
+    "exec -- node --version",
+    "backup --to copy",
+    "restore --from copy --yes",
+    "rollback --yes",
+    "rotate-key --yes",
+  ])("says of what was never deployed that it is not, and how it is: %s", async (command) => {
+    const at = await stage({ predictable: true });
+    const never = async () => {
+      throw new Error("nothing is there");
+    };
+    const connect: Platform<never>["connect"] = async (target, tools) => ({
+      ...(await at.platform.connect(target, tools)),
+      enter: never,
+      backup: never as never,
+      restore: never,
+    });
+    const [verb = "", ...words] = command.split(" ");
+
+    const { code, err, out } = await svc(
+      { ...at, platform: { ...at.platform, connect } },
+      [verb, TARGET, ...words].join(" "),
+    );
+
+    expect({ code, out }).toEqual({ code: 1, out: "" });
+    expect(err).toMatch(/"hello-dev" is not deployed on memory \(\S+\)/);
+    expect(err).toMatch(/Deploy it: svc deploy up .*--generate-api-key.*svc deploy list/s);
   });
 
   for (const [key, variable] of [

@@ -183,7 +183,7 @@ describe("a deployment in several places", () => {
     expect(removed.code).toBe(0);
     expect(at.world.read().services).toEqual({});
     // What one of them says does not keep the others from being asked.
-    expect(gone.err.match(/is not running/g)).toHaveLength(3);
+    expect(gone.err.match(/is not deployed on memory/g)).toHaveLength(3);
   });
 
   it.each([

@@ -136,13 +136,13 @@ async function surviveAKill({ cwd, name, target, reach }: Running): Promise<void
   expect(answered).toMatchObject({ code: 200 });
   await expect
     .poll(async () => (await ask(`/jobs/${job.id}`)).message, { timeout: 60_000, interval: 500 })
-    .toBe("0 words");
+    .toBe("Words: 0");
   expect([1, 2, 3].filter((at) => container(`service-${at}`) !== "")).toHaveLength(2);
 
   // What was started last stays: the instances come back, over the same data.
   const again = await svc(cwd, ["deploy", "local", "--yes", "--no-check", "--timeout", "90", ...target]);
   expect(again).toMatch(/Running in 3 containers behind a proxy/);
-  expect(await ask(`/jobs/${job.id}`)).toMatchObject({ message: "0 words" });
+  expect(await ask(`/jobs/${job.id}`)).toMatchObject({ message: "Words: 0" });
 }
 
 function leftOf(name: string): string[] {
@@ -232,7 +232,7 @@ describe("a new project in containers of this machine", () => {
       expect(told).toMatch(/Checked +\/agents\/health 200/);
       expect(told).toMatch(/Checked +\/docs 200/);
       expect(told).toMatch(/API key +\S{40,}/);
-      expect(job).toMatch(/completed: 1 words/);
+      expect(job).toMatch(/completed: Words: 1/);
       expect(leftOf(name)).toEqual([]);
     }, 600_000);
 

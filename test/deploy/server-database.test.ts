@@ -69,7 +69,12 @@ describe("a database beside a service on a server", () => {
     );
 
     const { run } = at.elsewhere();
+    const told = await run("status");
+    docker("stop", database);
+    const stopped = JSON.parse((await run("status --json")).out) as { database: unknown };
+    docker("start", database);
     const removed = await run("down --yes");
+    const gone = await run("status");
     const again = await run("down --yes");
     const left = allOf(at.serviceName);
     const forgetful = failure(await mine.up({ env: KEYS }).catch((error: unknown) => error));
@@ -102,8 +107,16 @@ describe("a database beside a service on a server", () => {
     expect(JSON.stringify([first.plan, first.result, moved.plan])).not.toContain(password);
     expect(published).not.toContain("HostPort");
     expect(Number(tables)).toBeGreaterThan(0);
-    const told = `volume ${database}  stays, with jobs and cases: svc deploy up --postgres ${other} uses it`;
-    expect(removed).toMatchObject({ code: 0, out: expect.stringContaining(told) });
+    expect(told.out).toContain(`${other}, running (container and volume ${database})`);
+    expect(stopped.database).toEqual({
+      image: other,
+      container: database,
+      volume: database,
+      status: "exited",
+    });
+    const stays = `stays, with jobs and cases: svc deploy up --postgres ${other} uses it`;
+    expect(removed).toMatchObject({ code: 0, out: expect.stringContaining(`volume ${database}  ${stays}`) });
+    expect(gone.err).toMatch(/postgres stays, with jobs and cases: .*svc deploy up .*--postgres /);
     expect(removed.out).toMatch(/secret SERVICE_RSA_PRIVATE_KEY {2}stays: .*--remove-keys removes it/);
     expect(again).toMatchObject({
       code: 0,
@@ -112,12 +125,16 @@ describe("a database beside a service on a server", () => {
     expect(forgetful).toMatchObject({
       code: "preflight",
       message: expect.stringContaining(`${database} on server has the jobs of an earlier deployment`),
-      fix: expect.stringContaining(`--postgres ${image}, and the SERVICE_RSA_PRIVATE_KEY of then`),
+      fix: expect.stringContaining(
+        `--postgres ${image}; the keys that read them are stored on the server. To begin`,
+      ),
     });
     expect(returned.plan.actions).toContainEqual(
       expect.objectContaining({
         resource_type: "database",
-        description: expect.stringContaining("only the SERVICE_RSA_PRIVATE_KEY of then"),
+        description: expect.stringContaining(
+          "SERVICE_RSA_PRIVATE_KEY that is stored on the server reads them",
+        ),
       }),
     );
     expect(left).toContain(`volume ${database}`);

@@ -46,11 +46,20 @@ describe("a service that is removed from a server, and deployed again", () => {
     await expectStatuses({ one: "awaiting" });
     await at.ask("/jobs/one/cases/one/update", { answer: { word: "done" } });
     await expectStatuses({ one: "completed" });
+    const without = await mine.down({ options: { removeKeys: true, acceptDataLoss: true } });
+    const refused = failure(await mine.up().catch((error: unknown) => error));
     const last = await mine.down({ flags: { removeData: true } });
 
     expect(first.removed).not.toContain(`secret ${RSA}`);
     expect([keysIn(first), keysIn(again), again.removed]).toEqual([[RSA], [RSA], []]);
     expect(left).toEqual([RSA]);
+    expect(without.removed).toContain(`secret ${RSA}`);
+    expect(refused).toMatchObject({
+      code: "preflight",
+      fix: expect.stringContaining(
+        `--postgres ${image}, and in the environment the ${RSA} that the service had: it is not stored on the server`,
+      ),
+    });
     expect(keysIn(last)).toEqual([]);
     expect(allOf(at.serviceName)).toEqual([]);
   }, 600_000);

@@ -144,10 +144,16 @@ it("waiting events of a removed job come before those of a later job of its id",
 });
 
 /** The part of an instance that sends messages. */
-async function startSender(by: string, store: Store, receiver: Receiver, target = receiver.from(by)) {
+async function startSender(
+  by: string,
+  store: Store,
+  receiver: Receiver,
+  target = receiver.from(by),
+  write: (line: string) => void = () => {},
+) {
   const redactor = new Redactor();
   const clock = () => new Date();
-  const log = createLogger({ level: "error", format: "text", redactor, clock, write: () => {} });
+  const log = createLogger({ level: "error", format: "text", redactor, clock, write });
   const ledger = new Ledger(store, new Hooks(() => {}), clock, redactor);
   const audit = new AuditLog({ store, ledger, redactor, log });
   const outbox = new Outbox({ store, clock, redactor, ids: new MessageIds(clock, () => by), audit, log });
@@ -277,4 +283,57 @@ it("an instance that closes leaves its lanes to the others immediately", async (
 
   await expect.poll(() => receiver.about("job-1")).toEqual([1]);
   expect(receiver.taken[0]!.by).toBe("other");
+});
+
+/** A store in which the lanes with messages are read once the test says so, or fail. */
+function withGate(store: Store) {
+  let open = () => {};
+  let fail = (_: Error) => {};
+  const gate = new Promise<void>((resolve, reject) => {
+    [open, fail] = [resolve, reject];
+  });
+  const table: Store["table"] = (name) => {
+    const inner = store.table(name);
+    if (name !== "Outbox") return inner;
+    const countBy: typeof inner.countBy = async (...asked) => {
+      await gate;
+      return inner.countBy(...asked);
+    };
+    return { ...inner, countBy };
+  };
+  return { store: { ...store, table } as Store, open: () => open(), fail: (error: Error) => fail(error) };
+}
+
+const someTurns = async () => {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+};
+
+it("an instance that closes waits for what it reads, so that its store is not closed meanwhile", async () => {
+  const { store, open } = withGate((await sharedStore()).store);
+  const lines: string[] = [];
+  const receiver = new Receiver();
+  const one = await startSender("one", store, receiver, undefined, (line) => lines.push(line));
+  const order: string[] = [];
+
+  const closing = one.dispatcher.close(60_000).then(() => order.push("closed"));
+  await someTurns();
+  order.push("read");
+  open();
+  await closing;
+
+  expect(order).toEqual(["read", "closed"]);
+  expect(lines).toEqual([]);
+});
+
+it("a read that outlasts the end of an instance is no error", async () => {
+  const { store, fail } = withGate((await sharedStore()).store);
+  const lines: string[] = [];
+  const receiver = new Receiver();
+  const one = await startSender("one", store, receiver, undefined, (line) => lines.push(line));
+
+  await one.dispatcher.close(0);
+  fail(new Error("the store is closed"));
+  await someTurns();
+
+  expect(lines).toEqual([]);
 });

@@ -68,7 +68,7 @@ describe.concurrent.each(shareOf(FLOWS, 4))("$name, as the user of a new project
     user.printed = "";
     const words = ["job", "start", "word-counter", "--wait", "--field", 'texts:=["Hello"]'];
     const ran = await user.svc(words, { SERVICE_URL: url, SERVICE_API_KEY: key });
-    expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining("completed: 1 words") });
+    expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining("completed: Words: 1") });
 
     const status = await asked("status");
     expect(status).toMatchObject({

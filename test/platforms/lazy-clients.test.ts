@@ -40,7 +40,7 @@ it("a deployment to one platform loads no other platform's client", { timeout: 2
         cwd: built.folder,
         env: { ...env, HOME: built.folder, TRACE },
       });
-      await expect(ended).rejects.toMatchObject({ stderr: expect.stringContaining("is not running on") });
+      await expect(ended).rejects.toMatchObject({ stderr: expect.stringContaining("is not deployed on") });
       const { packages, modules } = await loadedModules(TRACE);
       const clients = [
         ...packages.filter((name) => /^@aws-sdk\/client-|^google-auth-library$/.test(name)),

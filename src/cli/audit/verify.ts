@@ -9,6 +9,7 @@ import {
   CheckpointSchema,
   isSigned,
 } from "../../core/access/checkpoint.ts";
+import { countOf } from "../../core/base/count-of.ts";
 import { option } from "../../core/base/option.ts";
 import { parseJson } from "../../core/base/parse-json.ts";
 import { type AuditEntry, AuditEntrySchema, ChainCheck, placeOf } from "../../core/models/audit-entry.ts";
@@ -88,11 +89,13 @@ export const verify = defineCommand({
       for (const problem of problems) context.print(problem);
       const verdict =
         problems.length > 0
-          ? `${problems.length} problems`
+          ? countOf(problems.length, "problem")
           : lines === 0
             ? "nothing was checked"
             : "the hash chain is intact";
-      context.print(`${lines} lines: ${verdict}${newest === null ? "" : `; the newest is ${newest}`}`);
+      context.print(
+        `${countOf(lines, "line")}: ${verdict}${newest === null ? "" : `; the newest is ${newest}`}`,
+      );
       if (first > 1) context.note(`Lines 1 to ${first - 1} are not there: they expired, or were cut off.`);
       if (signedBy !== null && flags.signedBy === undefined)
         context.note(

@@ -1,9 +1,11 @@
 import { resolve } from "node:path";
+import { countOf } from "../../core/base/count-of.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { writeGeneration } from "../../core/store/backup/generation.ts";
 import { saveBackup } from "../../core/store/maintenance.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import { requireDeployed } from "../../deploy/not-deployed.ts";
 import type { PlatformSession } from "../../deploy/platform.ts";
 import { UsageError } from "../errors.ts";
 import { openNamed } from "../store/named-storage.ts";
@@ -39,7 +41,9 @@ export const backupCommand = platformCommand({
     if (to === undefined) throw new UsageError("Option --to is missing", "Name a folder or a storage.");
     const { session } = deployment;
     const storage = isStorage(to) ? openNamed(to, shell.context) : undefined;
-    const send = ability(deployment.platform.name, session.backup)();
+    const backup = ability(deployment.platform.name, session.backup);
+    await requireDeployed(deployment, "there is nothing that could send a backup");
+    const send = backup();
     const { bytes, lines, ...rest } =
       storage === undefined
         ? await saveBackup(send, resolve(shell.context.cwd, to))
@@ -50,7 +54,10 @@ export const backupCommand = platformCommand({
       shell.document({ success: true, to: place, bytes, lines, id: "id" in rest ? rest.id : null });
     else {
       shell.print(
-        shell.paint("bold", `Backup of ${deployment.target.serviceName}: ${lines} lines, no damage`),
+        shell.paint(
+          "bold",
+          `Backup of ${deployment.target.serviceName}: ${countOf(lines, "line")}, no damage`,
+        ),
       );
       for (const line of facts(shell.paint, [
         ["To", place],

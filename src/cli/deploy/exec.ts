@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { DeployError } from "../../deploy/errors.ts";
+import { requireDeployed } from "../../deploy/not-deployed.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 import { inEach } from "./several.ts";
@@ -24,6 +25,7 @@ export const execCommand = platformCommand({
       throw new DeployError("failed", `svc cannot run commands in a container on platform ${platform.name}`, {
         fix: "Use the platform's own console",
       });
+    await requireDeployed(deployment, "there is no container to run a command in");
     const isTerminal = shell.context.interactive && process.stdout.isTTY === true;
     const command = args.length === 0 ? ["sh"] : args;
     const [program = "", ...words] = await session.enter(command, isTerminal);

@@ -1,6 +1,7 @@
 import * as v from "valibot";
+import { countOf } from "../../core/base/count-of.ts";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
-import { firstUp } from "../../deploy/first-up.ts";
+import { requireDeployed } from "../../deploy/not-deployed.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 import { together } from "./several.ts";
@@ -38,12 +39,7 @@ export const logsCommand = platformCommand({
           fix: "Look for them in the platform's own console",
         },
       );
-    if ((await session.inspect()) === undefined)
-      throw new DeployError(
-        "not_deployed",
-        `"${deployment.target.serviceName}" is not running on ${deployment.platform.name}: there is no log`,
-        { fix: `Deploy it: ${await firstUp(deployment)}` },
-      );
+    await requireDeployed(deployment, "there is no log");
     const since = new Date(tools.now().getTime() - Number(given.since) * 60_000);
     const lines: string[] = [];
     let any = false;
@@ -59,7 +55,7 @@ export const logsCommand = platformCommand({
     }
     if (!any && !shell.json)
       shell.context.note(
-        `The service wrote nothing in the last ${given.since} minutes; --since looks further back`,
+        `The service wrote nothing in the last ${countOf(Number(given.since), "minute")}; --since looks further back`,
       );
     if (shell.json) shell.document({ service_name: deployment.target.serviceName, lines });
     return EXIT.done;

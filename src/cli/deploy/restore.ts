@@ -3,10 +3,12 @@ import { createReadStream, existsSync } from "node:fs";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { countOf } from "../../core/base/count-of.ts";
 import { readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration } from "../../core/store/backup/generations.ts";
 import { restoreStore, saveBackup } from "../../core/store/maintenance.ts";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
+import { requireDeployed } from "../../deploy/not-deployed.ts";
 import { type TarEntry, toTar } from "../../deploy/tar.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -47,11 +49,12 @@ export const restoreCommand = platformCommand({
       throw new UsageError(`--at ${at}: it needs a storage, and a time such as 2026-03-01T09:30:00Z`);
     const { session, journal, target } = deployment;
     const restore = ability(deployment.platform.name, session.restore);
+    await requireDeployed(deployment, "there is nothing to restore into");
     const folder = await mkdtemp(join(tmpdir(), "svc-restore-"));
     try {
       const { lines } = await fetchBackup(from, at, folder, shell.context);
       shell.needYes("svc deploy restore");
-      const question = `Replace the jobs and cases of ${target.serviceName} by this backup (${lines} lines)? It is stopped meanwhile.`;
+      const question = `Replace the jobs and cases of ${target.serviceName} by this backup (${countOf(lines, "line")})? It is stopped meanwhile.`;
       if (!(await shell.ask(question)))
         throw new DeployError("declined", "Not restored", { outcome: "Nothing was changed" });
       await deployment.lock();
@@ -61,7 +64,7 @@ export const restoreCommand = platformCommand({
       else {
         shell.print(shell.paint("bold", `${target.serviceName} runs with the backup, and is healthy`));
         for (const line of facts(shell.paint, [
-          ["Restored", `${lines} lines`],
+          ["Restored", countOf(lines, "line")],
           ["Before", `what was there is in ${former}: remove it when you no longer need it`],
         ]))
           shell.print(line);

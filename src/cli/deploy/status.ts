@@ -1,5 +1,7 @@
-import { DeployError, EXIT } from "../../deploy/errors.ts";
-import { firstUp } from "../../deploy/first-up.ts";
+import type { HealthCheckResult } from "../../core/models/deployment.ts";
+import { EXIT } from "../../deploy/errors.ts";
+import { notDeployed } from "../../deploy/not-deployed.ts";
+import type { DatabaseStatus } from "../../deploy/platform.ts";
 import { isWell } from "../../deploy/release-health.ts";
 import { type Status, status } from "../../deploy/status.ts";
 import { facts } from "./facts.ts";
@@ -22,14 +24,7 @@ export const statusCommand = platformCommand({
     if (shell.json) shell.document(toDocument(found, target.serviceName, deployment.platform.name));
     if (found.live === undefined) {
       if (shell.json) return EXIT.failed;
-      throw new DeployError(
-        "not_deployed",
-        `"${target.serviceName}" is not running on ${deployment.platform.name}`,
-        {
-          outcome: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
-          fix: `Deploy it: ${await firstUp(deployment)}`,
-        },
-      );
+      throw await notDeployed(deployment, { outcome: [...found.drift, found.unfinished ?? []].flat() });
     }
     if (!shell.json) {
       const { live, health, state } = found;
@@ -49,6 +44,8 @@ export const statusCommand = platformCommand({
         ["CPU", live.resources?.cpu],
         ["Memory", live.resources?.memory],
         ["Instances", live.resources?.instances],
+        ["Database", found.database && databaseText(found.database)],
+        ["Last backup", health && backupText(health)],
         ["Secrets", found.secretNames.join(", ")],
         ["Deployed", state?.updated_at],
         ["Lock", found.lock && `${found.lock.holder}, since ${found.lock.since}`],
@@ -61,8 +58,25 @@ export const statusCommand = platformCommand({
   },
 });
 
+/** A database beside the service: what it is made of, and whether that is there. */
+function databaseText({ image, status, container, volume }: DatabaseStatus): string {
+  const parts =
+    container !== null && container === volume
+      ? `container and volume ${volume}`
+      : [
+          container === null ? "no container" : `container ${container}`,
+          volume === null ? "no volume" : `volume ${volume}`,
+        ].join(", ");
+  return `${image}, ${status} (${parts})`;
+}
+
+/** When the service made its last backup; undefined where it makes none. */
+function backupText({ last_backup }: HealthCheckResult): string | undefined {
+  return last_backup === null ? "none yet" : last_backup;
+}
+
 function toDocument(found: Status, serviceName: string, platform: string): unknown {
-  const { live, state, health, secretNames, drift, unfinished, lock } = found;
+  const { live, state, health, database, secretNames, drift, unfinished, lock } = found;
   return {
     service_name: serviceName,
     platform,
@@ -75,6 +89,7 @@ function toDocument(found: Status, serviceName: string, platform: string): unkno
     image: live?.image ?? null,
     revision: live?.revision ?? null,
     resources: live?.resources ?? null,
+    database: database ?? null,
     secrets: secretNames,
     drift,
     unfinished: unfinished ?? null,

@@ -1,5 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import * as v from "valibot";
+import { countOf } from "../../core/base/count-of.ts";
 import { option } from "../../core/base/option.ts";
 import type { WholeJob } from "../../core/entities/pulled.ts";
 import type { StoredCase } from "../../core/models/case.ts";
@@ -51,7 +52,7 @@ export const pull = defineCommand({
       context.print(JSON.stringify({ id, folder, lines: log.length, cases: cases.length }, null, 2));
     else {
       context.print(
-        `Job ${id} (${whole.job.status}) is in ${folder}: ${log.length} lines, ${cases.length} cases`,
+        `Job ${id} (${whole.job.status}) is in ${folder}: ${countOf(log.length, "line")}, ${countOf(cases.length, "case")}`,
       );
       context.print(
         `It does not run here. Replay it: svc job replay ${id}${flags.data ? ` --data ${flags.data}` : ""}`,

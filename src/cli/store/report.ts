@@ -1,3 +1,4 @@
+import { countOf } from "../../core/base/count-of.ts";
 import type { Generation } from "../../core/store/backup/generation.ts";
 import type { PartSum } from "../../core/store/content.ts";
 import type { Copied, Problem } from "../../core/store/maintenance.ts";
@@ -22,7 +23,7 @@ export function tellCopied(
       `${unchecked} encrypted ${unchecked === 1 ? "file was" : "files were"} copied without a check: set SERVICE_ENCRYPTION_KEYS to have ${unchecked === 1 ? "it" : "them"} checked`,
     );
   context.print(
-    `${to}: ${lines} lines in ${files} ${files === 1 ? "file" : "files"}, ${megabytes(bytes)}, no damage`,
+    `${to}: ${countOf(lines, "line")} in ${countOf(files, "file")}, ${megabytes(bytes)}, no damage`,
   );
 }
 

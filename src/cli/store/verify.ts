@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { countOf } from "../../core/base/count-of.ts";
 import { parsed, sumsOf } from "../../core/store/content.ts";
 import { openedContent } from "../../core/store/encryption/sealed-content.ts";
 import { sealedContents } from "../../core/store/encryption/sealed-place.ts";
@@ -34,7 +35,7 @@ export const verify = defineCommand({
     const { lines, files, problems } = await verifyStore(readDataFolder(flags, context), keys);
     tellProblems(problems, context);
     context.print(
-      `${lines} lines in ${files} ${files === 1 ? "file" : "files"}: ${problems.length === 0 ? "no damage" : `${problems.length} damaged`}`,
+      `${countOf(lines, "line")} in ${countOf(files, "file")}: ${problems.length === 0 ? "no damage" : `${problems.length} damaged`}`,
     );
     return problems.length === 0 ? 0 : 1;
   },

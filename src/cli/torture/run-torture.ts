@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { countOf } from "../../core/base/count-of.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { listenForStop } from "../stop-signal.ts";
@@ -43,7 +44,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
   } catch (error) {
     await subject.kill();
     // If a service does not come back after a strike, its data folder has the evidence.
-    if (struck.rounds > 0) context.note(`after ${struck.kills} kills; the data is in ${folder}`);
+    if (struck.rounds > 0) context.note(`after ${countOf(struck.kills, "kill")}; the data is in ${folder}`);
     else await rm(folder, { recursive: true, force: true });
     throw error;
   } finally {
@@ -81,7 +82,9 @@ async function runRounds(subject: Subject, { target, folder, options, struck }: 
     if (round % 10 !== 0) continue;
     const found = Object.entries(findings).map(([kind, { length }]) => `${length} ${kind}`);
     const seconds = Math.round((Date.now() - begun) / 1000);
-    context.note(`${round} of ${rounds} rounds in ${seconds} s, ${jobs.length} jobs: ${found.join(", ")}`);
+    context.note(
+      `${round} of ${rounds} rounds in ${seconds} s, ${countOf(jobs.length, "job")}: ${found.join(", ")}`,
+    );
   }
 
   await subject.rest?.();

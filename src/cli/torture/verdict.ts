@@ -1,3 +1,5 @@
+import { countOf } from "../../core/base/count-of.ts";
+
 /** The result of a torture test. */
 export interface Verdict {
   readonly seed: number;
@@ -35,13 +37,13 @@ export function describeVerdict(verdict: Verdict, beside: readonly string[] = []
   const { problems, kills, jobs, answers, calls, resumed, lost, doubled, wrong, expired } = verdict;
   const shown = problems.slice(0, 20).map((problem) => `  - ${problem}`);
   return [
-    `${kills} kills in ${Math.round(verdict.seconds)} s, under load from ${verdict.agents.join(", ")}`,
-    `${jobs} jobs, ${calls} recorded calls and ${answers} answers were acknowledged; jobs were resumed ${resumed} times`,
+    `${countOf(kills, "kill")} in ${Math.round(verdict.seconds)} s, under load from ${verdict.agents.join(", ")}`,
+    `${countOf(jobs, "job")}, ${countOf(calls, "recorded call")} and ${countOf(answers, "answer")} were acknowledged; jobs were resumed ${countOf(resumed, "time")}`,
     ...beside,
     `lost: ${lost}, finished steps that ran again: ${doubled}, jobs with a different outcome than without kills: ${wrong}`,
     ...(expired > 0
       ? [
-          `in ${expired} jobs a question expired, for example while the service was down: their outcome is not compared`,
+          `in ${countOf(expired, "job")} a question expired, for example while the service was down: their outcome is not compared`,
         ]
       : []),
     ...shown,

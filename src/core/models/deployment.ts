@@ -112,5 +112,7 @@ export const HealthCheckResultSchema = v.object({
   error_message: optional(v.string()),
   endpoint: optional(v.string()),
   timestamp: v.optional(v.number(), 0),
+  /** Where the service makes backups of its store: when it made the last one, as it says; null if none yet. */
+  last_backup: v.optional(v.nullable(v.string())),
 });
 export type HealthCheckResult = v.InferOutput<typeof HealthCheckResultSchema>;

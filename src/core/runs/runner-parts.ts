@@ -1,5 +1,6 @@
 import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
 import type { Actor } from "../audit/caller.ts";
+import { countOf } from "../base/count-of.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { GivenKey } from "../entities/keyed-requests.ts";
 import type { Unit } from "../entities/ledger.ts";
@@ -135,7 +136,7 @@ export async function refuseMore(
     ? "Too many jobs of this caller are queued"
     : sight
       ? "Too many jobs are queued"
-      : `${queued} jobs are already queued`;
+      : `${countOf(queued, "job is", "jobs are")} already queued`;
   throw new ServiceError("rate_limited", message, {
     detail: `Try again in ${seconds} s.`,
     headers: { "Retry-After": String(seconds) },

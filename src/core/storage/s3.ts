@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { countOf } from "../base/count-of.ts";
 import { type NamesOf, refuseUnknown } from "../base/refuse-unknown.ts";
 import { type Environment, findAwsCredentials } from "./aws-credentials.ts";
 import {
@@ -225,7 +226,7 @@ function judgeContent({ body, headers }: Response, { method, path }: S3Request):
 function skewOf(headers: Headers, now: Date): string {
   const minutes = Math.round((now.getTime() - Date.parse(headers.get("date") ?? "")) / 60_000);
   if (!Number.isFinite(minutes)) return "";
-  return `; this machine is ${Math.abs(minutes)} minutes ${minutes < 0 ? "behind" : "ahead"}`;
+  return `; this machine is ${countOf(Math.abs(minutes), "minute")} ${minutes < 0 ? "behind" : "ahead"}`;
 }
 
 function malformed(bucket: string): StorageFailure {

@@ -90,7 +90,14 @@ export class Dispatcher {
     if (this.#lanes.has(key)) this.wake(key);
   }
 
-  /** Lets deliveries in progress finish, for `grace` milliseconds. */
+  /** Work with the store that nobody waits for: it ends before the dispatcher is closed, and so before the store is. */
+  during(work: Promise<void>): Promise<void> {
+    const tracked = work.finally(() => this.#working.delete(tracked));
+    this.#working.add(tracked);
+    return tracked;
+  }
+
+  /** Lets deliveries and reads in progress finish, for `grace` milliseconds. */
   async close(grace: number): Promise<void> {
     this.#stop.abort();
     for (const stop of this.#timers) stop();
@@ -107,7 +114,12 @@ export class Dispatcher {
   }
 
   /** Sends what is waiting and nobody sends. */
-  async #load(): Promise<void> {
+  #load(): Promise<void> {
+    return this.during(this.#wakeAll());
+  }
+
+  async #wakeAll(): Promise<void> {
+    if (this.#stop.signal.aborted) return;
     const { outbox, claims, log } = this.#parts;
     try {
       const [lanes, taken] = await Promise.all([outbox.lanes(), claims?.ofOthers()]);
@@ -115,6 +127,8 @@ export class Dispatcher {
         if (!this.#lanes.has(lane) && !taken?.has(lane) && !(await this.#split(lane))) this.wake(lane);
       }
     } catch (error) {
+      // The store did not wait longer than the grace.
+      if (this.#stop.signal.aborted) return;
       log.error("the waiting messages cannot be read", { error });
       if (!claims) this.#later(5000, () => void this.#load());
     }
@@ -165,12 +179,12 @@ export class Dispatcher {
     while (!this.#stop.signal.aborted) {
       const turn = sender.take();
       if (!turn) return;
-      const work = this.#work(turn.item).finally(() => {
-        this.#working.delete(work);
-        turn.leave();
-        this.#pump(sender);
-      });
-      this.#working.add(work);
+      void this.during(
+        this.#work(turn.item).finally(() => {
+          turn.leave();
+          this.#pump(sender);
+        }),
+      );
     }
   }
 
@@ -184,6 +198,7 @@ export class Dispatcher {
     try {
       wait = await this.#sendSome(lane);
     } catch (error) {
+      if (this.#stop.signal.aborted) return;
       this.#parts.log.error("messages cannot be read or written", { lane: lane.key, error });
       wait = 1000;
     }

@@ -137,7 +137,11 @@ async function createLink(
   onClose(hooks.on("budget:reached", () => link.wake(SERVICE_STREAM)));
   onClose(
     hooks.on("service:ready", () =>
-      link.register().catch((error: unknown) => log.error("this server could not be registered", { error })),
+      dispatcher.during(
+        link
+          .register()
+          .catch((error: unknown) => log.error("this server could not be registered", { error })),
+      ),
     ),
   );
   const notices = new AttentionNotices({
@@ -164,7 +168,7 @@ async function createLink(
   );
   const prune = (): Promise<void> =>
     pruneOutbox(outbox, options, { clock, log, dropped: (count) => link.noteDropped(count) });
-  const timer = setInterval(() => void prune(), PRUNE_EVERY);
+  const timer = setInterval(() => void dispatcher.during(prune()), PRUNE_EVERY);
   timer.unref();
   onClose(() => clearInterval(timer));
   return link;

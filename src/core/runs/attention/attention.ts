@@ -1,3 +1,4 @@
+import { countOf } from "../../base/count-of.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
 import type { Cases } from "../../entities/cases.ts";
 import { seesAgent } from "../../entities/in-sight.ts";
@@ -13,7 +14,7 @@ import type { Runner } from "../runner.ts";
 import type { FailureMarks } from "./failure-marks.ts";
 import { type FailureTrend, readTrends } from "./failure-trends.ts";
 import { type StuckJob, StuckJobs } from "./stuck-jobs.ts";
-import { countOf, spanOf } from "./words.ts";
+import { spanOf } from "./words.ts";
 
 /** Milliseconds for which what was found is given again, however many ask. */
 const KEPT = 2000;

@@ -1,8 +1,3 @@
-/** A number of things, in words. */
-export function countOf(count: number, one: string): string {
-  return `${count.toLocaleString("en-US")} ${count === 1 ? one : `${one}s`}`;
-}
-
 const UNITS = [
   [86_400_000, "d"],
   [3_600_000, "h"],

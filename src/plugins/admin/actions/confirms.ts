@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { END, type NamedCall, START } from "../../../core/runs/fork/call-names.ts";
 import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { CommonParts } from "../parts.ts";
-import { countOf, formatCost } from "../views/format.ts";
+import { formatCost } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { labelOf, pathTo, setLabelOf } from "../views/pieces.ts";
 

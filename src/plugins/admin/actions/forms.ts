@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { parseJson } from "../../../core/base/parse-json.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
@@ -14,7 +15,6 @@ import { readForm } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts, CommonParts, SeenParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
-import { countOf } from "../views/format.ts";
 import { labelOf, pathTo, setLabelOf } from "../views/pieces.ts";
 import { type Confirm, caseConfirms, forkConfirm, jobConfirms, revokeConfirm } from "./confirms.ts";
 

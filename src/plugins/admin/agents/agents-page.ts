@@ -3,6 +3,7 @@ import { readAgentHealth } from "../../../core/agents/agent-health.ts";
 import { toAgentResponse } from "../../../core/agents/agent-response.ts";
 import type { AgentInstructions } from "../../../core/agents/instructions.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { seesAgent } from "../../../core/entities/in-sight.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethod } from "../../../core/models/agent-method.ts";
@@ -16,7 +17,7 @@ import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { offeredTo } from "../viewer.ts";
-import { countOf, formatCount, formatDuration } from "../views/format.ts";
+import { formatCount, formatDuration } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readForecast } from "./forecast.ts";
@@ -205,7 +206,10 @@ function toAbout(agent: AgentData, { definition, id, code }: HostedAgent, versio
     ["Editor", agent.editor],
     ["Tags", agent.tags?.join(", ")],
     ["After a restart", INTERRUPTIONS[definition.onInterruption ?? "resume"]],
-    ["Concurrent jobs", definition.maxConcurrentJobs ? `${definition.maxConcurrentJobs} jobs` : undefined],
+    [
+      "Concurrent jobs",
+      definition.maxConcurrentJobs ? countOf(definition.maxConcurrentJobs, "job") : undefined,
+    ],
     ["Limits of a job", limitsText(definition.instructions)],
     ["Onboarding", agent.server_agent_onboarding_status],
   ];

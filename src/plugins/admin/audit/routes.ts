@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { CheckpointSchema, makeCheckpoint } from "../../../core/access/checkpoint.ts";
 import { nameOf } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { wholeNumber } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
@@ -18,7 +19,7 @@ import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { formatCount } from "../views/format.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
 import { changeOf } from "./change.ts";
 

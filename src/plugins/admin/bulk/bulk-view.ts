@@ -1,9 +1,10 @@
 import { nameOf } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { shownLineOf } from "../../../core/models/failure.ts";
 import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
-import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
+import { formatCost, formatCount, toLabel } from "../views/format.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
 import type { BulkAction } from "./bulk-table.ts";
 import type { BulkOperation } from "./operations.ts";

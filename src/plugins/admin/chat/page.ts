@@ -1,5 +1,6 @@
 import { hash, randomUUID } from "node:crypto";
 import * as v from "valibot";
+import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { type Case, CaseSchema, type StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
@@ -21,7 +22,7 @@ import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { offeredTo } from "../viewer.ts";
-import { countOf, formatCost } from "../views/format.ts";
+import { formatCost } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { jobPiece, pathTo } from "../views/pieces.ts";
 import { SHOWN_ENTRIES } from "../views/waterfall.ts";

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
+import { countOf } from "../../../core/base/count-of.ts";
 import { escapeHtml } from "../../../core/base/escape-html.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
@@ -13,7 +14,7 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
+import { elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { type ComparedCall, type ComparedPair, compareJobs } from "./compare-jobs.ts";

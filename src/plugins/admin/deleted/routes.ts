@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { DeletedCase, DeletedJob } from "../../../core/models/deleted-job.ts";
@@ -13,7 +14,6 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { countOf } from "../views/format.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
 const QuerySchema = filterQuery({

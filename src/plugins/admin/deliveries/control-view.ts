@@ -1,7 +1,8 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { ControlCounts, ControlStatus, ControlSystem } from "../../../core/delivery/control-system.ts";
 import type { ControlSystemView } from "../parts.ts";
 import { withoutSecrets } from "../server/configuration.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { formatCount } from "../views/format.ts";
 
 /** The state of deliveries, for cards and alerts. */
 export async function readControlView(control: ControlSystem): Promise<ControlSystemView> {

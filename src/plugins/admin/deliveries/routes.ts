@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import type { ControlSystem, OutboxMessage } from "../../../core/delivery/control-system.ts";
 import { pageQuery } from "../../../core/http/query.ts";
@@ -15,7 +16,7 @@ import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readControlView } from "./control-view.ts";

@@ -1,6 +1,6 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import { escapeHtml } from "../../../core/base/escape-html.ts";
 import type { Jobs } from "../../../core/entities/jobs.ts";
-import { countOf } from "../views/format.ts";
 
 /** Columns of a sparkline. */
 const COLUMNS = 14;

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { isHeard } from "../../../core/runs/attention/failure-marks.ts";
 import { readTrends } from "../../../core/runs/attention/failure-trends.ts";
@@ -8,7 +9,7 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { countOf, formatCount, toLabel } from "../views/format.ts";
+import { formatCount, toLabel } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
 import { markRoutes } from "./mark-routes.ts";

@@ -1,3 +1,4 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { countTags } from "../../../core/models/tags.ts";
 import { readOpen } from "../inbox/read-inbox.ts";
@@ -5,7 +6,6 @@ import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import type { SavedViews } from "../saved-views/saved-views.ts";
 import { isFor, PAGES } from "../shell.ts";
-import { countOf } from "../views/format.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
 
 /** Where a search leads to. */

@@ -1,9 +1,9 @@
 import * as v from "valibot";
+import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
-import { countOf } from "../views/format.ts";
 import { find } from "./find.ts";
 
 const QuerySchema = filterQuery({ q: optionalText(v.pipe(v.string(), v.maxLength(200))) });

@@ -1,7 +1,8 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import { parseJson } from "../../../core/base/parse-json.ts";
 import { readSwitch } from "../../../core/base/switch.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
-import { countOf, toLabel } from "../views/format.ts";
+import { toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 
 /** Prefix of the names of fields that agents declare: they cannot collide with our own. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { uploaderOf } from "../../../core/http/uploads.ts";
@@ -16,7 +17,7 @@ import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { formatCount } from "../views/format.ts";
 import { duePiece, pathTo } from "../views/pieces.ts";
 import { type Alike, MOST_ALIKE, type OpenQuestion, readAlike } from "./alike.ts";
 import { isHeld } from "./ask-view.ts";

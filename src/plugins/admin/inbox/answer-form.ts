@@ -1,5 +1,6 @@
 import { describeProblems } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { uploaderOf } from "../../../core/http/uploads.ts";
@@ -16,7 +17,6 @@ import { negotiate, wantsJson } from "../negotiate.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
-import { countOf } from "../views/format.ts";
 import { isHeld, toAskView } from "./ask-view.ts";
 import { inboxState, readEvidence } from "./inbox-page.ts";
 import { readInbox } from "./read-inbox.ts";

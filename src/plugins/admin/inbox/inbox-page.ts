@@ -1,3 +1,4 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isAsking } from "../answer-links/answer-links.ts";
 import { linksView } from "../answer-links/links-view.ts";
@@ -6,7 +7,7 @@ import { pagerOf } from "../lists/page-of.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { offeredTo } from "../viewer.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { formatCount } from "../views/format.ts";
 import { duePiece, pathTo } from "../views/pieces.ts";
 import { kindOfQuestion, type OpenQuestion, withJobs } from "./alike.ts";
 import { isHeld, toAskView } from "./ask-view.ts";

@@ -1,8 +1,9 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { holdOf, waitsFor } from "../../../core/models/job-state.ts";
 import type { QueuePosition } from "../../../core/runs/runner.ts";
 import { withQuery } from "../query.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { linkPiece, pathTo, timePiece } from "../views/pieces.ts";
 

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { countOf } from "../../../core/base/count-of.ts";
 import { exactSum } from "../../../core/base/exact-amount.ts";
 import { LISTED_UPDATES } from "../../../core/entities/cases.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
@@ -23,7 +24,7 @@ import { offeredTo } from "../viewer.ts";
 import { type Call, collectCalls } from "../views/calls.ts";
 import { type FactLine, toFacts } from "../views/facts.ts";
 import { fold } from "../views/fold.ts";
-import { countOf, formatCost, formatCount } from "../views/format.ts";
+import { formatCost, formatCount } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { labelOf, linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";

@@ -1,9 +1,10 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { isIn, shownStateOf } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
 import { type Call, calledOn } from "../views/calls.ts";
-import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
+import { elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { jobPiece } from "../views/pieces.ts";
 import { hasEnded, isLine } from "./step-view.ts";
 

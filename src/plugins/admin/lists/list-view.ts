@@ -1,5 +1,6 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import { withQuery } from "../query.ts";
-import { countOf, formatCount } from "../views/format.ts";
+import { formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { labelOf } from "../views/pieces.ts";
 import { DEFAULT_LIMIT, DEFAULT_SORT, type ListedState } from "./list-query.ts";

@@ -1,10 +1,11 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { failureOf, shownLineOf } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { shownStateOf } from "../../../core/models/job-state.ts";
 import { withQuery } from "../query.ts";
-import { countOf, elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
+import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import type { Beside } from "./failed-cases.ts";
 

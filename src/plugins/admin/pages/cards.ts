@@ -1,7 +1,8 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { AttentionItem } from "../../../core/models/attention.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
-import { countOf, formatBytes, formatCount, formatDuration } from "../views/format.ts";
+import { formatBytes, formatCount, formatDuration } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
 
 interface Fact {

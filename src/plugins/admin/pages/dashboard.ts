@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AttentionItem } from "../../../core/models/attention.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -16,15 +17,7 @@ import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts"
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { niceTop, renderChart } from "../views/chart.ts";
-import {
-  countOf,
-  elapsed,
-  formatCost,
-  formatCount,
-  formatDuration,
-  stampsIn,
-  toLabel,
-} from "../views/format.ts";
+import { elapsed, formatCost, formatCount, formatDuration, stampsIn, toLabel } from "../views/format.ts";
 import { duePiece, jobPiece, meterBar, pathTo, timePiece } from "../views/pieces.ts";
 import { toAttentionView } from "./attention.ts";
 import { readCards } from "./cards.ts";

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { KEPT_STATUSES, type RetentionPolicy } from "../../../core/agents/retention-policy.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { adminRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
@@ -85,7 +86,7 @@ export function retentionFacts(data: Awaited<ReturnType<typeof readRetention>>) 
       ? [
           {
             name: "Removed",
-            value: `${formatCount(removed.jobs)} jobs, ${formatCount(removed.cases)} cases since ${day(removed.since)}`,
+            value: `${countOf(removed.jobs, "job")}, ${countOf(removed.cases, "case")} since ${day(removed.since)}`,
           },
           {
             name: "Last",

@@ -1,3 +1,4 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/http/service-state.ts";
 import type { BackupState } from "../../../core/store/backup/backups.ts";
@@ -146,7 +147,7 @@ function shippingCard({ lag, groups, bytes, last_at, error, restored, set_aside 
     facts: [
       ...(error === null ? [] : [{ name: "Trouble", value: error }]),
       { name: "Last shipped", value: last_at === null ? "–" : toUtc(last_at) },
-      { name: "On this disk only", value: `${formatCount(groups)} groups, ${formatBytes(bytes)}` },
+      { name: "On this disk only", value: `${countOf(groups, "group")}, ${formatBytes(bytes)}` },
       { name: "Since", value: lag === 0 ? "–" : formatDuration(lag * 1000) },
       ...(restored === null
         ? []

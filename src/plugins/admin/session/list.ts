@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
@@ -13,7 +14,6 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import type { AdminSession } from "../session-table.ts";
 import { shortId } from "../sessions.ts";
-import { countOf } from "../views/format.ts";
 import { timePiece } from "../views/pieces.ts";
 
 const SessionsSchema = v.object({

@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import { type Caller, nameOf } from "../../../core/audit/caller.ts";
+import { countOf } from "../../../core/base/count-of.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { htmlAnswer } from "../answer.ts";
 import type { AdminParts } from "../parts.ts";
 import { readTheme } from "../shell.ts";
-import { countOf } from "../views/format.ts";
 import type { Program } from "./program.ts";
 
 /** What a page for people who are not signed in needs. */

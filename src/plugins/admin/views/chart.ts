@@ -1,5 +1,5 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import { escapeHtml } from "../../../core/base/escape-html.ts";
-import { countOf } from "./format.ts";
 
 /** One column of the chart, its parts from the bottom up. */
 export interface ChartColumn {

@@ -92,11 +92,6 @@ export function formatBytes(bytes: number): string {
   return `${trim(size, unit > 0 && size < 100 ? 1 : 0)} ${units[unit]}`;
 }
 
-/** `1 job`, `2 jobs`. */
-export function countOf(count: number, singular: string, plural = `${singular}s`): string {
-  return `${formatCount(count)} ${count === 1 ? singular : plural}`;
-}
-
 /** `in_progress` → `In progress`. */
 export function toLabel(name: string): string {
   const words = name.replaceAll("_", " ");

@@ -1,7 +1,8 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import { escapeHtml } from "../../../core/base/escape-html.ts";
 import { withQuery } from "../query.ts";
 import { calledOn } from "./calls.ts";
-import { countOf, formatCost, formatCount, formatDuration, toLabel } from "./format.ts";
+import { formatCost, formatCount, formatDuration, toLabel } from "./format.ts";
 import { type Scale, toScale } from "./scale.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
 import { toZoom, type ZoomView, zoomed } from "./zoom.ts";

@@ -1,3 +1,4 @@
+import { countOf } from "../../../core/base/count-of.ts";
 import type { FileValue } from "../../../core/models/file.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
@@ -9,7 +10,7 @@ import {
   renderAnswer,
   renderMessages,
 } from "./conversation.ts";
-import { countOf, formatBytes, formatCost, formatCount, formatDuration } from "./format.ts";
+import { formatBytes, formatCost, formatCount, formatDuration } from "./format.ts";
 import { type Html, html } from "./html.ts";
 import { renderJson } from "./json-tree.ts";
 import { timePiece, trusted } from "./pieces.ts";
@@ -113,7 +114,7 @@ export function aboutCall(entry: CallEntry, currency: string): string {
 
 function tokens(input: number | undefined, output: number | undefined): string {
   if (!input && !output) return "";
-  return `${formatCount(input ?? 0)} tokens in, ${formatCount(output ?? 0)} out`;
+  return `${countOf(input ?? 0, "token")} in, ${formatCount(output ?? 0)} out`;
 }
 
 /** The conversation of a call of a model; nothing of other calls. */

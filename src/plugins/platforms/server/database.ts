@@ -12,7 +12,7 @@ export const DATABASE = `${LABEL}.database`;
 /** Label of its volume: the image that was the first to use it. */
 const FIRST_IMAGE = `${DATABASE}.image`;
 /** The role, and its database. */
-const ROLE = "service";
+export const ROLE = "service";
 /** Seconds in which the database must accept connections; the first start creates it. */
 const PATIENCE = 120;
 /** Exit codes of scripts: the files of the database are of another major version; the URL leads to another database. */

@@ -1,3 +1,4 @@
+import { rsaKeyNames } from "../../../core/base/numbered-keys.ts";
 import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import { storeOf } from "../../../deploy/job-store.ts";
@@ -9,6 +10,7 @@ import { hasDatabase, readVolumes } from "./database.ts";
 import { portFindings } from "./preflight.ts";
 import { isServed } from "./proxy.ts";
 import { parseRecord, type ServerRecord, settingChanges, wantedSettings } from "./record.ts";
+import { serverSecrets } from "./secrets.ts";
 
 /** What a release would change. */
 export async function planRelease(
@@ -35,7 +37,7 @@ export async function planRelease(
       });
   }
   const volumes = await readVolumes(context);
-  if (live === undefined && context.target.flags.postgres === undefined) refuseLeft(context, volumes);
+  if (live === undefined && context.target.flags.postgres === undefined) await refuseLeft(context, volumes);
   return [
     resourceAction(
       "volume",
@@ -53,7 +55,7 @@ export async function planRelease(
             settings.postgres,
             await hasDatabase(context, settings),
             live === undefined && volumes.database
-              ? "Jobs and cases of an earlier deployment: it accepts only the SERVICE_RSA_PRIVATE_KEY of then"
+              ? `Jobs and cases of an earlier deployment: ${hasRsaKey(storedNames(spec)) ? "the SERVICE_RSA_PRIVATE_KEY that is stored on the server reads them" : "only the SERVICE_RSA_PRIVATE_KEY that it had reads them"}`
               : "Jobs and cases, in a Postgres beside the service with a volume of its own",
           ),
         ]),
@@ -78,15 +80,27 @@ export async function planRelease(
 
 type Volumes = Awaited<ReturnType<typeof readVolumes>>;
 
+/** The secrets that the service gets as they are stored. */
+function storedNames({ secrets }: ReleaseSpec): string[] {
+  return Object.keys(secrets).filter((name) => secrets[name] !== undefined);
+}
+
+const hasRsaKey = (names: readonly string[]) => rsaKeyNames(names).length > 0;
+
 /** A service that begins without the database that it once had would seem to have lost its jobs. */
-function refuseLeft({ target, ssh }: Context, { database }: Volumes): void {
+async function refuseLeft(context: Context, { database }: Volumes): Promise<void> {
   if (database === undefined) return;
+  const { target, ssh } = context;
+  const stored = await serverSecrets(context).listSecrets();
+  const key = hasRsaKey(stored.map(({ name }) => name))
+    ? "; the keys that read them are stored on the server"
+    : ", and in the environment the SERVICE_RSA_PRIVATE_KEY that the service had: it is not stored on the server";
   throw new DeployError(
     "preflight",
     `Database: the volume ${namesOf(target.serviceName).database} on ${ssh.host} has the jobs of an earlier deployment, and this one would not use it`,
     {
       outcome: "Nothing was changed",
-      fix: `To continue with them: ${again(database)}, and the SERVICE_RSA_PRIVATE_KEY of then. To begin without them: --postgres none`,
+      fix: `To continue with them: ${again(database)}${key}. To begin without them: --postgres none`,
     },
   );
 }

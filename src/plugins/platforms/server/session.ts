@@ -9,6 +9,7 @@ import { isRunning, listContainers, listServices, servingOf, toRelease } from ".
 import { namesOf, onServer, RECORD, SERVICE } from "./context.ts";
 import { sendBackup, sendOpenJobs } from "./data.ts";
 import { databaseUrl } from "./database.ts";
+import { databaseStatus } from "./database-status.ts";
 import type { ServerFlags } from "./flags.ts";
 import { pullImage, sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
@@ -78,6 +79,7 @@ export async function openSession(
       if (postgres === undefined) return live?.postgres === undefined ? undefined : "ends";
       return () => databaseUrl(serviceName);
     },
+    databaseStatus: async () => databaseStatus(context, (await serving())?.record),
     architecture: () =>
       onServer(context, `${ssh.host} is not ready`, "docker version --format '{{.Server.Arch}}'"),
     imageRef: (tag) => `${repository}:${tag}`,
@@ -135,8 +137,8 @@ export async function openSession(
     async enter(command, terminal) {
       const found = await serving();
       if (found === undefined || !isRunning(found))
-        throw new DeployError("failed", `${serviceName} does not run on ${ssh.host}`, {
-          fix: "svc deploy status says what is there; svc deploy up starts it",
+        throw new DeployError("not_deployed", `"${serviceName}" does not run on ${ssh.host}`, {
+          fix: "svc deploy logs shows what it wrote last; svc deploy up starts it",
         });
       const script = 'flags=$1 id=$2; shift 2; exec docker exec "$flags" "$id" "$@"';
       return ssh.words(script, [terminal ? "-it" : "-i", found.id, ...command], terminal);

@@ -22,7 +22,7 @@ export const agent = defineAgent({
           if (words > fields.limit) {
             // Waits for a person, in the admin interface or with `svc job answer`; here for at most a minute.
             const answer = await item.ask("keep", {
-              question: `"${text}" has ${words} words. Keep it?`,
+              question: `Keep "${text}"? Words: ${words}`,
               fields: v.object({ keep: v.boolean() }),
               deadline: "1m",
               onTimeout: "default",
@@ -36,7 +36,7 @@ export const agent = defineAgent({
           total += words;
           await item.close({ words, kept: true });
         }
-        return { message: `${total} words`, total };
+        return { message: `Words: ${total}`, total };
       },
     },
   },

@@ -1,0 +1,33 @@
+import type { Deployment } from "./deployment.ts";
+import { DeployError } from "./errors.ts";
+import { firstUp } from "./first-up.ts";
+import type { Release } from "./platform.ts";
+
+type Asked = Pick<Deployment, "platform" | "session" | "options" | "config" | "tools" | "target"> &
+  Partial<Pick<Deployment, "place">>;
+
+/** What is deployed; rejects where nothing of this name is, with `consequence` and what to do. */
+export async function requireDeployed(deployment: Asked, consequence: string): Promise<Release> {
+  const live = await deployment.session.inspect();
+  if (live !== undefined) return live;
+  throw await notDeployed(deployment, { consequence });
+}
+
+/** The error of a command on a service that is not deployed: what an earlier one has left there, and how it is deployed. */
+export async function notDeployed(
+  deployment: Asked,
+  { consequence, outcome = [] }: { readonly consequence?: string; readonly outcome?: readonly string[] } = {},
+): Promise<DeployError> {
+  const { target, platform, session, place } = deployment;
+  const on = `${platform.name} (${place ?? platform.placeOf?.(target.flags as never) ?? target.region})`;
+  const left = (await session.volumes?.()) ?? [];
+  const volumes = left.map((one) => `The ${one.resource_type} ${one.resource_name} ${one.description}`);
+  return new DeployError(
+    "not_deployed",
+    `"${target.serviceName}" is not deployed on ${on}${consequence === undefined ? "" : `: ${consequence}`}`,
+    {
+      outcome: [...outcome, ...volumes].join(". ") || undefined,
+      fix: `Deploy it: ${await firstUp(deployment)}. If it has another environment or name: svc deploy list shows those of a name`,
+    },
+  );
+}
