@@ -75,10 +75,10 @@ export const audit = definePlugin({
       title: "Audit",
       json: async () => ({ items: await newest() }),
       render: async () => html`<div class="panel scroll"><table aria-label="Changes by people"><thead><tr>
-        <th scope="col">When</th><th scope="col">Who</th><th scope="col">What</th><th scope="col">Job</th></tr></thead>
+        <th scope="col">When, UTC</th><th scope="col">Who</th><th scope="col">What</th><th scope="col">Job</th></tr></thead>
         <tbody>${(await newest()).map(
           ({ at, by, what, job }) =>
-            html`<tr><td>${at}</td><td>${by}</td><td>${what}</td><td><a href="/admin/jobs/${job}">${job}</a></td></tr>`,
+            html`<tr><td>${at.slice(0, 16).replace("T", " ")}</td><td>${by}</td><td>${what}</td><td><a href="/admin/jobs/${job}">${job}</a></td></tr>`,
         )}</tbody></table></div>`,
     });
     admin.addCard({

@@ -49,7 +49,8 @@ function sentence(truth: Truth, range: Range): string {
   const { last, length } = RANGES[range];
   const failed = endedIn(truth, length, "failed");
   const most = reasonsOf(failed)[0]?.[1].length ?? 0;
-  const inOne = most > 1 ? `, ${formatCount(most)} of them for one reason` : "";
+  const some = most === failed.length ? "all" : `${formatCount(most)} of them`;
+  const inOne = most > 1 ? `, ${some} for one reason` : "";
   return [
     ...phrase(inState(truth.jobs, "running"), "running", true),
     ...phrase(inState(truth.jobs, "held"), "held"),

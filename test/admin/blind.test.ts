@@ -50,8 +50,14 @@ for (const view of [PHONE, DESKTOP]) {
       road.become("dead");
       await bar(page).waitFor();
       expect(await bar(page).textContent()).toMatch(/^No connection to the service since \d\d:\d\d:\d\d\. /);
-      // It is in sight also where the page was scrolled.
-      expect(await bar(page).boundingBox()).toMatchObject({ y: expect.any(Number) });
+      // It is in sight also where the page was scrolled: nothing is over it.
+      await page.setViewportSize({ width: view.width, height: 300 });
+      await page.evaluate("scrollTo(0, 400)");
+      expect(await page.evaluate("scrollY")).toBeGreaterThan(100);
+      const { x, y, height } = (await bar(page).boundingBox())!;
+      for (const at of [y + 2, y + height - 2]) {
+        expect(await page.evaluate(`document.elementFromPoint(${x + 20}, ${at}).id`)).toBe("blind");
+      }
       await start(server, "while-away");
 
       road.become("open");
@@ -61,6 +67,29 @@ for (const view of [PHONE, DESKTOP]) {
     },
   );
 }
+
+chromium.it("what runs has no clock on a page that shows an earlier time", async () => {
+  await using server = await testServer({ agents: [greeter] });
+  await seedJob(server.service, { id: "runs", agent: "greeter", status: "in_progress" });
+  await using road = await openRoad(server.url);
+  const { page, context } = await visit(browser, road.url, DESKTOP);
+  await page.clock.install();
+  await signIn(page, road.url, server.key);
+  await page.goto(`${road.url}/admin/jobs/runs`);
+  await live(page);
+  const duration = () => page.locator(".verdict [data-since]").first().textContent();
+  const first = await duration();
+  await page.clock.fastForward(10_000);
+  expect(await duration()).not.toBe(first);
+
+  road.become("silent");
+  await page.clock.fastForward(50_000);
+  await bar(page).waitFor();
+  const last = await duration();
+  await page.clock.fastForward(20_000);
+  expect(await duration()).toBe(last);
+  await context.close();
+});
 
 chromium.it("a page whose connection has fallen silent notices it, and connects again", async () => {
   await using server = await testServer({ agents: [greeter] });

@@ -250,7 +250,7 @@ chromium.it("everything that a person can do works without script", async () => 
   await page.getByRole("button", { name: "Answer" }).click();
   await page.getByText("Answered: Invoice 1").waitFor();
   await page.goto(`${server.url}/admin/jobs`);
-  await page.getByLabel("Search id, name, input or error").fill("quick-001");
+  await page.getByLabel("Id, name, input or error").fill("quick-001");
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByText("1–1 of 1 job").first().waitFor();
   await page.goto(jobUrl);

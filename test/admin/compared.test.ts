@@ -51,3 +51,34 @@ it("two jobs are compared although their cases and steps have the date of their 
     ["Returns of 2026-11-26", "send", "output"],
   ]);
 });
+
+it("a question that waits for its answer is called so where two jobs are compared", async () => {
+  const asker = defineAgent({
+    name: "Asker",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        async run({ job }) {
+          const item = await job.openCase({ id: job.id, name: "Order 7" });
+          await item.ask({ question: "Refund it?", fields: [{ name: "yes", field_type: "BooleanField" }] });
+        },
+      },
+    },
+  });
+  await using server = await testServer({ agents: [asker] });
+  for (const id of ["one", "two"]) {
+    await server.request("/agents/asker/jobs", { json: { job_context: jobContext(id), job_fields: {} } });
+    await expect
+      .poll(async () => (await server.request(`/admin/api/jobs/${id}`)).json())
+      .toMatchObject({ status: "awaiting" });
+  }
+  await server.request("/admin/api/cases/one/answer", { json: { answer: { yes: true } } });
+  await until(server.service, "one");
+
+  const headers = { accept: "text/html" };
+  const html = await (await server.request("/admin/jobs/one/compare?with=two", { headers })).text();
+  const calls = html.slice(html.indexOf("What differs")).replaceAll(/(\s*<[^>]*>)+\s*/g, " ");
+
+  expect(calls).toMatch(/Question Refund it\?.*Completed.*Waiting/);
+  expect(calls).not.toContain("In progress");
+});

@@ -212,5 +212,24 @@ it("a list has no boxes to tick for who can do nothing with them, and a reader w
 
   expect(waiting).toMatch(/<table aria-label="Events">[\s\S]*<span class="title">agent\./);
   expect(waiting).not.toContain('type="checkbox"');
+  // A phone has no column for it.
+  expect(waiting).toContain('<td class="soft error" data-to="webhook-billing">');
   expect(wordsOf(await page("agents", key))).toContain("There are no agents that you see.");
+});
+
+it("jobs that all failed for one reason are said to be all, and what is open is counted with its agent", async () => {
+  await using other = await testServer({ agents: [worker] });
+  const seed = { agent: "worker", status: "failed", error: "connect ECONNREFUSED" } as const;
+  for (const id of ["one", "two"]) await seedJob(other.service, { id, ...seed });
+  await seedJob(other.service, { id: "asks", agent: "worker", status: "awaiting" });
+  await seedJob(other.service, { id: "queued", agent: "worker" });
+  const shown = async (path: string) =>
+    wordsOf(await (await other.request(`/admin/${path}`, { headers: { accept: "text/html" } })).text());
+
+  expect(await shown("")).toContain("2 failed in the last 24 hours, all for one reason");
+  expect(await shown("agents/worker")).toMatch(
+    /Jobs 4 in total Open 2 queued, running or waiting Completed 0/,
+  );
+  expect(await shown("jobs/queued")).toContain("Duration – Cost");
+  expect(await shown("jobs/one/retry")).toContain("Retry this job?");
 });

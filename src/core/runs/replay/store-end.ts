@@ -21,7 +21,7 @@ interface RunToEnd {
 export async function storeEnd(unit: Unit, run: RunToEnd): Promise<JobEnd | undefined> {
   const { jobId, endingOf } = run;
   for (const step of run.cutShort) {
-    const { call, attempt } = step;
+    const { call, attempt, startedAt } = step;
     const cost = costOf(step);
     const error = "The run ended before the step";
     await unit.record(jobId, {
@@ -29,6 +29,7 @@ export async function storeEnd(unit: Unit, run: RunToEnd): Promise<JobEnd | unde
       ...call.fields,
       ...(call.kind === "ask" && { call: call.kind }),
       ...{ attempt, error },
+      ...(startedAt && { started_at: startedAt }),
       ...(cost > 0 && { cost }),
       ...workOf(step),
     });

@@ -54,7 +54,7 @@ export function jobConfirms(parts: CommonParts, job: StoredJob, action: string):
       button("From the start", { name: "from", value: "start", isMain: false }),
       button("From the last successful step", { name: "from", value: "last_step", focus: true }),
     ];
-    return { ...base, title: "Run this job again?", lines, buttons };
+    return { ...base, title: "Retry this job?", lines, buttons };
   }
   if (action === "continue") {
     const lines = [

@@ -171,11 +171,11 @@ function toHead(agent: AgentData, now: Date) {
 }
 
 function toStatistics({ statistics }: AgentData) {
-  const { total_jobs, completed_jobs, failed_jobs, in_progress_jobs } = statistics;
+  const { total_jobs, completed_jobs, failed_jobs } = statistics;
   const ended = completed_jobs + failed_jobs;
   return [
     { label: "Jobs", value: formatCount(total_jobs), note: "in total", tone: "" },
-    { label: "In progress", value: formatCount(in_progress_jobs), note: "now", tone: "" },
+    { label: "Open", value: formatCount(total_jobs - ended), note: "queued, running or waiting", tone: "" },
     { label: "Completed", value: formatCount(completed_jobs), note: "", tone: "" },
     {
       label: "Failed or cancelled",

@@ -7,7 +7,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { ComparisonSchema } from "../answers/entities.ts";
-import { NOT_FINISHED } from "../job/step-view.ts";
+import { KINDS, NOT_FINISHED, openPiece } from "../job/step-view.ts";
 import { readBeside } from "../lists/failed-cases.ts";
 import { toJobLine, toJobRow } from "../lists/rows.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
@@ -145,26 +145,30 @@ function toRow(
   return {
     name,
     caseName: case_name ?? "",
-    kind: toLabel(kind),
+    kind: KINDS[kind as Kind] ?? toLabel(kind),
     differs: differs.map((one) => (one === "missing" ? "only in one" : one)).join(", "),
-    left: left && toSide(left, { job: context.left, differs, currency }),
-    right: right && toSide(right, { job: context.right, differs, currency }),
+    left: left && toSide(left, { job: context.left, kind, differs, currency }),
+    right: right && toSide(right, { job: context.right, kind, differs, currency }),
   };
 }
 
-function statusIn(job: StoredJob, { status }: ComparedCall) {
+type Kind = keyof typeof KINDS;
+
+function statusIn(job: StoredJob, { status }: ComparedCall, kind: string) {
   if (status !== "open") return statusPiece(status);
-  return isTerminal(job.status) ? NOT_FINISHED : statusPiece("in_progress");
+  return isTerminal(job.status) ? NOT_FINISHED : openPiece(kind in KINDS ? (kind as Kind) : "step");
 }
 
 function toSide(
   call: ComparedCall,
   {
     job,
+    kind,
     differs,
     currency,
   }: {
     readonly job: StoredJob;
+    readonly kind: string;
     readonly differs: ComparedPair["differs"];
     readonly currency: string;
   },
@@ -175,7 +179,7 @@ function toSide(
       : "";
   return {
     href: withQuery(pathTo("jobs", job.id), { step: call.step }),
-    status: statusIn(job, call).toString(),
+    status: statusIn(job, call, kind).toString(),
     about: [
       call.duration === null ? "" : formatDuration(call.duration),
       call.cost ? formatCost(call.cost, currency) : "",

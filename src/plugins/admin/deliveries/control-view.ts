@@ -23,7 +23,9 @@ function toView(status: ControlStatus, counts: ControlCounts): ControlSystemView
     facts: [
       {
         name: "Address",
-        value: status.api_url ? withoutSecrets(status.api_url) : "none: events are not sent",
+        value: status.api_url
+          ? withoutSecrets(status.api_url)
+          : `none${status.targets.length > 0 ? "" : ": events are not sent"}`,
       },
       ...(status.workspace_id ? [{ name: "Workspace", value: status.workspace_id }] : []),
       { name: "Delivered", value: formatCount(counts.delivered) },

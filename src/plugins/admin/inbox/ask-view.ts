@@ -123,7 +123,8 @@ const isPast = (time: string, now: Date) => Date.parse(time) <= now.getTime();
 /** Whether an update has what a step of the case found. */
 export function isEvidence(update: CaseNodeUpdate): update is CaseNodeUpdate & { payload: object } {
   const { payload } = update;
-  return payload !== null && !NO_EVIDENCE.some((name) => name in payload);
+  if (payload === null || NO_EVIDENCE.some((name) => name in payload)) return false;
+  return !("result" in payload && payload.result === null);
 }
 
 /** What a step of the case found; the question itself is no evidence. */

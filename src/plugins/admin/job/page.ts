@@ -382,10 +382,11 @@ async function readFacts(parts: SeenParts, job: StoredJob, now: Date): Promise<F
 }
 
 function summaryOf(fall: ReturnType<typeof toWaterfall>): string {
-  const waited = fall.waited ? `, ${fall.waited} waiting for a person` : "";
+  const isFolded = fall.folded !== "" && fall.folded === fall.waited;
+  const waited = fall.waited ? `, ${fall.waited} waiting for a person${isFolded ? " (folded)" : ""}` : "";
   const times = fall.interruptions > 1 ? ` in ${countOf(fall.interruptions, "interruption")}` : "";
   const breaks = fall.downtime ? `, down for ${fall.downtime}${times}` : "";
-  return waited + breaks + (fall.folded ? `, ${fall.folded} of waiting folded` : "");
+  return waited + breaks + (fall.folded && !isFolded ? `, ${fall.folded} of waiting folded` : "");
 }
 
 /** Cases that the page has not read, as far as the log has them. */

@@ -40,7 +40,8 @@ interface StepAttempt {
   readonly text: string;
 }
 
-const KINDS: Readonly<Record<CallEntry["call"], string>> = {
+/** What each call is called on pages, unless it says what it does. */
+export const KINDS: Readonly<Record<CallEntry["call"], string>> = {
   step: "Step",
   ask: "Question",
   sleep: "Sleep",
@@ -103,7 +104,7 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
     kind: entry?.kind ? toLabel(entry.kind) : KINDS[call.call],
     status: statusOf(call).toString(),
     about: entry
-      ? aboutCall(entry, currency)
+      ? aboutCall(entry, { currency, took: ended - call.begun })
       : [formatDuration(ended - call.begun), call.answer?.by ? `by ${call.answer.by}` : ""]
           .filter(Boolean)
           .join(" · "),
@@ -125,9 +126,12 @@ function statusOf(call: Call) {
   if (call.entry?.error) return statusPiece("failed");
   if (hasEnded(call)) return statusPiece("completed");
   if (call.cut !== undefined) return NOT_FINISHED;
-  if (call.call === "step") return statusPiece("in_progress");
-  // Only what waits for a person has the color of that.
-  return statusPiece(call.call === "ask" ? "awaiting" : "waiting");
+  return openPiece(call.call);
+}
+
+/** Of a call that has not ended: only what waits for a person has the color of that. */
+export function openPiece(call: CallEntry["call"]) {
+  return statusPiece(call === "step" ? "in_progress" : call === "ask" ? "awaiting" : "waiting");
 }
 
 /** Of a call whose run ended before it did. */
@@ -155,10 +159,8 @@ function attemptsOf(call: Call, currency: string): StepAttempt[] {
   if (tries.length === 0) return [];
   const failed = tries.map((one) => attempt(one, { number: one.attempt, text: one.error, currency }));
   if (!entry) return failed;
-  const last = attempt(
-    { ...entry, started_at: tries.at(-1)?.next_at ?? tries.at(-1)?.at ?? entry.started_at },
-    { number: entry.attempts ?? tries.length + 1, text: entry.error?.message ?? "", currency },
-  );
+  const text = entry.error?.message ?? "";
+  const last = attempt(entry, { number: entry.attempts ?? tries.length + 1, text, currency });
   return [...failed, last];
 }
 

@@ -40,6 +40,7 @@ export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView 
   const { calls, runs, now, currency, failedCases, isStuck } = context;
   const call = keyCall(job, calls);
   const ended = isTerminal(job.status);
+  const isQueued = job.status === "stopped";
   return {
     tone: isStuck ? "bad" : job.status === "completed" && failedCases > 0 ? "warn" : toneOf(job),
     status: jobPiece(job, isStuck).toString(),
@@ -56,8 +57,9 @@ export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView 
     figures: [
       {
         label: "Duration",
-        value: formatDuration(elapsed(job.created_at, job.finished_at, now)),
-        since: ended ? "" : job.created_at,
+        // What waits in line has taken nothing yet, here as in lists.
+        value: isQueued ? "–" : formatDuration(elapsed(job.created_at, job.finished_at, now)),
+        since: ended || isQueued ? "" : job.created_at,
       },
       { label: "Cost", value: formatCost(job.total_cost, currency), since: "" },
       { label: "Cases", value: formatCount(job.case_count), since: "" },

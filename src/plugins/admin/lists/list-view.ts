@@ -119,8 +119,8 @@ export function toListView(source: PageSource) {
     searchLabel: source.isEncrypted
       ? "Search id or name"
       : kind === "jobs"
-        ? "Search id, name, input or error"
-        : "Search id, name or description",
+        ? "Id, name, input or error"
+        : "Id, name or description",
     selects: source.selects.map((select) => ({
       ...select,
       options: select.options.map((option) => ({

@@ -305,7 +305,8 @@ async function readSentence(
   const { length } = RANGES[well.range];
   const since = new Date(now.getTime() - length).toISOString();
   const most = well.failures[0]?.count ?? 0;
-  const inOne = most > 1 ? `, ${formatCount(most)} of them for one reason` : "";
+  const some = most === well.failed ? "all" : `${formatCount(most)} of them`;
+  const inOne = most > 1 ? `, ${some} for one reason` : "";
   const phrases: (Phrase & { readonly count: number; readonly always?: boolean })[] = [
     { count: running, always: true, tone: "", text: "running", href: "/admin/jobs?status=running" },
     { count: stuck, tone: "bad", text: "stuck", href: "/admin/jobs?status=stuck" },

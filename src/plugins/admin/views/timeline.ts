@@ -165,6 +165,8 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
     });
     from = Math.max(from, time(one.at));
   }
+  // The wait before an attempt is no part of it.
+  if (call.entry?.started_at) from = Math.max(from, time(call.entry.started_at));
   const error = call.entry?.error?.message;
   failures.push({ kind: error === undefined ? base : "failed", from, to, note: error });
   return [

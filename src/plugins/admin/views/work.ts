@@ -83,20 +83,23 @@ function toLine(
   entry: CallEntry,
   { now, currency, link }: { readonly now: Date; readonly currency: string; readonly link: FileLink },
 ): WorkLine {
+  const took = Date.parse(entry.at) - Date.parse(entry.started_at ?? entry.at);
   return {
     kind: entry.kind ?? "",
     name: entry.name,
-    about: aboutCall(entry, currency),
+    about: aboutCall(entry, { currency, took }),
     tone: entry.error ? "bad" : "",
     time: timePiece(entry.at, now).toString(),
     body: bodyOf(entry, link).toString(),
   };
 }
 
-/** The model of a call, its tokens, time and cost, in one line. */
-export function aboutCall(entry: CallEntry, currency: string): string {
+/** The model of a call, its tokens, time (milliseconds) and cost, in one line. */
+export function aboutCall(
+  entry: CallEntry,
+  { currency, took }: { readonly currency: string; readonly took: number },
+): string {
   const { model = {} } = entry;
-  const took = Date.parse(entry.at) - Date.parse(entry.started_at ?? entry.at);
   const { first_token_ms } = model;
   const about = [
     model.name ?? model.requested ?? "",

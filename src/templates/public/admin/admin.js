@@ -172,7 +172,7 @@
     if (refused) return write(blind, "You are signed out. Load the page again to sign in.");
     const since = stamp(new Date(Math.min(...stale)), "tick");
     const cause = gone ? "No connection to the service" : "Parts of this page cannot be refreshed";
-    write(blind, `${cause} since ${since}. What you see is from then; it is tried again.`);
+    write(blind, `${cause} since ${since}. What you see is from then. Trying again…`);
   }
 
   /** Notes whether what was asked for came; where it did not, it is asked for again. */
@@ -692,7 +692,7 @@
 
   // What runs has a clock.
   setInterval(() => {
-    if (document.hidden) return;
+    if (document.hidden || document.body.classList.contains("blind")) return;
     for (const place of $$("[data-since]")) write(place, lasting(Math.max(0, Math.round((Date.now() - Date.parse(place.dataset.since)) / 1000))));
   }, 1000);
 
