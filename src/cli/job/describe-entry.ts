@@ -1,5 +1,5 @@
-import { messageEvent } from "../../core/agents/message-event.ts";
 import type { Job } from "../../core/models/job.ts";
+import { messageEvent } from "../../core/models/message-event.ts";
 import type { BegunEntry, RunEntry } from "../../core/models/run-entry.ts";
 import type { ServiceClient } from "./service-client.ts";
 

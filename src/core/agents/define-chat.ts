@@ -3,10 +3,10 @@ import type { Duration } from "../base/duration.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import { type FileValue, FileValueSchema, isFileValue } from "../models/file.ts";
+import { messageEvent } from "../models/message-event.ts";
 import type { ParameterInput } from "../models/parameter.ts";
 import { type AgentDefinition, defineAgent, type ParameterValues } from "./define-agent.ts";
 import { file } from "./file.ts";
-import { messageEvent } from "./message-event.ts";
 import type {
   CaseHandle,
   HandlerContext,

@@ -1,7 +1,10 @@
 import type { TurnDelivery } from "../agents/define-chat.ts";
+import { isServiceError } from "../base/errors.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
+import type { StoredCase } from "../models/case.ts";
 import type { EmittedChunks } from "../models/emitted-chunks.ts";
+import { isTerminal } from "../models/entity-status.ts";
 import type { FileValue } from "../models/file.ts";
 import type { AnsweredQuestion } from "../models/keyed-request.ts";
 import type { ModelFacts } from "../models/model-use.ts";
@@ -118,6 +121,8 @@ export async function* followTurn(
   let isNext = messageId === undefined;
   /** Whether the answer to the question is behind. */
   let isAnswered = answered === undefined || answered.before !== undefined;
+  /** The question that is not shown again. */
+  let past = answered?.question_id;
   const usage = { input: 0, output: 0 };
   /** Chunks that come before the entry that says which turn it is, as they may from another instance. */
   const early: EmittedChunks[] = [];
@@ -139,6 +144,11 @@ export async function* followTurn(
     }
     if (event === "snapshot" || event === "chunks") continue;
     const entry = data as RunEntry;
+    // What a thread asked before it was started over, it asks again.
+    if (entry.type === "mark" && entry.mark === "restarted") {
+      isAnswered = true;
+      past = undefined;
+    }
     if (turn === undefined) {
       if (entry.type !== "call") continue;
       if (entry.call === "event") isNext ||= (entry.result as { id?: unknown } | null)?.id === messageId;
@@ -151,10 +161,7 @@ export async function* followTurn(
     }
     if (entry.case_id !== turn) continue;
     if (!isAnswered) {
-      isAnswered =
-        entry.type === "answer"
-          ? entry.question_id === answered?.question_id
-          : isEndOf(entry, answered?.question_id);
+      isAnswered = entry.type === "answer" ? entry.question_id === past : isEndOf(entry, past);
       if (entry.type !== "call" || entry.call !== "close") continue;
     }
     count(usage, entry);
@@ -169,8 +176,8 @@ export async function* followTurn(
     }
     if (entry.type === "begun" && entry.call === "ask") {
       const id = String(entry.position);
-      if (isWhole && (await cases.summary(turn)).question?.id !== id) continue;
-      const question = id === answered?.question_id ? undefined : await findQuestion(cases, turn, id);
+      if (isWhole && (await summaryOf(cases, turn))?.question?.id !== id) continue;
+      const question = id === past ? undefined : await findQuestion(cases, turn, id);
       if (!question) continue;
       yield { type: "question", caseId: turn, question, after: seq ?? after };
       return;
@@ -178,7 +185,9 @@ export async function* followTurn(
     if (entry.type !== "call") continue;
     if (entry.call === "step" && entry.kind === "tool") yield { type: "tool", tool: toolCallOf(entry) };
     if (entry.call !== "close") continue;
-    const item = await cases.summary(turn);
+    const item = await summaryOf(cases, turn);
+    // It runs again: its thread was retried, or started over.
+    if (!item || !isTerminal(item.status)) continue;
     if (item.status !== "completed") {
       yield { type: "failed", message: item.last_error ?? "The answer failed" };
       return;
@@ -193,10 +202,20 @@ export async function* followTurn(
 
 /** A question of a case, also one that has been answered: the history of the case has it. */
 export async function findQuestion(cases: Cases, caseId: string, id: string): Promise<Question | undefined> {
-  const { question } = await cases.summary(caseId);
+  const question = (await summaryOf(cases, caseId))?.question;
   if (question?.id === id) return question;
   const asked = (await cases.updates(caseId)).map(({ payload }) => payload?.question as Question | undefined);
   return asked.findLast((one) => one?.id === id);
+}
+
+/** A case; `undefined` where its thread was started over, and has not opened it again. */
+async function summaryOf(cases: Cases, id: string): Promise<StoredCase | undefined> {
+  try {
+    return await cases.summary(id);
+  } catch (error) {
+    if (isServiceError(error) && error.type === "case_not_found") return undefined;
+    throw error;
+  }
 }
 
 /** Whether a question is over with an entry: it may also end without an answer, at its deadline. */

@@ -7,10 +7,11 @@ import {
   type TurnDelivery,
   toMessage,
 } from "../agents/define-chat.ts";
-import { messageEvent } from "../agents/message-event.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
+import { messageEvent } from "../models/message-event.ts";
+import type { RunEntry } from "../models/run-entry.ts";
 import { recordedChunks } from "../runs/emissions/recorded-chunks.ts";
 import type { Store } from "../store/store.ts";
 import type { ThreadFeed } from "./follow-turn.ts";
@@ -42,6 +43,11 @@ export function recordedFeed({ jobs, store }: RecordParts): ThreadFeed {
   };
 }
 
+/** The entries of a log since its job was last started over: what came before no longer counts. */
+export function currentPart<E extends { readonly entry: RunEntry }>(log: readonly E[]): readonly E[] {
+  return log.slice(log.findLastIndex(({ entry }) => entry.type === "mark" && entry.mark === "restarted") + 1);
+}
+
 /** The messages of a thread up to the one that a turn answers, as `reply` was given them. */
 export async function messagesUntil(
   { jobs, cases, store }: RecordParts,
@@ -52,7 +58,7 @@ export async function messagesUntil(
   const messages = historyOf(fields);
   const { message: content, files } = fields;
   if (isFirstMessage(fields)) messages.push(toMessage({ role: "user", content: content ?? "", files }));
-  for (const { entry } of await store.log("Run").read(jobId, { after: 0 })) {
+  for (const { entry } of currentPart(await store.log("Run").read(jobId, { after: 0 }))) {
     if (entry.type !== "call") continue;
     if (entry.call === "open_case" && entry.result === caseId) break;
     if (entry.call === "event" && entry.name === messageEvent(jobId) && !entry.error) {

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type ChatFields, type ChatMessage, isFirstMessage } from "../agents/define-chat.ts";
-import { messageEvent } from "../agents/message-event.ts";
 import type { AgentRegistry } from "../agents/registry.ts";
 import { readFlat } from "../agents/to-json-schema.ts";
 import { isServiceError, ServiceError } from "../base/errors.ts";
@@ -11,6 +10,7 @@ import { findKeptRequest, keepRequest, keptRequest, requestWithKey } from "../en
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AnsweredQuestion } from "../models/keyed-request.ts";
+import { messageEvent } from "../models/message-event.ts";
 import { agreement, type Question } from "../models/question.ts";
 import { keyOf, partsOfKey } from "../models/question-key.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
@@ -21,7 +21,7 @@ import type { Store } from "../store/store.ts";
 import { approvalField } from "./approval-field.ts";
 import { findQuestion, followTurn, type ThreadFeed, type TurnEvent } from "./follow-turn.ts";
 import { readReply } from "./read-reply.ts";
-import { messagesUntil, recordedFeed } from "./recorded-turn.ts";
+import { currentPart, messagesUntil, recordedFeed } from "./recorded-turn.ts";
 import { findShown, isSaidAgain, readReference, referenceOf, showQuestion } from "./shown-questions.ts";
 import {
   firstTurn,
@@ -193,7 +193,7 @@ export class Threads {
     const { store } = this.#parts;
     const name = messageEvent(jobId);
     const { count: sent = 0 } = (await store.table("EventName").peek(name)) ?? {};
-    const log = await store.log("Run").read(jobId, { after: 0 });
+    const log = currentPart(await store.log("Run").read(jobId, { after: 0 }));
     let turn = isFirstMessage(job.job_fields) ? firstTurn(job) : undefined;
     let caseId: unknown;
     let taken = 0;
@@ -202,7 +202,8 @@ export class Threads {
       if (entry.call === "event" && entry.name === name) {
         const { id } = entry.result as { readonly id: string };
         turn = { jobId, after: seq - 1, at: entry.at, messageId: id };
-        taken++;
+        // A fork has taken those that its original was sent, too.
+        if ((entry.event ?? `${name}/`).startsWith(`${name}/`)) taken++;
       } else if (entry.call === "open_case") caseId = entry.result;
       else if (entry.call === "close" && entry.case_id === caseId) turn = undefined;
     }

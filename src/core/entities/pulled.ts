@@ -55,11 +55,7 @@ export async function storePulled(
   await unit.tx.insert("Job", stored);
   const ids = new Map<string, string>();
   for (const one of cases) ids.set(one.item.id, await insertCopy(unit, id, one));
-  for (const entry of log)
-    await unit.tx.append(
-      "Run",
-      id,
-      withIds(entry, id, (one) => ids.get(one) ?? `${id}-${one}`),
-    );
+  const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;
+  for (const entry of log) await unit.tx.append("Run", id, withIds(entry, { from: id, jobId: id, idOf }));
   return stored;
 }

@@ -1,6 +1,7 @@
 import type { Case } from "./case.ts";
 import type { EntityStatus } from "./entity-status.ts";
 import type { Job, StopReason } from "./job.ts";
+import { messageEvent } from "./message-event.ts";
 import type { ModelFacts, StepKind } from "./model-use.ts";
 
 /** Fields that every entry of a job's run log has. */
@@ -200,14 +201,31 @@ export interface MarkEntry extends EntryBase {
 /** One line of a job's run log: the source of replay, the timeline and the live stream. */
 export type RunEntry = CallEntry | AttemptEntry | BegunEntry | StatusEntry | AnswerEntry | MarkEntry;
 
-/** The entry of another job: with that one's id, and with the ids of its cases. */
-export function withIds(given: RunEntry, jobId: string, idOf: (id: string) => string): RunEntry {
-  const isRead = given.type === "call" && given.call === "read" && given.error === undefined;
-  const entry = isRead ? { ...given, result: readWithIds(given, jobId, idOf) } : given;
-  if (entry.case_id === undefined) return entry;
-  const case_id = idOf(entry.case_id);
-  if (entry.type !== "call" || entry.call !== "open_case") return { ...entry, case_id } as RunEntry;
-  return { ...entry, case_id, result: idOf(String(entry.result)) };
+/** The entry of job `from` as one of job `jobId`: with the ids of that one's cases, and its own messages. */
+export function withIds(
+  given: RunEntry,
+  {
+    from,
+    jobId,
+    idOf,
+  }: { readonly from: string; readonly jobId: string; readonly idOf: (id: string) => string },
+): RunEntry {
+  const entry = withOwnMessages(given, from, jobId);
+  const isRead = entry.type === "call" && entry.call === "read" && entry.error === undefined;
+  const shown = isRead ? { ...entry, result: readWithIds(entry, jobId, idOf) } : entry;
+  if (shown.case_id === undefined) return shown;
+  const case_id = idOf(shown.case_id);
+  if (shown.type !== "call" || shown.call !== "open_case") return { ...shown, case_id } as RunEntry;
+  return { ...shown, case_id, result: idOf(String(shown.result)) };
+}
+
+/** Messages of a thread are events whose name has the thread's id: its copy waits for its own. */
+function withOwnMessages(entry: RunEntry, from: string, jobId: string): RunEntry {
+  if (from === jobId || (entry.type !== "call" && entry.type !== "begun")) return entry;
+  if (entry.call !== "event" || entry.name !== messageEvent(from)) return entry;
+  const name = messageEvent(jobId);
+  if (entry.type === "begun" || entry.error) return { ...entry, name };
+  return { ...entry, name, result: { ...(entry.result as object), name } };
 }
 
 /** The job, or the case, as a copy of it would have been read. */

@@ -105,7 +105,8 @@ export async function forkJob(
     for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
     const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;
     // As they are: they were stored without secrets.
-    for (const entry of copied.entries) await unit.tx.append("Run", id, withIds(entry, id, idOf));
+    const toCopy = { from: jobId, jobId: id, idOf };
+    for (const entry of copied.entries) await unit.tx.append("Run", id, withIds(entry, toCopy));
     const message = `from job ${jobId}, before ${request.from}`;
     await unit.record(id, { type: "mark", mark: "forked", message, by });
     const after = { fork: id, from: request.from, fields: Object.keys(request.fields ?? {}) };

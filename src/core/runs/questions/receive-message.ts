@@ -1,4 +1,3 @@
-import { messageEvent } from "../../agents/message-event.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Files } from "../../entities/files.ts";
 import { ownerOf } from "../../entities/job-files.ts";
@@ -7,6 +6,7 @@ import { keepRequest, keptRequest } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { receiveEvent } from "../../entities/received-events.ts";
 import { isTerminal } from "../../models/entity-status.ts";
+import { messageEvent } from "../../models/message-event.ts";
 import type { EventWait } from "../../models/received-event.ts";
 import { type Claimed, linkClaimed } from "../queue/claim-files.ts";
 import type { SentMessage } from "../runner.ts";

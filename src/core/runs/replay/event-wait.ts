@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { toJsonValue } from "../../agents/json-value.ts";
 import { assertKnown } from "../../agents/known-options.ts";
-import { messageEvent } from "../../agents/message-event.ts";
 import type { ReceivedEvent, WaitOptions } from "../../agents/run-context.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -14,6 +13,7 @@ import {
   type ReceivedEvents,
   removeWait,
 } from "../../entities/received-events.ts";
+import { messageEvent } from "../../models/message-event.ts";
 import { EventNameSchema, type StoredEvent } from "../../models/received-event.ts";
 import type { BegunEntry, CallEntry } from "../../models/run-entry.ts";
 import type { Call } from "./call.ts";

@@ -1,8 +1,8 @@
 import type * as v from "valibot";
-import { messageEvent } from "../../../core/agents/message-event.ts";
 import { ReceivedEvents } from "../../../core/entities/received-events.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
+import { messageEvent } from "../../../core/models/message-event.ts";
 import {
   EventNameSchema,
   type EventWait,

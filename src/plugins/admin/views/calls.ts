@@ -1,5 +1,5 @@
-import { messageEvent } from "../../../core/agents/message-event.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
+import { messageEvent } from "../../../core/models/message-event.ts";
 import type {
   AnswerEntry,
   AttemptEntry,
