@@ -194,8 +194,8 @@ describe("the assistant", () => {
     await answer(server, "rye", { verdict: "print" });
     const job = await end(server);
 
-    expect(await status.json()).toMatchObject({ message: "1 chapters started" });
-    expect(job).toMatchObject({ status: "completed", result: { message: "1 chapters done" } });
+    expect(await status.json()).toMatchObject({ message: "Chapters started: 1" });
+    expect(job).toMatchObject({ status: "completed", result: { message: "Chapters done: 1" } });
     expect(server.logs.join("\n")).toMatch(/a person has decided.*print/);
     await rm(drafts, { recursive: true });
   });

@@ -31,7 +31,7 @@ export const assistant = defineAgent({
           });
           await item.close({ verdict, text });
         }
-        return { message: `${fields.topics.length} chapters done` };
+        return { message: `Chapters done: ${fields.topics.length}` };
       },
     },
     chat: {
@@ -55,7 +55,7 @@ export const assistant = defineAgent({
     },
     job_status: {
       run({ job }) {
-        return { message: job ? `${job.case_ids.length} chapters started` : "No such job" };
+        return { message: job ? `Chapters started: ${job.case_ids.length}` : "No such job" };
       },
     },
     custom: {

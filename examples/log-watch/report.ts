@@ -7,7 +7,7 @@ export function renderReport(
   unknown: readonly string[],
 ): string {
   return [
-    `# ${incidents.length} incidents in ${entries} log entries`,
+    `# Incidents: ${incidents.length}, in log entries: ${entries}`,
     "",
     ...incidents.flatMap(renderIncident),
     ...(unknown.length > 0 ? [`Lines of no known format: ${unknown.join(", ")}`, ""] : []),

@@ -29,7 +29,7 @@ export const replyDesk = defineAgent({
           await item.close({ reply: send ? text : null });
         };
         await Promise.all(fields.mails.map(handle));
-        return { message: `${fields.mails.length} mails handled` };
+        return { message: `Mails handled: ${fields.mails.length}` };
       },
     },
   },

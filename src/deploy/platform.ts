@@ -227,8 +227,19 @@ export interface PlatformSession {
    * secret `SERVICE_DATABASE_URL`.
    */
   ownDatabase?(): Promise<(() => string) | "ends" | undefined>;
-  /** The state of that database; undefined where the running release has none. */
-  databaseStatus?(): Promise<DatabaseStatus | undefined>;
+  /**
+   * That database; undefined where the running release has none. `container` and `volume` are names, null where they are missing;
+   * `status` is the platform's own name of its state, "absent" without a container.
+   */
+  databaseStatus?(): Promise<
+    | {
+        readonly image: string;
+        readonly container: string | null;
+        readonly volume: string | null;
+        readonly status: string;
+      }
+    | undefined
+  >;
   /** Who holds that lock; nobody where it is over its time. For people: it may have changed by now. */
   lockedBy?(): Promise<LockHolder | undefined>;
   /**
@@ -355,17 +366,6 @@ export interface PlatformSession {
    */
   probeBlocked?(): Promise<string | undefined>;
   close?(): MaybePromise<void>;
-}
-
-/** A database that runs beside a service. */
-export interface DatabaseStatus {
-  readonly image: string;
-  /** Name of its container; null if it is missing. */
-  readonly container: string | null;
-  /** Name of the volume with its files; null if it is missing. */
-  readonly volume: string | null;
-  /** The platform's own name of its state; "absent" without a container. */
-  readonly status: string;
 }
 
 /** A value and where it was found, as text. */

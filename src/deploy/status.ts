@@ -3,10 +3,13 @@ import { type Deployment, stateKey } from "./deployment.ts";
 import { checkWithRetries } from "./health.ts";
 import { readLock } from "./lock.ts";
 import { driftOf, HEALTH_PATH } from "./plan.ts";
-import type { DatabaseStatus, LockHolder, Release } from "./platform.ts";
+import type { LockHolder, PlatformSession, Release } from "./platform.ts";
 import { checkedElsewhere } from "./release-health.ts";
 import { standing } from "./standing.ts";
 import { stateBase } from "./state.ts";
+
+/** A database that runs beside a service. */
+export type DatabaseStatus = NonNullable<Awaited<ReturnType<NonNullable<PlatformSession["databaseStatus"]>>>>;
 
 /** The current state of a deployment. */
 export interface Status {

@@ -4,6 +4,7 @@ import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
+import { jobContext } from "../runs/_jobs.ts";
 import { docker, freePort } from "./_local-project.ts";
 import { tracesOf } from "./_traces.ts";
 import { watchArguments } from "./_watch-arguments.ts";
@@ -67,5 +68,25 @@ describe("backup and restore of a server", () => {
     expect(inside("sh", "-c", "ls -a /data")).not.toMatch(/INCOMPLETE|\.restore/);
     expect(inside("sh", "-c", "ls -d /data/replaced-*").split("\n")).toHaveLength(2);
     expect(readdirSync(folder).sort()).toEqual([".deployment", "copy", "store"]);
+  }, 300_000);
+
+  it("has the contents of the files of its jobs", async () => {
+    const at = await site(sshd.config, await freePort());
+    const checkout = at.checkout();
+    checkout.step("one");
+    await checkout.up();
+    const { run } = at.elsewhere();
+    await at.ask("/agents/filer/jobs", { job_context: jobContext("filed"), job_fields: {} });
+    await at.expectStatuses({ filed: "completed" });
+    const copied = await run("backup --to copy");
+    docker("exec", at.running()[0]!, "sh", "-c", "rm -r /data/svc-files");
+
+    const restored = await run("restore --from copy --yes");
+    expect([copied.code, restored.code]).toEqual([0, 0]);
+
+    const listed = await at.ask<unknown>("/jobs/filed/files");
+    const [, sha256 = ""] = JSON.stringify(listed).match(/"sha256":"([0-9a-f]+)"/) ?? [];
+    const response = await fetch(`${at.url}/jobs/filed/files/${sha256}`, { headers: { "x-api-key": KEY } });
+    expect(await response.text()).toBe("a note of filed");
   }, 300_000);
 });

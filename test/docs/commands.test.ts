@@ -152,7 +152,7 @@ scenario(
     second.type("y\r");
     expect(await second.finished()).toMatchObject({
       code: 0,
-      output: expect.stringContaining("2 mails handled"),
+      output: expect.stringContaining("Mails handled: 2"),
     });
 
     expect(await done(second, run.startHttp)).toContain('"monday"');

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join, relative, resolve, sep } from "node:path";
 import { countOf } from "../../core/base/count-of.ts";
 import { readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration } from "../../core/store/backup/generations.ts";
@@ -98,8 +98,10 @@ async function fetchBackup(from: string, at: string | undefined, folder: string,
 export async function archive(folder: string): Promise<TarEntry[]> {
   const entries: TarEntry[] = [];
   let sums = "";
-  for (const name of (await readdir(folder)).sort()) {
-    const path = join(folder, name);
+  const all = await readdir(folder, { recursive: true, withFileTypes: true });
+  const paths = all.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
+  for (const path of paths.sort()) {
+    const name = relative(folder, path).split(sep).join("/");
     const hash = createHash("sha256");
     for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
     sums += `${hash.digest("hex")}  ${name}\n`;

@@ -1,9 +1,8 @@
 import type { HealthCheckResult } from "../../core/models/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { notDeployed } from "../../deploy/not-deployed.ts";
-import type { DatabaseStatus } from "../../deploy/platform.ts";
 import { isWell } from "../../deploy/release-health.ts";
-import { type Status, status } from "../../deploy/status.ts";
+import { type DatabaseStatus, type Status, status } from "../../deploy/status.ts";
 import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";

@@ -42,8 +42,20 @@ const asker = defineAgent({
     },
   },
 });
+const filer = defineAgent({
+  name: "Filer",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job }) {
+        await job.file("note.txt", `a note of ${job.id}`);
+        return { message: "filed" };
+      },
+    },
+  },
+});
 const headers = { "x-api-key": process.env.SERVICE_API_KEY ?? "" };
-const service = createServer({ agents: [asker], admin: false });
+const service = createServer({ agents: [asker, filer], admin: false });
 if (process.env.REFUSES) {
   const { status } = await service.fetch(new Request(`http://here/jobs/${process.env.REFUSES}`, { headers }));
   if (status === 200) {

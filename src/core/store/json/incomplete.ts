@@ -21,7 +21,7 @@ export function refuseIncomplete(io: StoreIo, folder: string): void {
   if (!io.list(folder).includes(INCOMPLETE)) return;
   throw storageError(
     `${folder} contains an incomplete store: a backup, restore, import or move into it was interrupted`,
-    "Delete the folder's content and repeat the backup, restore or import. To finish a move, run the same `svc store move` again.",
+    "Delete the folder's content and repeat the backup, restore or import. To finish `svc store move` or `svc deploy restore`, run the same command again.",
   );
 }
 

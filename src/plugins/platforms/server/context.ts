@@ -46,6 +46,8 @@ export function namesOf(serviceName: string) {
     database: `${serviceName}.postgres`,
     /** The container of the release command. */
     command: `${serviceName}.command`,
+    /** The container of a restore. */
+    restore: `${serviceName}.restore`,
     container: (revision: string) => `${serviceName}.${revision}`,
     /** Name of a container until it has been healthy. */
     candidate: (revision: string) => `${serviceName}.${revision}${CANDIDATE}`,

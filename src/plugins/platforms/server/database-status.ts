@@ -1,4 +1,4 @@
-import type { DatabaseStatus } from "../../../deploy/platform.ts";
+import type { DatabaseStatus } from "../../../deploy/status.ts";
 import { type Context, namesOf, onServer } from "./context.ts";
 import { ROLE } from "./database.ts";
 import type { Settings } from "./record.ts";

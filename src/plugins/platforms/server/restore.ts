@@ -4,7 +4,7 @@ import { storeOf } from "../../../deploy/job-store.ts";
 import { change, type Releasing } from "./change.ts";
 import { checkInside } from "./check-inside.ts";
 import { type Container, isRunning } from "./containers.ts";
-import { namesOf, onServer, START_AND_STOP } from "./context.ts";
+import { namesOf, onServer, SERVICE, START_AND_STOP } from "./context.ts";
 import { serving } from "./data.ts";
 import {
   createNextDatabase,
@@ -16,18 +16,24 @@ import {
 } from "./database.ts";
 import { imageIn } from "./image.ts";
 import type { ServerRecord } from "./record.ts";
+import { FILES_SCRIPT, type FilesWork } from "./restore-files.ts";
 import { SECRETS_DIR } from "./secrets.ts";
 
 /** Where the jobs of a service are: what was there is kept until the service is healthy with the backup. */
 interface Place {
+  /**
+   * Completes what an interrupted restore has left half done; resolves with its time where nobody has seen the service healthy
+   * since, and the former jobs are beside.
+   */
+  resume(): Promise<string | undefined>;
   /** Brings the backup to a place beside, while the service works. */
-  fill?(): Promise<unknown>;
+  fill(time: string, files: AsyncIterable<Uint8Array>): Promise<unknown>;
   /** Puts it in the place of what is there, while the service is stopped. */
-  exchange(): Promise<unknown>;
+  exchange(time: string): Promise<unknown>;
   /** Where the former jobs are from now on, once the service is healthy. */
-  keep(): Promise<string>;
+  keep(time: string): Promise<string>;
   /** Puts the former jobs back, while the service is stopped; resolves with where the others are. */
-  giveBack(): Promise<string>;
+  giveBack(time: string): Promise<string>;
 }
 
 /**
@@ -38,7 +44,8 @@ interface Place {
 export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array>): Promise<string> {
   const { target } = at;
   const found = await serving(at);
-  const { env, secrets, postgres } = found.record;
+  const { record } = found;
+  const { env, secrets, postgres } = record;
   const store = storeOf({ env, secretNames: Object.keys(secrets) });
   if (store !== "file" && postgres === undefined)
     throw new DeployError("usage", `The jobs of "${target.serviceName}" are not in its volume`, {
@@ -52,25 +59,26 @@ export async function restoreData(at: Releasing, files: AsyncIterable<Uint8Array
     .now()
     .toISOString()
     .replace(/[-:]|\..*/g, "");
-  const { record } = found;
-  if (postgres === undefined) return exchange(at, found, filesPlace(at, record, { files, time }));
-  await settle(at, found);
-  const latest = await serving(at);
-  return exchange(
-    at,
-    latest,
-    databasePlace(at, time, () => fillDatabase(at, record, files)),
-  );
+  const place = postgres === undefined ? filesPlace(at, record) : databasePlace(at, record);
+  await settle(at, found, place);
+  return exchange(at, await serving(at), { place, time, files });
 }
 
-async function exchange(at: Releasing, found: Container, place: Place): Promise<string> {
-  const { fill } = place;
+async function exchange(
+  at: Releasing,
+  found: Container,
+  {
+    place,
+    time,
+    files,
+  }: { readonly place: Place; readonly time: string; readonly files: AsyncIterable<Uint8Array> },
+): Promise<string> {
   // The former jobs stay in their place until the others are there.
-  if (fill) await change(at, "restore.fill", {}, () => fill());
+  await change(at, "restore.fill", {}, () => place.fill(time, files));
   if (isRunning(found)) await stopForRestore(at, found);
   let failure: unknown;
   try {
-    await change(at, "restore.exchange", {}, () => place.exchange());
+    await change(at, "restore.exchange", {}, () => place.exchange(time));
   } catch (error) {
     failure = error;
   }
@@ -78,8 +86,8 @@ async function exchange(at: Releasing, found: Container, place: Place): Promise<
   await startRestored(at, found);
   if (failure !== undefined) throw failure;
   const refusal = await sickness(at, found);
-  if (refusal === undefined) return change(at, "restore.keep", {}, () => place.keep());
-  const others = await undo(at, found, place);
+  if (refusal === undefined) return change(at, "restore.keep", {}, () => place.keep(time));
+  const others = await undo(at, found, { place, time });
   const isBack = (await sickness(at, found)) === undefined;
   throw new DeployError("unhealthy", "The service did not become healthy with the backup", {
     ...{ detail: refusal.detail, log: refusal.log },
@@ -89,9 +97,13 @@ async function exchange(at: Releasing, found: Container, place: Place): Promise<
 }
 
 /** Gives the service its former jobs back; resolves with where the others are. */
-async function undo(at: Releasing, found: Container, place: Place): Promise<string> {
+async function undo(
+  at: Releasing,
+  found: Container,
+  { place, time }: { readonly place: Place; readonly time: string },
+): Promise<string> {
   await stopForRestore(at, found);
-  const others = await change(at, "restore.undo", {}, () => place.giveBack());
+  const others = await change(at, "restore.undo", {}, () => place.giveBack(time));
   await startRestored(at, found);
   return others;
 }
@@ -108,16 +120,18 @@ async function sickness(at: Releasing, found: Container): Promise<DeployError | 
 }
 
 /**
- * A restore that was killed has left a database whose service nobody has seen healthy in the place of the former one: it stays if
- * the service is healthy, else the former one is back. Both are kept.
+ * A restore that was killed may have left jobs with which nobody has seen the service healthy in the place of the former ones: they
+ * stay if the service is healthy, else the former ones are back. Both are kept.
  */
-async function settle(at: Releasing, found: Container): Promise<void> {
-  const former = await readFormer(at);
-  if (former === undefined) return;
-  const place = databasePlace(at, former);
+async function settle(at: Releasing, found: Container, place: Place): Promise<void> {
+  const { restore } = namesOf(at.target.serviceName);
+  // What it ran may still be there: it did not end with its command.
+  await onServer(at, NOT_RESTORED, 'docker rm --force "$1" >/dev/null 2>&1 || :', [restore]);
+  const time = await place.resume();
+  if (time === undefined) return;
   if (isRunning(found) && (await sickness(at, found)) === undefined)
-    await change(at, "restore.keep", {}, () => place.keep());
-  else await undo(at, found, place);
+    await change(at, "restore.keep", {}, () => place.keep(time));
+  else await undo(at, found, { place, time });
 }
 
 function stopForRestore(at: Releasing, { id, name }: Container): Promise<string> {
@@ -133,46 +147,40 @@ function startRestored(at: Releasing, { id, name }: Container): Promise<string> 
 }
 
 /** Databases of the server beside the service: the former one has a name of its own until the service was healthy. */
-function databasePlace(at: Releasing, former: string, fill?: () => Promise<unknown>): Place {
+function databasePlace(at: Releasing, record: ServerRecord): Place {
   return {
-    ...(fill && { fill }),
-    exchange: () => exchangeDatabases(at, former),
-    async keep() {
-      await keepFormer(at, former);
-      return `the database replaced-${former} beside it`;
+    resume: () => readFormer(at),
+    fill: (_, files) => fillDatabase(at, record, files),
+    exchange: (time) => exchangeDatabases(at, time),
+    async keep(time) {
+      await keepFormer(at, time);
+      return `the database replaced-${time} beside it`;
     },
-    async giveBack() {
-      await returnFormer(at, former);
-      return `the database unhealthy-${former} beside it`;
+    async giveBack(time) {
+      await returnFormer(at, time);
+      return `the database unhealthy-${time} beside it`;
     },
   };
 }
 
 /** Folders of the volume. */
-function filesPlace(
-  at: Releasing,
-  record: ServerRecord,
-  { files, time }: { readonly files: AsyncIterable<Uint8Array>; readonly time: string },
-): Place {
+function filesPlace(at: Releasing, record: ServerRecord): Place {
+  const run = (work: FilesWork, time: string, input?: AsyncIterable<Uint8Array>) =>
+    inVolume(at, record, { work, time, input });
   return {
-    exchange: () => inVolume(at, record, { script: RECEIVE, words: [`replaced-${time}`], input: files }),
-    keep: async () => `/data/replaced-${time} of its volume`,
-    async giveBack() {
-      await inVolume(at, record, { script: GIVE_BACK, words: [`replaced-${time}`, `unhealthy-${time}`] });
+    resume: () => change(at, "restore.resume", {}, async () => (await run("resume", "")) || undefined),
+    fill: (time, files) => run("fill", time, files),
+    exchange: (time) => run("exchange", time),
+    async keep(time) {
+      await run("keep", time);
+      return `/data/replaced-${time} of its volume`;
+    },
+    async giveBack(time) {
+      await run("give_back", time);
       return `/data/unhealthy-${time} of its volume`;
     },
   };
 }
-
-/**
- * Runs in a container of its own, as the user of the image. The store cannot be opened while it has the file INCOMPLETE, so
- * that no service starts with half of the files; a repeated call continues from any line.
- */
-const RECEIVE = `cd /data && rm -rf .restore && mkdir .restore && tar -xf - -C .restore || { rm -rf .restore; exit 1; }
-  (cd .restore && sha256sum --check --quiet SUMS && rm SUMS) || { rm -rf .restore; exit 1; }
-  : > INCOMPLETE && sync && mkdir -p "$1" || exit 1
-  for file in *.jsonl MANIFEST.* damaged; do [ ! -e "$file" ] || mv "$file" "$1/" || exit 1; done
-  mv .restore/* . && rmdir .restore && sync && rm INCOMPLETE && sync`;
 
 /**
  * Runs in a container of the service, with its database: fills another one of that server from a backup, which arrives as
@@ -184,28 +192,36 @@ const RECEIVE_INTO_DATABASE = `url=$(sed "s#/[^/?]*\\(?.*\\)*\\$#/$2\\1#" "$1") 
   SERVICE_DATABASE_URL=$url node_modules/.bin/svc store restore "$from"
   status=$?; rm -rf "$from"; exit $status`;
 
-/** Runs in such a container: puts the former files back, and those of the backup aside. */
-const GIVE_BACK = `cd /data && : > INCOMPLETE && sync && mkdir -p "$2" || exit 1
-  for file in *.jsonl MANIFEST.* damaged; do [ ! -e "$file" ] || mv "$file" "$2/" || exit 1; done
-  mv "$1"/* . && rmdir "$1" && sync && rm INCOMPLETE && sync`;
-
 const NOT_RESTORED = "The backup was not restored";
 const ONE_OFF =
   "docker run --rm --interactive --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges";
 
+/** How a container of its own is named, of which there is one at a time. */
+function namedWords(at: Releasing): string[] {
+  const { serviceName } = at.target;
+  return ["--name", namesOf(serviceName).restore, "--label", `${SERVICE}=${serviceName}`];
+}
+
+/** Does something in the volume, as the user of the image. */
 function inVolume(
   at: Releasing,
   { image }: ServerRecord,
-  work: {
-    readonly script: string;
-    readonly words: readonly string[];
-    readonly input?: AsyncIterable<Uint8Array>;
+  {
+    work,
+    time,
+    input,
+  }: {
+    readonly work: FilesWork;
+    readonly time: string;
+    readonly input?: AsyncIterable<Uint8Array> | undefined;
   },
 ): Promise<string> {
-  const { script, words, input } = work;
-  const run = `data=$1; shift; exec ${ONE_OFF} --network none --volume "$data:/data" --entrypoint sh "$@"`;
-  const values = [namesOf(at.target.serviceName).data, imageIn(at, image), "-c", script, "svc", ...words];
-  return onServer(at, NOT_RESTORED, run, values, input && { input });
+  const { data } = namesOf(at.target.serviceName);
+  const words = [
+    ...[...namedWords(at), "--network", "none", "--volume", `${data}:/data`, "--entrypoint", "sh"],
+    ...[imageIn(at, image), "-c", FILES_SCRIPT, "svc", "/data", work, time],
+  ];
+  return onServer(at, NOT_RESTORED, `exec ${ONE_OFF} "$@"`, words, input && { input });
 }
 
 /** Fills a database beside that of the service. */
@@ -218,7 +234,7 @@ async function fillDatabase(
   const folders = Object.values(secrets).map((ref) => `${ref}:${SECRETS_DIR}/${ref}:ro`);
   const variables = { ...env, SERVICE_SECRETS_DIR: SECRETS_DIR };
   const words = [
-    ...["--network", network, "--volume", `${data}:/data`],
+    ...[...namedWords(at), "--network", network, "--volume", `${data}:/data`],
     ...folders.flatMap((volume) => ["--volume", volume]),
     ...Object.entries(variables).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
     ...["--entrypoint", "sh", imageIn(at, image), "-c", RECEIVE_INTO_DATABASE, "svc"],
