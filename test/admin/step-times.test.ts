@@ -7,6 +7,7 @@ import { jobContext, until } from "../runs/_jobs.ts";
 
 interface Row {
   readonly name: string;
+  readonly cost: number;
   readonly spans: readonly { readonly from: number; readonly to: number }[];
   readonly from: number;
   readonly to: number;
@@ -44,6 +45,11 @@ it("a step that a stop cut short has the time for which it ran", async () => {
   await server.request("/agents/busy/jobs", { json: { job_context: jobContext("cut"), job_fields: {} } });
   const begun = await beginning;
   await expect.poll(() => Date.now()).toBeGreaterThan(begun + 20);
+  const since = (await server.service.get(JOBS).get("cut"))!.created_at;
+  // The time of the whole timeline grows with those of its lines.
+  expect(await pageOf(server, "cut")).toContain(
+    `Timeline</h2><span class="soft"><span data-since="${since}">`,
+  );
   await server.service.get(RUNNER).stop("cut");
   await until(server.service, "cut");
 
@@ -53,7 +59,7 @@ it("a step that a stop cut short has the time for which it ran", async () => {
   expect(upload.to).toBeGreaterThan(begun + 20);
 });
 
-it("a step with several attempts has its whole time, and each attempt its own", async () => {
+it("a step with several attempts has its whole time and cost, and each attempt its own", async () => {
   const flaky = defineAgent({
     name: "Flaky",
     version: "1.0.0",
@@ -65,7 +71,7 @@ it("a step with several attempts has its whole time, and each attempt its own", 
             () => {
               throw new Error("connect ECONNREFUSED");
             },
-            { retries: 1, backoff: { initial: "60ms" } },
+            { retries: 1, backoff: { initial: "60ms" }, cost: 0.01 },
           ),
       },
     },
@@ -80,8 +86,26 @@ it("a step with several attempts has its whole time, and each attempt its own", 
   const last = log.find((entry) => entry.type === "call")!;
 
   expect(row!.to - row!.from).toBeGreaterThanOrEqual(60);
-  expect(html).toContain(`2 attempts · ${formatDuration(row!.to - row!.from)}`);
+  expect(row!.cost).toBe(0.02);
+  expect(html).toContain(`2 attempts · ${formatDuration(row!.to - row!.from)} · $0.02`);
   expect(row!.spans.at(-1)).toMatchObject({ from: Date.parse(last.started_at!), to: Date.parse(last.at) });
   const own = formatDuration(Date.parse(last.at) - Date.parse(last.started_at!));
-  expect(html.replaceAll(/(\s*<[^>]*>)+\s*/g, " ")).toContain(` Attempt 2 ${own} `);
+  expect(html.replaceAll(/(\s*<[^>]*>)+\s*/g, " ")).toContain(` Attempt 2 ${own} $0.01 `);
+});
+
+it("a step that sleeps says so", async () => {
+  const sleeper = defineAgent({
+    name: "Sleeper",
+    version: "1.0.0",
+    methods: { job_start: { run: ({ job }) => job.sleep("8h") } },
+  });
+  await using server = await testServer({ agents: [sleeper] });
+  await server.request("/agents/sleeper/jobs", {
+    json: { job_context: jobContext("night"), job_fields: {} },
+  });
+  await expect.poll(async () => (await rowsOf(server, "night")).length).toBe(2);
+
+  const html = await pageOf(server, "night");
+
+  expect(html).toContain('<span class="st st-waiting">Sleeping</span>');
 });

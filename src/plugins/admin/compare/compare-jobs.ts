@@ -5,7 +5,7 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import { runsOf } from "../job/runs.ts";
 import { hasEnded, isLine } from "../job/step-view.ts";
 import type { SeenParts } from "../parts.ts";
-import { type Call, collectCalls } from "../views/calls.ts";
+import { type Call, collectCalls, spentOn } from "../views/calls.ts";
 import { SHOWN_ENTRIES } from "../views/waterfall.ts";
 
 /** Cases of a job whose names are read. */
@@ -146,7 +146,7 @@ function toCompared(call: Call): ComparedCall {
     step: call.id,
     status: entry?.error ? "failed" : hasEnded(call) ? "completed" : "open",
     duration: end === undefined ? null : Math.max(0, end - call.begun),
-    cost: entry?.cost ?? 0,
+    cost: spentOn(call),
     attempts: call.attempt,
     input: entry?.input ?? null,
     output: answer?.answer ?? entry?.result ?? null,

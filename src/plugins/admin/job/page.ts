@@ -306,11 +306,15 @@ async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
   ]);
   const fall = further.length === 0 ? first : draw([...during.cases, ...further]);
   const names = new Map([...cases, ...further].map(({ id, name }) => [id, name]));
+  const summary = summaryOf(fall);
+  // What is beside it would not fit a time that grows.
+  const grows = job.finished_at === null && runs.length === 1 && summary === "" && !fall.zoom?.label;
   return {
     names,
     fall: {
       ...fall,
-      summary: summaryOf(fall),
+      summary,
+      since: grows ? job.created_at : "",
       runs: runs.length > 1 ? runs.map((one) => toRunTab(one, { run, runs })) : [],
     },
     step:

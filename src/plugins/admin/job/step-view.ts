@@ -1,7 +1,7 @@
 import type { AttemptEntry, CallEntry } from "../../../core/models/run-entry.ts";
 import { viewPath } from "../files/file-views.ts";
 import { withQuery } from "../query.ts";
-import { type Call, calledOn } from "../views/calls.ts";
+import { type Call, calledOn, spentOn } from "../views/calls.ts";
 import type { FileLink } from "../views/conversation.ts";
 import { formatCost, formatDuration, toLabel } from "../views/format.ts";
 import { html } from "../views/html.ts";
@@ -104,7 +104,7 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
     kind: entry?.kind ? toLabel(entry.kind) : KINDS[call.call],
     status: statusOf(call).toString(),
     about: entry
-      ? aboutCall(entry, { currency, took: ended - call.begun })
+      ? aboutCall(entry, { currency, took: ended - call.begun, cost: spentOn(call) })
       : [formatDuration(ended - call.begun), call.answer?.by ? `by ${call.answer.by}` : ""]
           .filter(Boolean)
           .join(" · "),
@@ -131,6 +131,7 @@ function statusOf(call: Call) {
 
 /** Of a call that has not ended: only what waits for a person has the color of that. */
 export function openPiece(call: CallEntry["call"]) {
+  if (call === "sleep") return statusPiece("waiting", "Sleeping");
   return statusPiece(call === "step" ? "in_progress" : call === "ask" ? "awaiting" : "waiting");
 }
 

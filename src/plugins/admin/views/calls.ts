@@ -33,6 +33,11 @@ export function calledOn({ call, name }: Pick<Call, "call" | "name">, jobId: str
   return call === "event" && name === messageEvent(jobId) ? "Message" : name;
 }
 
+/** What all attempts of a call have cost. */
+export function spentOn({ entry, tries }: Pick<Call, "entry" | "tries">): number {
+  return tries.reduce((sum, { cost = 0 }) => sum + cost, entry?.cost ?? 0);
+}
+
 type Open = Omit<Call, "id">;
 type Position = Pick<CallEntry | AttemptEntry | BegunEntry, "case_id" | "position">;
 

@@ -3,7 +3,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { Job } from "../../../core/models/job.ts";
 import type { StepKind } from "../../../core/models/model-use.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
-import { type Call, collectCalls } from "./calls.ts";
+import { type Call, collectCalls, spentOn } from "./calls.ts";
 
 /** What a time span was spent on. */
 export type SpanKind =
@@ -184,7 +184,7 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
       ...(isOpen && call.cut !== undefined && { unfinished: true }),
       failed: error !== undefined,
       attempts: Math.max(call.attempt, call.tries.length),
-      cost: call.entry?.cost ?? 0,
+      cost: spentOn(call),
       error,
     },
   ];

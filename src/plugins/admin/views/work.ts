@@ -87,7 +87,7 @@ function toLine(
   return {
     kind: entry.kind ?? "",
     name: entry.name,
-    about: aboutCall(entry, { currency, took }),
+    about: aboutCall(entry, { currency, took, cost: entry.cost ?? 0 }),
     tone: entry.error ? "bad" : "",
     time: timePiece(entry.at, now).toString(),
     body: bodyOf(entry, link).toString(),
@@ -97,7 +97,7 @@ function toLine(
 /** The model of a call, its tokens, time (milliseconds) and cost, in one line. */
 export function aboutCall(
   entry: CallEntry,
-  { currency, took }: { readonly currency: string; readonly took: number },
+  { currency, took, cost }: { readonly currency: string; readonly took: number; readonly cost: number },
 ): string {
   const { model = {} } = entry;
   const { first_token_ms } = model;
@@ -110,7 +110,7 @@ export function aboutCall(
     entry.attempts === undefined ? "" : countOf(entry.attempts, "attempt"),
     first_token_ms === undefined ? "" : `first token after ${formatDuration(first_token_ms)}`,
     formatDuration(took),
-    entry.cost ? formatCost(entry.cost, currency) : "",
+    cost > 0 ? formatCost(cost, currency) : "",
   ];
   return about.filter(Boolean).join(" · ");
 }
