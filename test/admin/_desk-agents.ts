@@ -63,7 +63,7 @@ function statisticsOf({ jobs }: Truth, agent: string) {
     ended === 0 ? [] : [["Success rate", `${Math.floor((1000 * completed) / ended) / 10}%`, "of ended jobs"]];
   return [
     ["Jobs", formatCount(own.length), "in total"],
-    ["Open", formatCount(own.length - ended), "queued, running or waiting"],
+    ["Open", formatCount(own.length - ended), "not ended"],
     ["Completed", formatCount(completed), ""],
     ["Failed or cancelled", formatCount(failed), ""],
     ...rate,

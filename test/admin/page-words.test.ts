@@ -227,9 +227,19 @@ it("jobs that all failed for one reason are said to be all, and what is open is 
     wordsOf(await (await other.request(`/admin/${path}`, { headers: { accept: "text/html" } })).text());
 
   expect(await shown("")).toContain("2 failed in the last 24 hours, all for one reason");
-  expect(await shown("agents/worker")).toMatch(
-    /Jobs 4 in total Open 2 queued, running or waiting Completed 0/,
-  );
+  expect(await shown("agents/worker")).toMatch(/Jobs 4 in total Open 2 not ended Completed 0/);
   expect(await shown("jobs/queued")).toContain("Duration – Cost");
   expect(await shown("jobs/one/retry")).toContain("Retry this job?");
+});
+
+it("the forecast from a few jobs says what they took at most, and nothing of one in twenty", async () => {
+  await using other = await testServer({ agents: [worker] });
+  for (const id of ["one", "two"]) await seedJob(other.service, { id, agent: "worker", status: "completed" });
+  const response = await other.request("/admin/agents/worker/start", { headers: { accept: "text/html" } });
+  const words = wordsOf(await response.text());
+
+  expect(words).toMatch(
+    /The last 2 jobs took \S+ m?s and cost \$0 in the median, and at most \S+ m?s and \$0\. /,
+  );
+  expect(words).not.toContain("one in twenty");
 });

@@ -8,7 +8,7 @@ import { jobContext, until } from "../runs/_jobs.ts";
 interface Row {
   readonly name: string;
   readonly cost: number;
-  readonly spans: readonly { readonly from: number; readonly to: number }[];
+  readonly spans: readonly { readonly kind: string; readonly from: number; readonly to: number }[];
   readonly from: number;
   readonly to: number;
 }
@@ -57,6 +57,9 @@ it("a step that a stop cut short has the time for which it ran", async () => {
 
   expect(upload.from).toBeLessThanOrEqual(begun);
   expect(upload.to).toBeGreaterThan(begun + 20);
+  // It has not failed, and has no red.
+  expect(upload.spans.map(({ kind }) => kind)).not.toContain("failed");
+  expect(await pageOf(server, "cut")).toMatch(/<span class="">The run ended before the step/);
 });
 
 it("a step with several attempts has its whole time and cost, and each attempt its own", async () => {

@@ -175,7 +175,7 @@ function toStatistics({ statistics }: AgentData) {
   const ended = completed_jobs + failed_jobs;
   return [
     { label: "Jobs", value: formatCount(total_jobs), note: "in total", tone: "" },
-    { label: "Open", value: formatCount(total_jobs - ended), note: "queued, running or waiting", tone: "" },
+    { label: "Open", value: formatCount(total_jobs - ended), note: "not ended", tone: "" },
     { label: "Completed", value: formatCount(completed_jobs), note: "", tone: "" },
     {
       label: "Failed or cancelled",

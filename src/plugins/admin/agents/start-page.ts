@@ -173,10 +173,15 @@ function readJobId(typed: URLSearchParams): string {
   return v.is(EntityIdSchema, id) ? id : randomUUID();
 }
 
-/** What the last jobs were like; of a single one there is no distribution. */
+/** What the last jobs were like; of a single one there is no distribution, and of a few no twentieth. */
 function toForecastText(forecast: Forecast, currency: string): string {
   const { jobs, medianDuration, longDuration, medianCost, highCost } = forecast;
   const took = `took ${formatDuration(medianDuration)} and cost ${formatCost(medianCost, currency)}`;
   if (jobs === 1) return `The last job ${took}.`;
-  return `The last ${jobs} jobs ${took} in the median; one in twenty took longer than ${formatDuration(longDuration)} or cost more than ${formatCost(highCost, currency)}.`;
+  const [long, dear] = [formatDuration(longDuration), formatCost(highCost, currency)];
+  const most =
+    jobs < 20
+      ? `, and at most ${long} and ${dear}`
+      : `; one in twenty took longer than ${long} or cost more than ${dear}`;
+  return `The last ${jobs} jobs ${took} in the median${most}.`;
 }

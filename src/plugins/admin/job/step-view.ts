@@ -1,7 +1,7 @@
 import type { AttemptEntry, CallEntry } from "../../../core/models/run-entry.ts";
 import { viewPath } from "../files/file-views.ts";
 import { withQuery } from "../query.ts";
-import { type Call, calledOn, spentOn } from "../views/calls.ts";
+import { type Call, calledOn, isCutShort, spentOn } from "../views/calls.ts";
 import type { FileLink } from "../views/conversation.ts";
 import { formatCost, formatDuration, toLabel } from "../views/format.ts";
 import { html } from "../views/html.ts";
@@ -158,7 +158,10 @@ function noteOf(call: Call): string {
 function attemptsOf(call: Call, currency: string): StepAttempt[] {
   const { entry, tries } = call;
   if (tries.length === 0) return [];
-  const failed = tries.map((one) => attempt(one, { number: one.attempt, text: one.error, currency }));
+  const failed = tries.map((one) => {
+    const shown = attempt(one, { number: one.attempt, text: one.error, currency });
+    return isCutShort(call, one) ? { ...shown, tone: "" as const } : shown;
+  });
   if (!entry) return failed;
   const text = entry.error?.message ?? "";
   const last = attempt(entry, { number: entry.attempts ?? tries.length + 1, text, currency });

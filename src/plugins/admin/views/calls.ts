@@ -33,6 +33,11 @@ export function calledOn({ call, name }: Pick<Call, "call" | "name">, jobId: str
   return call === "event" && name === messageEvent(jobId) ? "Message" : name;
 }
 
+/** Whether the end of its run cut an attempt short, which therefore has not failed. */
+export function isCutShort({ entry, cut }: Pick<Call, "entry" | "cut">, { at }: AttemptEntry): boolean {
+  return entry === undefined && cut !== undefined && time(at) >= cut;
+}
+
 /** What all attempts of a call have cost. */
 export function spentOn({ entry, tries }: Pick<Call, "entry" | "tries">): number {
   return tries.reduce((sum, { cost = 0 }) => sum + cost, entry?.cost ?? 0);

@@ -40,7 +40,8 @@ export function elapsed(from: string | null | undefined, to: string | null | und
 /** Small amounts keep their significant digits: `"$0.0021"`, `"$1.50"`, `"$12,400"`. */
 export function formatCost(amount: number, currency: string): string {
   if (!Number.isFinite(amount) || amount === 0) return `${currency}0`;
-  const size = Math.abs(amount);
+  // A sum that was added in another order differs in its last bits, and is the same amount.
+  const size = Number(Math.abs(amount).toPrecision(12));
   const text =
     size >= 10_000
       ? formatCount(Math.round(size))

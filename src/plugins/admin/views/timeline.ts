@@ -3,7 +3,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { Job } from "../../../core/models/job.ts";
 import type { StepKind } from "../../../core/models/model-use.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
-import { type Call, collectCalls, spentOn } from "./calls.ts";
+import { type Call, collectCalls, isCutShort, spentOn } from "./calls.ts";
 
 /** What a time span was spent on. */
 export type SpanKind =
@@ -158,7 +158,7 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
   for (const one of call.tries) {
     const started = Math.max(from, one.started_at ? time(one.started_at) : from);
     failures.push({
-      kind: "failed",
+      kind: isCutShort(call, one) ? base : "failed",
       from: started,
       to: time(one.at),
       note: `attempt ${one.attempt}: ${one.error}`,

@@ -23,7 +23,7 @@ const PAGE = 60;
 /** Smallest distance between marks and between segments on a line, as a share of the axis. */
 const MARKS = 400;
 /** Narrower bars could not be seen. */
-const LEAST_WIDTH = 0.35;
+const LEAST_WIDTH = 1;
 /** Longest name with its notes that no window cuts, in characters. */
 const SHORT = 16;
 
