@@ -3,8 +3,12 @@ import { DeployError } from "./errors.ts";
 import { firstUp } from "./first-up.ts";
 import type { Release } from "./platform.ts";
 
-type Asked = Pick<Deployment, "platform" | "session" | "options" | "config" | "tools" | "target"> &
-  Partial<Pick<Deployment, "place">>;
+type Asked = Pick<Deployment, "platform" | "session" | "options" | "config" | "tools" | "target">;
+
+/** What tells the place of a deployment apart: its machine, else its region. */
+export function whereOf({ platform, target }: Pick<Deployment, "platform" | "target">): string {
+  return platform.placeOf?.(target.flags as never) ?? target.region;
+}
 
 /** What is deployed; rejects where nothing of this name is, with `consequence` and what to do. */
 export async function requireDeployed(deployment: Asked, consequence: string): Promise<Release> {
@@ -18,8 +22,8 @@ export async function notDeployed(
   deployment: Asked,
   { consequence, outcome = [] }: { readonly consequence?: string; readonly outcome?: readonly string[] } = {},
 ): Promise<DeployError> {
-  const { target, platform, session, place } = deployment;
-  const on = `${platform.name} (${place ?? platform.placeOf?.(target.flags as never) ?? target.region})`;
+  const { target, platform, session } = deployment;
+  const on = `${platform.name} (${whereOf(deployment)})`;
   const left = (await session.volumes?.()) ?? [];
   const volumes = left.map((one) => `The ${one.resource_type} ${one.resource_name} ${one.description}`);
   return new DeployError(

@@ -16,7 +16,7 @@ export function planMarkdown(
   const kept = plan.actions.length - changed.length;
   const facts = [
     plan.total_cost_estimate && `Cost: ${text(plan.total_cost_estimate)}`,
-    plan.estimated_duration && `Duration: ${text(plan.estimated_duration)}`,
+    changes && plan.estimated_duration && `Duration: ${text(plan.estimated_duration)}`,
     plan.current_status && `Now: ${text([plan.current_status, plan.current_url].filter(Boolean).join(", "))}`,
   ].filter(Boolean);
   const rows = changed.map((action) => `| ${cellsOf(action).join(" | ")} |`);

@@ -351,11 +351,13 @@ export function diskFindings({ platform, target, options, config }: Deployment, 
 export function driftOf(state: DeploymentState | undefined, live: Release | undefined): string[] {
   if (state === undefined) return [];
   const name = state.service_name;
+  const { release } = detailsOf(state);
   if (live === undefined)
     return [
-      `"${name}" was deployed from here and no longer exists: it was removed outside svc and will be recreated`,
+      release === undefined
+        ? `The last deployment of "${name}" from here failed, and there was none before`
+        : `"${name}" was deployed from here and no longer exists: it was removed outside svc and will be recreated`,
     ];
-  const { release } = detailsOf(state);
   const drift: string[] = [];
   if (state.status === "failed" || state.status === "deploying") return drift;
   if (release?.image !== undefined && live.image !== undefined && release.image !== live.image)

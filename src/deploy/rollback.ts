@@ -16,6 +16,8 @@ import { leftBehind } from "./store-change.ts";
 
 export interface RollbackOutcome {
   readonly from: Release;
+  /** The earlier release; where a platform makes another revision of it, `release` is that one. */
+  readonly to: Release;
   readonly release: Release;
   readonly health: HealthCheckResult;
   /** Jobs that were open on the replaced service, if its files were not persistent. */
@@ -93,7 +95,7 @@ export async function rollback(
         detail: health.error_message ?? health.status,
         fix: "Roll back further with svc deploy rollback --to <revision>",
       });
-    return { from, release, health, openWork };
+    return { from, to, release, health, openWork };
   } catch (error) {
     const failure = toDeployError(error, `"${target.serviceName}" was not rolled back`);
     if (failure.code === "superseded") journal.finish();

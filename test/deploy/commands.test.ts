@@ -176,6 +176,20 @@ describe("svc deploy status", () => {
     expect(found.state?.provider_data?.last_health).toMatchObject({ status: "healthy" });
   });
 
+  it("does not report a service as removed whose only deployment failed", async () => {
+    const at = await stage({ predictable: true });
+    at.world.change((world) => {
+      world.faults["service.create"] = "fail";
+    });
+    const failed = await using(at, (deployment) => up(deployment, yes).catch((error: unknown) => error));
+
+    const found = await using(at, status);
+
+    expect(failed).toBeInstanceOf(Error);
+    expect(found.live).toBeUndefined();
+    expect(found.drift.join()).not.toContain("removed outside svc");
+  });
+
   it("reports that a service was removed outside svc", async () => {
     const at = await deployed();
     at.world.change((world) => delete world.services["hello-dev"]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Platform } from "../../src/deploy/platform.ts";
 import { svc } from "./_cli.ts";
-import { stage } from "./_fixture.ts";
+import { stage, writeAll } from "./_fixture.ts";
 
 const TARGET = "--platform memory --name hello";
 const KEYS = "--generate-api-key --generate-rsa";
@@ -36,6 +36,66 @@ describe("what svc deploy prints for a newcomer", () => {
 
     expect(err).toContain("Plan");
     expect(err).not.toMatch(/it keeps/);
+  });
+
+  it("says how long a deployment takes only where there is something to deploy", async () => {
+    const at = await stage({ predictable: true });
+    const first = await svc(at, `plan ${TARGET}`);
+    await svc(at, `up ${TARGET} ${KEYS} --yes`);
+
+    const idle = await svc(at, `plan ${TARGET}`);
+
+    expect(first.out).toMatch(/Duration +\S/);
+    expect(idle.out).toContain("Nothing to do");
+    expect(idle.out).not.toContain("Duration");
+  });
+
+  it("names the revision that a rollback went to, and the one that the platform made of it", async () => {
+    const at = await stage({ predictable: true });
+    const connect: Platform<never>["connect"] = async (target, tools) => {
+      const session = await at.platform.connect(target, tools);
+      return { ...session, rollback: async (to) => ({ ...(await session.rollback(to)), revision: "r3" }) };
+    };
+    const copying = { ...at, platform: { ...at.platform, connect } };
+    await svc(at, `up ${TARGET} ${KEYS} --yes`);
+    writeAll(at.cwd, { "deploy.yaml": "variables: { GREETING: hello }\n" });
+    await svc(at, `up ${TARGET} --yes`);
+
+    const { out } = await svc(copying, `rollback ${TARGET} --yes`);
+
+    expect(out).toContain("Revision r1 is serving again, as r3");
+  });
+
+  it("says of a service without a key that it has made one, and where it can be read from then on", async () => {
+    const at = await stage({ predictable: true });
+
+    const without = await svc(at, `up ${TARGET} --yes`);
+    const again = await svc(at, `up ${TARGET} --yes`);
+
+    expect(without.out).toMatch(/API key +the service has made one, .*svc deploy up .*--generate-api-key/);
+    expect(again.out).not.toContain("API key");
+  });
+
+  it("says of a service that is not healthy what to do next", async () => {
+    const at = await stage({ predictable: true });
+    await svc(at, `up ${TARGET} ${KEYS} --yes`);
+    const well = await svc(at, `status ${TARGET}`);
+    const connect: Platform<never>["connect"] = async (target, tools) => {
+      const session = await at.platform.connect(target, tools);
+      const inspect = async () => {
+        const live = await session.inspect();
+        return live && { ...live, url: "http://127.0.0.1:9" };
+      };
+      return { ...session, inspect };
+    };
+
+    const ill = await svc({ ...at, platform: { ...at.platform, connect } }, `status ${TARGET}`);
+
+    expect(well.out).not.toContain("Next");
+    expect(ill).toMatchObject({
+      code: 1,
+      out: expect.stringMatching(/Next +.*svc deploy logs .*svc deploy up/),
+    });
   });
 
   it("says of a log without lines how far back it looked, and of a service that does not run that there is none", async () => {

@@ -165,10 +165,26 @@ describe("a deployment in several places", () => {
     expect(Object.keys(at.world.read().locks)).toEqual(["hello-dev.c"]);
   });
 
+  it("shows the logs of the others where one place has nothing", async () => {
+    const { up, run } = await places();
+    await up();
+    const removed = await run("down --yes --at b");
+
+    const logs = await run("logs");
+    const json = await run("logs --json");
+
+    expect(removed.code).toBe(0);
+    for (const name of ["a", "c"]) expect(logs.out).toContain(`${name} | line two`);
+    expect(logs).toMatchObject({ code: 1, err: expect.stringContaining("is not deployed on memory (b)") });
+    expect(Object.keys(JSON.parse(json.out).places)).toEqual(expect.arrayContaining(["a", "b", "c"]));
+  });
+
   it("is read, entered and removed as a whole", async () => {
     const { at, up, run } = await places();
-    await up();
+    const planned = await run("plan --no-check");
+    const made = await up();
 
+    const shown = await run("status");
     const status = await run("status --json");
     const logs = await run("logs");
     const shell = await run("exec");
@@ -180,6 +196,13 @@ describe("a deployment in several places", () => {
     expect(all.b).toMatchObject({ deployed: true, health: { status: "healthy" } });
     for (const name of ["a", "b", "c"]) expect(logs.out).toContain(`${name} | line two`);
     expect(shell).toMatchObject({ code: 2, err: expect.stringContaining("Name one of a, b, c") });
+    for (const name of ["a", "b", "c"]) {
+      expect(shown.out).toContain(`hello-dev on memory (${name})`);
+      expect(planned.out).toContain(`Plan for hello-dev on memory (${name})`);
+    }
+    expect(made.out).toMatch(
+      /Public URL +https:\/\/agents\.example\n +Admin +https:\/\/agents\.example\/admin\//,
+    );
     expect(removed.code).toBe(0);
     expect(at.world.read().services).toEqual({});
     // What one of them says does not keep the others from being asked.

@@ -52,6 +52,11 @@ describe("an estimate", () => {
     "bucket of S3": { cost: bucketCost("s3://bucket/prefix?region=eu-west-1") },
     "bucket of Cloud Storage": { cost: bucketCost("gs://bucket/prefix") },
   };
+  it("of a service with a size says for which one, and for how many", () => {
+    expect(estimates["aws-ecs-express"].cost?.text).toContain("for 1 instance with 0.25 vCPU and 512 MiB");
+    expect(estimates["aws-app-runner"].cost?.text).toContain("for 1 instance with 1 vCPU and 2 GiB idle");
+  });
+
   for (const [name, { cost }] of Object.entries(estimates))
     it(`names the date, the region and the page of its prices: ${name}`, () => {
       const text = costText(cost!);

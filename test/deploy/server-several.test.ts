@@ -58,6 +58,7 @@ describe("a service on several servers with one database", () => {
       ask(urls[turn % 2]!, path, body).catch(() => ask(urls[(turn + 1) % 2]!, path, body));
 
     writeAll(cwd, settings("first"));
+    const planned = await run("plan --no-check");
     for (const [index, host] of ["one", "two"].entries()) {
       const ran = await run(`up --yes --no-check --host ${host} --bind 127.0.0.${index + 1}`);
       expect(ran).toMatchObject({ code: 0 });
@@ -105,6 +106,9 @@ describe("a service on several servers with one database", () => {
     const serving = steps();
     const removed = await run("down --yes --remove-data");
 
+    expect(planned.out).toContain("on server (one)");
+    expect(planned.out).toContain("Files, kept over updates and restarts");
+    expect(planned.err).toContain("the load balancer reaches the service over plain http");
     expect(idle.out.match(/there was nothing to deploy/g)).toHaveLength(2);
     expect(ofEach).toMatchObject({
       code: 5,

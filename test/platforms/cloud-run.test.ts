@@ -271,6 +271,9 @@ describe("traps", () => {
 
     expect(findings.filter(({ level }) => level === "error")).toEqual([]);
     expect(findings.map(({ message }) => message).join()).toContain("disabled; `up` enables it");
+    expect(findings.filter(({ subject }) => subject === "region")).toEqual([
+      { level: "ok", subject: "region", message: expect.stringContaining("checked once run.googleapis.com") },
+    ]);
     expect(release?.status).toBe("READY");
   });
 

@@ -1,6 +1,7 @@
 import type { DeploymentPlan } from "../../core/models/deployment.ts";
 import { down } from "../../deploy/down.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import { whereOf } from "../../deploy/not-deployed.ts";
 import { removeExpired } from "./expired.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
@@ -38,7 +39,7 @@ export const downCommand = platformCommand({
       if (shell.json) return true;
       shell.progress.clear();
       shell.print("");
-      for (const line of planTable(plan, shell.paint)) shell.print(line);
+      for (const line of planTable(plan, whereOf(deployment), shell.paint)) shell.print(line);
       shell.print("");
       const fate = deployment.session.keepsFiles ? "are kept" : "are deleted too";
       return shell.ask(

@@ -23,7 +23,7 @@ export const execCommand = platformCommand({
     const { session, platform, tools } = deployment;
     if (!session.enter)
       throw new DeployError("failed", `svc cannot run commands in a container on platform ${platform.name}`, {
-        fix: "Use the platform's own console",
+        fix: "svc deploy logs shows what the service wrote; for a shell, use the console of the provider, where it has one",
       });
     await requireDeployed(deployment, "there is no container to run a command in");
     const isTerminal = shell.context.interactive && process.stdout.isTTY === true;

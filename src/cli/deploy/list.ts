@@ -1,5 +1,6 @@
 import { listEnvironments, type RunningEnvironment } from "../../deploy/environments.ts";
 import { EXIT } from "../../deploy/errors.ts";
+import { whereOf } from "../../deploy/not-deployed.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 import { pad } from "./terminal.ts";
@@ -23,7 +24,7 @@ export const listCommand = platformCommand({
         environments: found.map(toDocument),
       });
     else if (found.length === 0)
-      shell.print(`No environment of ${target.name} runs on ${platform.name} (${target.region}).`);
+      shell.print(`No environment of ${target.name} runs on ${platform.name} (${whereOf(deployment)}).`);
     else for (const line of table(found, tools.now())) shell.print(line);
     return EXIT.done;
   },

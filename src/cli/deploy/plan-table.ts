@@ -10,9 +10,9 @@ interface Change {
   readonly to: string | null;
 }
 
-/** The plan as a table, ready to print. */
-export function planTable(plan: DeploymentPlan, paint: Paint): string[] {
-  const place = [plan.region, plan.project_id && `project ${plan.project_id}`].filter(Boolean).join(", ");
+/** The plan as a table, ready to print; `where` is the machine or region. */
+export function planTable(plan: DeploymentPlan, where: string, paint: Paint): string[] {
+  const place = [where, plan.project_id && `project ${plan.project_id}`].filter(Boolean).join(", ");
   const rows = plan.actions.map((action) => [
     paint(COLOURS[action.action_type], action.action_type.toUpperCase()),
     action.resource_type.replace("_", " "),
@@ -31,9 +31,9 @@ export function planTable(plan: DeploymentPlan, paint: Paint): string[] {
   });
   const facts = [
     ["Cost", plan.total_cost_estimate],
-    ["Duration", plan.estimated_duration],
+    ["Duration", plan.actions.some((action) => action.action_type !== "noop") && plan.estimated_duration],
     ["Current", [plan.current_status, plan.current_url].filter(Boolean).join(", ")],
-  ].filter(([, value]) => value);
+  ].filter((fact): fact is [string, string] => Boolean(fact[1]));
   if (facts.length > 0) lines.push("", ...facts.map(([name, value]) => `  ${pad(name ?? "", 10)}${value}`));
   return lines;
 }

@@ -5,6 +5,7 @@ import { EXIT } from "../../deploy/errors.ts";
 import { warn } from "../../deploy/events.ts";
 import { firstUp } from "../../deploy/first-up.ts";
 import { unknownKey } from "../../deploy/known-key.ts";
+import { whereOf } from "../../deploy/not-deployed.ts";
 import { describeOpenWork, mayLose, type OpenWork } from "../../deploy/open-work.ts";
 import { following } from "../../deploy/places.ts";
 import { prepare } from "../../deploy/plan.ts";
@@ -71,7 +72,7 @@ export const planCommand = platformCommand({
     else if (given.markdown === true) for (const line of text.split("\n")) shell.print(line);
     else {
       shell.print("");
-      for (const line of planTable(plan, shell.paint)) shell.print(line);
+      for (const line of planTable(plan, whereOf(deployment), shell.paint)) shell.print(line);
       shell.print("");
       shell.print(
         changes

@@ -49,7 +49,7 @@ export const rollbackCommand = platformCommand({
         ),
     });
     shell.progress.clear();
-    const { from, release, health, openWork } = outcome;
+    const { from, to, release, health, openWork } = outcome;
     if (shell.json)
       shell.document({
         success: true,
@@ -60,7 +60,15 @@ export const rollbackCommand = platformCommand({
         open_work: openWork ?? null,
       });
     else {
-      shell.print(shell.paint("bold", `Revision ${release.revision} is serving again`));
+      const isCopy = to.revision !== undefined && to.revision !== release.revision;
+      shell.print(
+        shell.paint(
+          "bold",
+          isCopy
+            ? `Revision ${to.revision} is serving again, as ${release.revision}`
+            : `Revision ${release.revision} is serving again`,
+        ),
+      );
       const lines = facts(shell.paint, [
         ["URL", release.url],
         ["Health", health.status],

@@ -13,19 +13,23 @@ export type Several = (runs: readonly PlatformRun[], run: Run) => Promise<number
 /** One place after the other, also after a failure; the highest exit code counts. */
 export const inEach: Several = async (runs, run) => {
   let code = 0;
-  for (const one of runs) {
-    const own = await run(one).catch((error: unknown) => {
-      if (!isDeployError(error) || one.shell.signal.aborted) throw error;
-      one.shell.progress.clear();
-      const failure = hinted(error, one.shell.hint);
-      if (one.shell.json) one.shell.document(failureResult(failure));
-      else tellFailure(one.shell.context, failure, undefined);
-      return error.exitCode;
-    });
-    code = Math.max(code, own);
-  }
+  for (const one of runs) code = Math.max(code, await tellingFailure(one, run));
   return code;
 };
+
+/** Runs it in one place: a failure there is printed, and keeps no other place from its turn. */
+async function tellingFailure(one: PlatformRun, run: Run): Promise<number> {
+  try {
+    return await run(one);
+  } catch (error) {
+    if (!isDeployError(error) || one.shell.signal.aborted) throw error;
+    one.shell.progress.clear();
+    const failure = hinted(error, one.shell.hint);
+    if (one.shell.json) one.shell.document(failureResult(failure));
+    else tellFailure(one.shell.context, failure, undefined);
+    return error.exitCode;
+  }
+}
 
 /** All places are locked, then changed one after the other; the first failure ends it, and says what serves where. */
 export const inTurn: Several = async (runs, run) => {
@@ -46,7 +50,8 @@ export const together: Several = async (runs, run) => {
   const codes = await Promise.all(
     runs.map(({ shell, ...rest }) => {
       const name = shell.paint("dim", `${rest.deployment.place?.padEnd(width)} |`);
-      return run({ ...rest, shell: { ...shell, print: (line) => shell.print(`${name} ${line}`) } });
+      const own = { ...shell, print: (line: string) => shell.print(`${name} ${line}`) };
+      return tellingFailure({ ...rest, shell: own }, run);
     }),
   );
   return Math.max(...codes);

@@ -1,6 +1,6 @@
 import type { HealthCheckResult } from "../../core/models/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
-import { notDeployed } from "../../deploy/not-deployed.ts";
+import { notDeployed, whereOf } from "../../deploy/not-deployed.ts";
 import { isWell } from "../../deploy/release-health.ts";
 import { type DatabaseStatus, type Status, status } from "../../deploy/status.ts";
 import { facts } from "./facts.ts";
@@ -20,6 +20,7 @@ export const statusCommand = platformCommand({
     const found = await status(deployment);
     shell.progress.clear();
     const { target } = deployment;
+    const isFine = found.health !== undefined && isWell(found.health);
     if (shell.json) shell.document(toDocument(found, target.serviceName, deployment.platform.name));
     if (found.live === undefined) {
       if (shell.json) return EXIT.failed;
@@ -29,7 +30,7 @@ export const statusCommand = platformCommand({
       const { live, health, state } = found;
       const checked = health ? new Date(health.timestamp * 1000).toISOString() : undefined;
       shell.print(
-        shell.paint("bold", `${target.serviceName} on ${deployment.platform.name} (${target.region})`),
+        shell.paint("bold", `${target.serviceName} on ${deployment.platform.name} (${whereOf(deployment)})`),
       );
       const lines = facts(shell.paint, [
         ["URL", live.url],
@@ -49,11 +50,17 @@ export const statusCommand = platformCommand({
         ["Deployed", state?.updated_at],
         ["Lock", found.lock && `${found.lock.holder}, since ${found.lock.since}`],
         ["Unfinished", found.unfinished],
+        [
+          "Next",
+          isFine
+            ? undefined
+            : shell.hint("svc deploy logs shows what it wrote; svc deploy up starts it again"),
+        ],
       ]);
       for (const line of lines) shell.print(line);
       for (const line of found.drift) shell.print(`${shell.paint("yellow", "!")} ${shell.hint(line)}`);
     }
-    return found.health && isWell(found.health) ? EXIT.done : EXIT.failed;
+    return isFine ? EXIT.done : EXIT.failed;
   },
 });
 

@@ -3,6 +3,7 @@ import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { HELD_JOBS } from "../../deploy/held-jobs.ts";
+import { whereOf } from "../../deploy/not-deployed.ts";
 import { checkSame, following, lockAll } from "../../deploy/places.ts";
 import { formerKeys, ROTATED_KEYS, type RotatedKey } from "../../deploy/rotate-key.ts";
 import { type Consent, type UpOutcome, up } from "../../deploy/up.ts";
@@ -91,7 +92,7 @@ async function deploy({ shell, deployment: mine, given, first }: PlatformRun): P
     if (shell.json) return true;
     shell.progress.clear();
     shell.print("");
-    for (const line of planTable(plan, shell.paint)) shell.print(line);
+    for (const line of planTable(plan, whereOf(mine), shell.paint)) shell.print(line);
     shell.print("");
     if (
       !(await shell.ask(`Deploy ${plan.service_name}${mine.place === undefined ? "" : ` to ${mine.place}`}?`))
@@ -124,20 +125,23 @@ function toDocument({ result, changed, plan, openWork, continued }: UpOutcome): 
 }
 
 function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void {
-  const { release, result, health, image, changed, generated, continued } = outcome;
-  const { target, session } = deployment;
+  const { release, result, health, image, changed, continued } = outcome;
+  const { target } = deployment;
   const base = release.url?.replace(/\/$/, "") ?? "";
+  const isSeen = health.status_code === null ? "" : " and healthy";
+  // Where others are in front of it, people use their address.
+  const { SERVICE_PUBLIC_URL: given = base } = release.env ?? {};
+  const told = /^https?:/.test(given) ? given.replace(/\/$/, "") : base;
   const title = changed
-    ? `${target.serviceName} is up${health.status_code === null ? "" : " and healthy"} (${result.deployment_time} s)`
-    : `${target.serviceName} is up to date and healthy: there was nothing to deploy`;
+    ? `${target.serviceName} is up${isSeen} (${result.deployment_time} s)`
+    : `${target.serviceName} is up to date${isSeen}: there was nothing to deploy`;
   shell.print("");
   shell.print(shell.paint("bold", title));
-  const key = Object.keys(generated).includes("SERVICE_API_KEY");
-  const command = session.secretCommand?.("SERVICE_API_KEY");
   const lines = facts(shell.paint, [
     ["URL", base],
-    ["Admin", `${base}/admin/`],
-    ["API docs", `${base}/docs`],
+    ["Public URL", told === base ? undefined : told],
+    ["Admin", `${told}/admin/`],
+    ["API docs", `${told}/docs`],
     [
       "Health",
       health.status_code === null
@@ -146,17 +150,33 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void 
     ],
     ["Revision", release.revision],
     ["Image", image],
-    [
-      "API key",
-      key
-        ? `generated, and stored ${session.push ? "on the server" : "by the platform"}${command ? `; read it with: ${command}` : ""}`
-        : undefined,
-    ],
+    ["API key", shell.hint(apiKeyText(deployment, outcome) ?? "")],
     ["Former key", formerKeyText(deployment.options.rotateKey, release.secretNames ?? [])],
-    ["Jobs", continued && describeContinued(continued)],
+    ["Jobs", continued?.continued ? describeContinued(continued) : undefined],
     ["Next", shell.hint("svc deploy logs")],
   ]);
   for (const line of lines) shell.print(line);
+}
+
+/** Where the API key is, if this run has made it or found it; or that the service has made one which nobody has seen. */
+function apiKeyText(
+  { session, options, platform, config, tools }: Deployment,
+  { release, changed, generated, plan }: UpOutcome,
+): string | undefined {
+  const name = "SERVICE_API_KEY";
+  const isStored = release.secretNames?.includes(name) === true;
+  if (!isStored && changed && session.readSecret && platform.ephemeralDisk !== true)
+    return "the service has made one, on its disk. To store it where it can be read: svc deploy up --generate-api-key";
+  const isNew = plan.actions.some((one) => one.resource_name === name && one.action_type === "create");
+  const isGiven = Boolean(tools.env[name]) || config.secrets.some((secret) => secret.name === name);
+  const isGenerated = Object.keys(generated).includes(name);
+  if (!isGenerated && (!isStored || !isNew || isGiven || !changed)) return undefined;
+  const made = isGenerated ? "generated" : "the one that the service has made";
+  const stored = `${made}, and stored ${session.push ? "on the server" : "by the platform"}`;
+  const command = session.secretCommand?.(name);
+  if (command !== undefined) return `${stored}; read it with: ${command}`;
+  const isShown = options.showApiKey && !session.readSecret;
+  return isShown ? `${stored}; shown above: keep it, as nobody can read it there` : stored;
 }
 
 /** What becomes of the key that was replaced. */

@@ -8,6 +8,7 @@ export type Context = AwsContext<AppRunnerFlags>;
 export function accessRole({ target }: Context): WantedRole {
   return {
     name: `${target.serviceName}-${target.region}-access`,
+    purpose: "with which App Runner pulls the image",
     principal: "build.apprunner.amazonaws.com",
     managed: ["service-role/AWSAppRunnerServicePolicyForECRAccess"],
   };
@@ -17,6 +18,7 @@ export function accessRole({ target }: Context): WantedRole {
 export function instanceRole({ target }: Context, secrets?: object): WantedRole {
   return {
     name: `${target.serviceName}-${target.region}-instance`,
+    purpose: "with which the service reads its secrets",
     principal: "tasks.apprunner.amazonaws.com",
     managed: [],
     inline: { name: "secrets", document: secrets },

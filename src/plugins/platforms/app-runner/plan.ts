@@ -39,8 +39,8 @@ export async function planRelease(
   return [
     resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
     ...(await Promise.all(
-      own.map(async ({ name }) =>
-        resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for App Runner"),
+      own.map(async ({ name, purpose }) =>
+        resourceAction("role", name, (await findRole(context, name)) !== undefined, `Role ${purpose}`),
       ),
     )),
     ...(await planStorage(context, bucketRole(context, spec, service), spec, live)),

@@ -24,6 +24,7 @@ export function expectedUrl({ identity, target }: Context): string | undefined {
 export function executionRole({ target }: Context, secrets?: object): WantedRole {
   return {
     name: `${target.serviceName}-${target.region}-exec`,
+    purpose: "with which ECS pulls the image, reads the secrets and writes the log",
     principal: "ecs-tasks.amazonaws.com",
     managed: ["service-role/AmazonECSTaskExecutionRolePolicy"],
     inline: { name: "secrets", document: secrets },
@@ -34,6 +35,7 @@ export function executionRole({ target }: Context, secrets?: object): WantedRole
 export function taskRole({ target }: Context): WantedRole {
   return {
     name: `${target.serviceName}-${target.region}-task`,
+    purpose: "with which the service uses its bucket",
     principal: "ecs-tasks.amazonaws.com",
     managed: [],
   };
@@ -43,6 +45,7 @@ export function taskRole({ target }: Context): WantedRole {
 export function infrastructureRole({ target }: Context): WantedRole {
   return {
     name: `${target.serviceName}-${target.region}-infra`,
+    purpose: "with which ECS sets up the load balancer, its certificate and scaling",
     principal: "ecs.amazonaws.com",
     managed: ["service-role/AmazonECSInfrastructureRoleforExpressGatewayServices"],
   };

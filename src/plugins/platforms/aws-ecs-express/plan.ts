@@ -28,14 +28,14 @@ export async function planRelease(
   const service = await findOwnService(context);
   const active = service?.activeConfigurations?.[0];
   const { serviceName } = context.target;
-  const execution = executionRole(context).name;
-  const own = wantedExecutionRole(context, active) === roleArn(context, execution);
-  const roles = [...(own ? [execution] : []), infrastructureRole(context).name];
+  const execution = executionRole(context);
+  const own = wantedExecutionRole(context, active) === roleArn(context, execution.name);
+  const roles = [...(own ? [execution] : []), infrastructureRole(context)];
   return [
     resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
     ...(await Promise.all(
-      roles.map(async (name) =>
-        resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for ECS"),
+      roles.map(async ({ name, purpose }) =>
+        resourceAction("role", name, (await findRole(context, name)) !== undefined, `Role ${purpose}`),
       ),
     )),
     ...(await planStorage(context, bucketRole(context, spec, active), spec, live)),

@@ -8,6 +8,8 @@ import { type AwsTag, tagMap, tagsOf } from "./tags.ts";
 /** A role that an AWS service assumes, and its permissions. */
 export interface WantedRole {
   readonly name: string;
+  /** What it is for, as the end of a sentence: "with which …". */
+  readonly purpose: string;
   /** Service that assumes it, such as `ecs-tasks.amazonaws.com`. */
   readonly principal: string;
   /** Managed policies by the part behind `policy/`. */

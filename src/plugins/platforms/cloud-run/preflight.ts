@@ -177,6 +177,11 @@ export async function regionFindings(context: Context): Promise<Finding[]> {
       },
     ];
   } catch (error) {
+    // The first `up` enables the API: a region that does not exist is refused then.
+    if (isCloudError(error) && isDisabledApi(error))
+      return [
+        { level: "ok", subject: "region", message: `${region}, checked once run.googleapis.com is enabled` },
+      ];
     return [unseen("region", error)];
   }
 }

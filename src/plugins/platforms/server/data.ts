@@ -24,9 +24,13 @@ const SEND = `(async () => {
 export async function* sendBackup(context: Context): AsyncGenerator<Uint8Array> {
   const found = await serving(context);
   if (!isRunning(found))
-    throw new DeployError("not_deployed", `"${context.target.serviceName}" is not running`, {
-      fix: "Start it with svc deploy up, and repeat the backup",
-    });
+    throw new DeployError(
+      "not_deployed",
+      `"${context.target.serviceName}" does not run on ${context.ssh.host}`,
+      {
+        fix: `Start it with svc deploy up, and repeat the backup${(context.target.places ?? 1) > 1 ? "; or ask another server of it: --host" : ""}`,
+      },
+    );
   yield* send(context, found, "/utils/backup", "The backup was not made");
 }
 

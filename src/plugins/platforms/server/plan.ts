@@ -43,7 +43,7 @@ export async function planRelease(
       "volume",
       namesOf(serviceName).data,
       volumes.data,
-      settings.postgres === undefined
+      storeOf({ env: spec.env, secretNames: Object.keys(spec.secrets) }) === "file"
         ? "Jobs and cases, kept over updates and restarts"
         : `Files, kept over updates and restarts${live === undefined && volumes.data && !volumes.database ? "; jobs of an earlier deployment in them are not moved into the database" : ""}`,
     ),

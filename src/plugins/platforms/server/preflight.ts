@@ -22,7 +22,7 @@ export async function preflight(context: Context): Promise<Finding[]> {
     ...diskFindings(free),
     ...(target.places === undefined || target.places === 1 ? [] : sharedFindings(settings)),
     ...(settings.domain === undefined
-      ? [plainFinding(settings.bind)]
+      ? [plainFinding(settings.bind, target.places)]
       : await domainFindings(context, settings.domain)),
     ...(live === undefined && settings.domain === undefined
       ? await portFindings(context, target.port, settings.bind)
@@ -68,8 +68,16 @@ export function isLocal(bind: string | undefined): boolean {
   return bind !== undefined && /^(127\.|::1$)/.test(bind);
 }
 
-function plainFinding(bind: string | undefined): Finding {
+function plainFinding(bind: string | undefined, places = 1): Finding {
   if (isLocal(bind)) return { level: "ok", subject: "Port", message: `open on ${bind} only` };
+  // A domain is refused there.
+  if (places > 1)
+    return {
+      level: "warning",
+      subject: "HTTPS",
+      message: "the load balancer reaches the service over plain http: keys and data can be read on the way",
+      fix: "Use a private network, with its address as --bind, and let only the load balancer reach the port",
+    };
   return {
     level: "warning",
     subject: "HTTPS",
