@@ -3,6 +3,7 @@ import { defineAgent, defineChat, webhooks } from "agent-control-service";
 import { THREADS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { changeOf } from "../../src/plugins/admin/audit/change.ts";
 import { until } from "../runs/_jobs.ts";
 import { seedJob } from "./_seed.ts";
 
@@ -242,4 +243,14 @@ it("the forecast from a few jobs says what they took at most, and nothing of one
     /The last 2 jobs took \S+ m?s and cost \$0 in the median, and at most \S+ m?s and \$0\. /,
   );
   expect(words).not.toContain("one in twenty");
+});
+
+it.each([
+  [{ parameters: null }, { parameters: "set" }, "parameters none → parameters set"],
+  // What is only known to be set may have changed.
+  [{ parameters: "set" }, { parameters: "set" }, "status none, parameters set → status none, parameters set"],
+])("a line of the audit log names what has changed, and not what is as before", (before, after, words) => {
+  const [from, to] = [before, after].map((part) => ({ status: null, ...part }));
+
+  expect(changeOf({ action: "agent.parameters", before: from, after: to })).toBe(words);
 });

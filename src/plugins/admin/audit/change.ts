@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import type { AuditEntry } from "../../../core/models/audit-entry.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
@@ -9,9 +10,24 @@ const stamp = stampsIn("UTC");
 /** What a line of the audit log has changed, in the words of the pages: `In progress → Stopped`. */
 export function changeOf({ action, before, after }: Pick<AuditEntry, "action" | "before" | "after">): string {
   const isSet = action === "job.status";
-  return [inWords(before), isSet && typeof after === "string" ? setLabelOf(after) : inWords(after)]
+  const parts = [unlike(before, after), unlike(after, before)];
+  // What is only known to be set may have changed as well.
+  const [from, to] = parts.every((part) => inWords(part) === "") ? [before, after] : parts;
+  return [inWords(from), isSet && typeof to === "string" ? setLabelOf(to) : inWords(to)]
     .filter((part) => part !== "")
     .join(" → ");
+}
+
+/** What a value has that another one has not. */
+function unlike(value: unknown, other: unknown): unknown {
+  if (!isRecord(value) || !isRecord(other)) return value;
+  return Object.fromEntries(
+    Object.entries(value).filter(([name, one]) => !isDeepStrictEqual(one, other[name])),
+  );
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function inWords(value: unknown): string {
