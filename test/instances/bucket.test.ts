@@ -175,7 +175,10 @@ describe("a service whose store is in a bucket", () => {
     await expect
       .poll(attention, { timeout: 20_000 })
       .toEqual([expect.stringMatching(/^bad: New writes are on this disk only: .*no route to host/)]);
-    expect(await (await first.call("/admin/")).text()).not.toContain("The service is well");
+    const dashboard = await (await first.call("/admin/")).text();
+    expect(dashboard).not.toContain("The service is well");
+    expect(dashboard).toMatch(/Store<\/h\d><span class="st st-degraded">/);
+    expect(dashboard).toMatch(/<dt>Storage<\/dt><dd class="warn">[^<]*no route to host/);
     data.set = Map.prototype.set;
     await expect.poll(attention, { timeout: 60_000 }).toEqual([]);
 

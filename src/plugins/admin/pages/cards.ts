@@ -80,10 +80,13 @@ function toHealth(
 
 async function storeCard({ store }: AdminParts): Promise<CardView> {
   const stats = await store.stats();
-  const { writable } = store.health();
+  const { writable, shipping } = store.health();
+  const aside = shipping?.set_aside.length ?? 0;
+  const trouble = shipping?.error ?? (aside > 0 ? `${countOf(aside, "folder")} set aside` : undefined);
+  const status = trouble === undefined ? "healthy" : "degraded";
   return {
     title: "Store",
-    status: statusPiece(writable ? "healthy" : "unhealthy").toString(),
+    status: statusPiece(writable ? status : "unhealthy").toString(),
     html: "",
     facts: [
       { name: "Kind", value: stats.database },
@@ -93,6 +96,7 @@ async function storeCard({ store }: AdminParts): Promise<CardView> {
       },
       ...(stats.bytes === undefined ? [] : [{ name: "On disk", value: formatBytes(stats.bytes) }]),
       { name: "Writes", value: formatCount(stats.writes) },
+      ...(trouble === undefined ? [] : [{ name: "Storage", value: trouble, tone: "warn" }]),
     ],
   };
 }
