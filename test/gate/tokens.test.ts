@@ -1,6 +1,6 @@
 // @long
 // @area service admin protocols
-import type { AddedRoute } from "agent-control-service/plugin";
+import { type AddedRoute, RUNNER } from "agent-control-service/plugin";
 import type { TestServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { payer } from "../client/_agents.ts";
@@ -161,6 +161,32 @@ async function start(server: TestServer, slug: string, job_fields: object): Prom
 }
 
 describe("tokens", () => {
+  it("open no later job of the same id", async () => {
+    let now = Date.now();
+    const [server] = await startInstances([{ agents: [payer], clock: () => new Date(now) }]);
+    await start(server, "payer", { amount: 1 });
+    const made = await server.request("/jobs/j/tokens", { json: { scopes: SCOPES } });
+    const { token } = (await made.json()) as { token: string };
+    const statusOf = async (path: string, method = "GET") =>
+      (
+        await fetch(`${server.url}/jobs/j${path}`, {
+          method,
+          headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+          ...(method === "POST" && { body: "{}" }),
+        })
+      ).status;
+    expect(await statusOf("")).toBe(200);
+
+    now += 1000;
+    await server.service.get(RUNNER).remove("j", { kind: "key" }, { permanent: true });
+    await start(server, "payer", { amount: 1 });
+
+    for (const path of ["", "/cases", "/files", "/stream", "/result", `/files/${"a".repeat(64)}`])
+      expect([path, await statusOf(path)]).toEqual([path, 404]);
+    for (const path of ["/stop", "/uploads"])
+      expect([path, await statusOf(path, "POST")]).toEqual([path, 404]);
+  });
+
   it("expire, and with them the streams that they opened", async () => {
     let now = Date.now();
     const [server] = await startInstances([{ agents: [payer], clock: () => new Date(now) }]);

@@ -10,10 +10,11 @@ export const NOTHING: readonly string[] = [];
 /** Whether a caller with this sight sees a job. Who sees questions only sees no job. */
 export function seesJob(sight: Sight | undefined, job: StoredJob): boolean {
   if (sight === undefined) return true;
-  const { agents, workspace, startedBy, askedOf, job: only } = sight;
+  const { agents, workspace, startedBy, askedOf, job: only, jobCreated } = sight;
   if (askedOf !== undefined) return false;
   return (
     (only === undefined || only === job.id) &&
+    (jobCreated === undefined || jobCreated === job.created_at) &&
     (agents === undefined || agents.includes(job.agent_name)) &&
     (workspace === undefined || workspace === job.job_context.workspace_id) &&
     (startedBy === undefined || startedBy === job.access)
@@ -44,9 +45,13 @@ export function jobsInSight<Q extends ListQuery>(
   query: Q | undefined,
 ): Q | undefined {
   if (sight === undefined) return query;
-  const { agents, workspace, startedBy, askedOf, job } = sight;
+  const { agents, workspace, startedBy, askedOf, job, jobCreated } = sight;
   const where = { ...query?.where };
   if (job !== undefined) where.id = both(where.id, [job]);
+  if (jobCreated !== undefined) {
+    const created = Date.parse(jobCreated);
+    where.created_at = { gte: created, lt: created + 1 };
+  }
   if (agents) where.agent_name = both(where.agent_name, agents);
   if (workspace !== undefined) where.workspace_id = both(where.workspace_id, [workspace]);
   if (startedBy !== undefined) where.access = both(where.access, [startedBy]);

@@ -23,6 +23,8 @@ export interface TokenRule {
 
 const GrantSchema = v.object({
   job: EntityIdSchema,
+  /** When the job was created, ISO 8601; absent in tokens of earlier versions. */
+  created: v.optional(v.string()),
   scopes: v.pipe(v.array(v.string()), v.transform(toScopes)),
   /** Seconds since 1970. */
   exp: v.number(),
@@ -104,7 +106,7 @@ export class JobTokens {
 
   /** The caller with this token; throws `unauthorized`, or `forbidden` if the token is for something else. */
   enter(token: string, { scope, jobId }: { readonly scope: TokenScope; readonly jobId: string }): Caller {
-    const { job, scopes, exp, marks, name, by } = this.#read(token);
+    const { job, created, scopes, exp, marks, name, by } = this.#read(token);
     if (exp * 1000 <= this.#clock().getTime()) {
       throw new ServiceError("unauthorized", "The token has expired", { detail: "Ask for a new one." });
     }
@@ -126,8 +128,8 @@ export class JobTokens {
       scope === "status" ? this.#revoked.over({ job, name, marks, exp }, maker?.over) : maker?.over;
     return {
       ...{ kind: "token", job, scopes, until: new Date(exp * 1000) },
-      // No more than its maker sees, and of that one job.
-      sight: { ...maker?.sight, job },
+      // No more than its maker sees, and of that one job, not of a later one of its id.
+      sight: { ...maker?.sight, job, ...(created !== undefined && { jobCreated: created }) },
       ...(name !== undefined && { name }),
       ...(over && { over }),
     };

@@ -43,6 +43,8 @@ export interface Sight {
   readonly startedBy?: string;
   /** Only this job: of a token. */
   readonly job?: string;
+  /** When that job was created, ISO 8601: another one may have its id after it was removed. */
+  readonly jobCreated?: string;
   /** Only open questions that are assigned to one of these names, and the cases and jobs that ask them. */
   readonly askedOf?: readonly string[];
 }

@@ -59,7 +59,7 @@ function makeRoute({ prefix, seen, tokens, audit, clock }: MachineParts): RouteD
     status: 201,
     responses: { 201: { description: "The token", schema: TokenSchema } },
     handler: async ({ params, body: { expires_in, scopes: given, name }, caller }) => {
-      const { id } = await seen(caller).jobs.get(params.id);
+      const { id, created_at: created } = await seen(caller).jobs.get(params.id);
       const scopes = TOKEN_SCOPES.filter((scope) => given.includes(scope));
       // Nobody gives away more than they may do.
       for (const scope of scopes) demand(caller, NEEDED[scope]);
@@ -69,7 +69,7 @@ function makeRoute({ prefix, seen, tokens, audit, clock }: MachineParts): RouteD
       await audit.record({ by: caller, action: "job.token", target: { kind: "job", id }, after });
       const by = caller.access;
       const token = tokens.create({
-        ...{ job: id, scopes, exp },
+        ...{ job: id, created, scopes, exp },
         ...(name !== undefined && { name }),
         ...(by !== undefined && { by }),
       });
