@@ -140,6 +140,29 @@ it("a tag is added once, whatever is resumed, and a job has 20 at most", async (
   expect(other.status).toBe(409);
 });
 
+it("a fork has the tags that its original had at that call, and a job that is started over those of its start", async () => {
+  await using server = await testServer({ agents: [sorter] });
+  const jobs = server.service.get(JOBS);
+  await run(server, "a", { order: "1", customer: "acme" }, { tags: ["vip", "Kind: Order"] });
+  const fork = async (of: string, job_id: string, from: string, customer: string) => {
+    const json = { from, job_id, fields: { customer } };
+    expect((await server.request(`/jobs/${of}/fork`, { json })).status).toBe(202);
+    return (await until(server.service, job_id)).tags;
+  };
+  expect((await jobs.get("a")).tags).toEqual(["vip", "Kind: Order", "customer:acme"]);
+
+  expect(await fork("a", "b", "start", "other")).toEqual(["vip", "Kind: Order", "customer:other"]);
+  expect(await fork("b", "c", "start", "third")).toEqual(["vip", "Kind: Order", "customer:third"]);
+  expect(await fork("a", "d", "end", "other")).toEqual(["vip", "Kind: Order", "customer:acme"]);
+  expect(await fork("d", "e", "start", "fourth")).toEqual(["vip", "Kind: Order", "customer:fourth"]);
+  expect(await found(server, { tag: "customer:acme" })).toEqual(["a", "d"]);
+
+  await start(server, "f", { order: "1", customer: "acme", does: "wrong" }, { tags: ["vip"] });
+  expect((await until(server.service, "f")).tags).toEqual(["vip", "customer:acme", "Kind: Order"]);
+  const retried = await server.request("/jobs/f/retry", { json: { from: "start" } });
+  expect(await retried.json()).toMatchObject({ status: "stopped", tags: ["vip"] });
+});
+
 it("a child and a fork have the tags of the job that they come from", async () => {
   await using server = await testServer({ agents: [sorter] });
   await run(server, "a", { order: "1", customer: "acme", does: "child" }, { tags: ["vip"] });

@@ -36,6 +36,26 @@ export function countTags(counts: Readonly<Record<string, number>>): [tag: strin
   return [...sums].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
 }
 
+/** A recorded call that adds tags, by its name; its result has those that the job did not have, where it had some. */
+interface TagCall {
+  readonly name: string;
+  readonly result?: unknown;
+}
+
+/** Joins the tags of a call to its name: none has a comma. */
+export const TAG_SEPARATOR = ", ";
+
+/** The tags of a job whose calls `gone` no longer count, while those in `kept` do. */
+export function withoutTags(
+  tags: readonly string[] | undefined,
+  { gone, kept }: { readonly gone: readonly TagCall[]; readonly kept: readonly TagCall[] },
+): string[] | undefined {
+  const named = ({ name }: TagCall): string[] => name.split(TAG_SEPARATOR);
+  const dropped = new Set(gone.flatMap((call) => (call.result as string[] | undefined) ?? named(call)));
+  for (const tag of kept.flatMap(named)) dropped.delete(tag);
+  return tags?.filter((tag) => !dropped.has(tag));
+}
+
 /** Both, each tag once. */
 export function withTags(known: readonly string[] | undefined, more: readonly string[]): string[] {
   return [...new Set([...(known ?? []), ...more])];

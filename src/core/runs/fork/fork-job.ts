@@ -9,7 +9,8 @@ import { jobNotFound } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { insertCopy } from "../../entities/open-case.ts";
 import type { StoredJob } from "../../models/job.ts";
-import { withIds } from "../../models/run-entry.ts";
+import { type CallEntry, type RunEntry, withIds } from "../../models/run-entry.ts";
+import { withoutTags } from "../../models/tags.ts";
 import { claimFiles, linkClaimed, whileClaimed } from "../queue/claim-files.ts";
 import { toNewJob } from "../queue/start-request.ts";
 import type { ForkRequest } from "../runner.ts";
@@ -74,7 +75,7 @@ export async function forkJob(
       job_fields: { ...original.job_fields, ...claimed.fields },
       encrypted_agent_parameters,
       ...(original.access !== undefined && { access: original.access }),
-      tags: original.tags,
+      tags: withoutTags(original.tags, { gone: tagCalls(entries), kept: tagCalls(copied.entries) }),
       ...(request.idempotencyKey !== undefined && { idempotencyKey: request.idempotencyKey }),
     },
     { parameterNames: [], defaults: { workspace, now: clock() } },
@@ -114,6 +115,10 @@ export async function forkJob(
     return made;
   };
   return whileClaimed(parts.files, claimed, () => ledger.write(store));
+}
+
+function tagCalls(entries: readonly RunEntry[]): CallEntry[] {
+  return entries.filter((entry): entry is CallEntry => entry.type === "call" && entry.call === "tag");
 }
 
 /** What an earlier request of the same job id, or of the same key, has stored. */

@@ -23,7 +23,7 @@ import { openCase } from "../../entities/open-case.ts";
 import type { FileValue } from "../../models/file.ts";
 import type { Job } from "../../models/job.ts";
 import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
-import { MOST_TAGS, TagsSchema, withTags } from "../../models/tags.ts";
+import { MOST_TAGS, TAG_SEPARATOR, TagsSchema, withTags } from "../../models/tags.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
@@ -177,17 +177,19 @@ export class RunJob implements JobHandle {
       throw new TypeError(`job.tag was called with invalid tags: ${listProblems(problems)}`);
     }
     const tags = checked.output;
-    const call = this.#scope.take("tag", tags.join(", "));
+    const call = this.#scope.take("tag", tags.join(TAG_SEPARATOR));
     if (!call.takeEntry()) {
       await run.enter(call);
       await run.ledger.write(async (unit) => {
-        const known = (await unit.tx.get("Job", run.jobId))?.tags;
+        const known = (await unit.tx.get("Job", run.jobId))?.tags ?? [];
         if (withTags(known, tags).length > MOST_TAGS)
           throw new TypeError(
             `job.tag: a job has at most ${MOST_TAGS} tags. Put what differs from job to job in its fields`,
           );
         await tagJob(unit, run.jobId, tags);
-        await unit.record(run.jobId, { type: "call", call: "tag", ...call.fields });
+        const added = tags.filter((tag) => !known.includes(tag));
+        const result = added.length < tags.length ? { result: added } : {};
+        await unit.record(run.jobId, { type: "call", call: "tag", ...call.fields, ...result });
         unit.afterwards((seq) => run.gate.settle(call, seq));
       });
     }
