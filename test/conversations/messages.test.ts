@@ -1,5 +1,5 @@
 import { client } from "agent-control-service/client";
-import { CASES } from "agent-control-service/plugin";
+import { CASES, RUNNER, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { beforeEach, expect, it } from "vitest";
 import { createAsker } from "../http/_asker.ts";
@@ -96,4 +96,32 @@ it("a token that may only send messages answers nothing", async () => {
   await expect(withToken(token).reply(asked, "yes")).rejects.toMatchObject({ status: 403 });
   expect(agent.paid).toEqual([]);
   expect(await withToken(both.token).reply(asked, "yes")).toMatchObject({ accepted: true });
+});
+
+it("messages of a deleted thread remain while it can be restored, and are removed with it", async () => {
+  const runner = server.service.get(RUNNER);
+  const store = server.service.get(STORE);
+  const kept = async () => {
+    const { items } = await store.table("ReceivedEvent").list();
+    return items.map(({ data }) => data.content).sort();
+  };
+  const talk = async (id: string) => {
+    const thread = client(server.url, server.key);
+    const job = await thread.start("asker", { message: "hello" }, { id });
+    await job.send(`a secret of ${id}`);
+    await expect.poll(() => turns(id)).toHaveLength(2);
+  };
+  await talk("one");
+  await talk("two");
+  await talk("three");
+
+  await runner.remove("one", { kind: "key" });
+  await runner.remove("two", { kind: "key" });
+  await runner.remove("three", { kind: "key" }, { permanent: true });
+  expect(await kept()).toEqual(["a secret of one", "a secret of two"]);
+  await runner.restore("one", { kind: "key" });
+  await runner.remove("two", { kind: "key" }, { permanent: true });
+
+  expect(await kept()).toEqual(["a secret of one"]);
+  expect(await store.table("EventName").ids()).toEqual(["chat.one"]);
 });

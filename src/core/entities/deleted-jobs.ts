@@ -9,6 +9,7 @@ import { unlinkFiles } from "./job-files.ts";
 import { jobNotFound } from "./jobs.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
+import { removeMessages } from "./received-events.ts";
 import { caseIdsOf } from "./remove-job.ts";
 
 /*
@@ -70,6 +71,7 @@ export async function eraseJob(
   await unit.tx.remove("DeletedJob", id);
   await freeKey(unit.tx, job);
   await forgetRequests(unit, id);
+  await removeMessages(unit, id);
   await unlinkFiles(unit, id);
   await unit.tx.clear("Run", id);
   await unit.emit({ kind: "job:erased", job, by });

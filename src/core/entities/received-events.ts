@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
 import { inOrder } from "../base/in-order.ts";
+import { messageEvent } from "../models/message-event.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ListQuery, Store, Transaction } from "../store/store.ts";
 import { laterOf } from "../store/timestamp.ts";
@@ -184,6 +185,13 @@ export async function removeEvent({ tx }: Unit, id: string): Promise<boolean> {
   // With its last event, unless somebody waits for the next one.
   if (name?.count === event.n && name.shapes.length === 0) await tx.remove("EventName", event.name);
   return true;
+}
+
+/** Removes the messages of a thread inside the unit that removes it permanently. */
+export async function removeMessages(unit: Unit, jobId: string): Promise<void> {
+  const name = messageEvent(jobId);
+  if (!(await unit.tx.get("EventName", name))) return;
+  for (const id of await unit.tx.ids("ReceivedEvent", "name", name)) await removeEvent(unit, id);
 }
 
 /** Reads events that were received. */

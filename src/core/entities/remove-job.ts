@@ -1,4 +1,5 @@
 import { isTerminal } from "../models/entity-status.ts";
+import { messageEvent } from "../models/message-event.ts";
 import type { Transaction } from "../store/store.ts";
 import { eraseCasesOf, removeCase } from "./case-history.ts";
 import { leaveRelatives } from "./change-job.ts";
@@ -7,7 +8,7 @@ import { unlinkFiles } from "./job-files.ts";
 import { jobNotFound } from "./jobs.ts";
 import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
-import { removeWaits } from "./received-events.ts";
+import { removeMessages, removeWaits } from "./received-events.ts";
 
 /** What names a job, and is asked for when it is removed. */
 const NAMING = [
@@ -29,6 +30,7 @@ export async function readBeforeRemoval({ tx }: Unit, ids: readonly string[]): P
   const reads = ids.flatMap((id) => [
     tx.get("Job", id),
     tx.last("Run", id),
+    tx.get("EventName", messageEvent(id)),
     ...NAMING.map(([table, field]) => tx.ids(table, field, id)),
   ]);
   await Promise.all(reads);
@@ -50,6 +52,7 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   await unit.tx.remove("Job", id);
   await freeKey(unit.tx, job);
   await forgetRequests(unit, id);
+  await removeMessages(unit, id);
   await unlinkFiles(unit, id);
   await unit.tx.clear("Run", id);
   await unit.emit({ kind: "job:deleted", job, by });
