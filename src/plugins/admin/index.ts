@@ -1,3 +1,4 @@
+import { assertStillIn } from "../../core/access/assert-still-in.ts";
 import { providerOf } from "../../core/access/provider-of.ts";
 import { Seal } from "../../core/base/seal.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
@@ -171,17 +172,19 @@ async function createParts(context: PluginContext, options: ResolvedAdminOptions
   });
   const console = new ConsoleBuffer(hooks, options.consoleLines);
   const wellness = new Wellness({ jobs, store: context.get(STORE) }, hub, clock);
+  const access = context.get(ACCESS);
+  const people = context.get(PEOPLE);
   const bulk = new BulkOperations({
     ...{ runner, clock, log },
+    assertStillIn: (by) => assertStillIn({ access, people }, by),
     store: context.get(STORE),
     redactor: context.get(REDACTOR),
   });
   for (const part of [hub, console, bulk, sessions, jobLog, wellness]) context.onClose(() => part.close());
-  const access = context.get(ACCESS);
   return {
     options,
     access,
-    people: context.get(PEOPLE),
+    people,
     revoked: context.get(REVOKED_TOKENS),
     isShared: () => access.isUsed || signIn !== undefined,
     service: context.get(OPTIONS),

@@ -33,6 +33,8 @@ export interface BulkParts {
   readonly clock: () => Date;
   readonly redactor: Redactor;
   readonly log: Logger;
+  /** Throws where the caller was removed since it has started an operation. */
+  readonly assertStillIn: (by: Actor) => void;
 }
 
 /** An operation that this instance runs. */
@@ -197,6 +199,7 @@ export class BulkOperations {
     const { log, redactor } = this.#parts;
     const runner = this.#parts.runner();
     try {
+      this.#parts.assertStillIn(by);
       if (action === "stop") await runner.stop(id, by);
       else if (action === "retry") await runner.retry(id, "last_step", by);
       else if (action === "continue") await runner.continue(id, by);
