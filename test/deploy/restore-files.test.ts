@@ -189,9 +189,13 @@ it("a store that was incomplete before the restore is so again after it was undo
   writeAll(start, { INCOMPLETE: "a move" });
   rmSync(join(start, "MANIFEST.json"));
 
-  for (const { folder } of killed(start, "exchange")) {
+  const expectAsBefore = (folder: string) => {
     if (run(folder, "resume").printed !== "") run(folder, "give_back");
     expect(readFileSync(join(folder, "INCOMPLETE"), "utf8")).toBe("a move");
     expect(existsSync(join(folder, "Job.1.jsonl"))).toBe(true);
-  }
+  };
+
+  for (const { folder } of killed(start, "exchange")) expectAsBefore(folder);
+  run(start, "exchange");
+  for (const { folder } of killed(start, "give_back")) expectAsBefore(folder);
 });
