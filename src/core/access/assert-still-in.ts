@@ -18,6 +18,6 @@ export function assertStillIn(
 
 function isRemoved(by: Actor): ServiceError {
   return new ServiceError("forbidden", `${nameOf(by)} is no longer valid`, {
-    detail: "What it had begun has stopped there. Use another key for the rest.",
+    detail: "What it had started has stopped there. Use another key for the rest.",
   });
 }
