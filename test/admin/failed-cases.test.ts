@@ -58,3 +58,21 @@ it("the page of a completed job with failed cases opens the first of them, with 
   expect(panel.slice(0, panel.indexOf("</section>"))).toMatch(/Row 0[\s\S]*no match[\s\S]*cases\/import-0/);
   expect(page).toMatch(/aria-current="true"[^>]*><bdi>Row 0</);
 });
+
+it("the page of a failed case begins with its error", async () => {
+  await using server = await testServer({ agents: [importer] });
+  await server.request("/agents/importer/jobs", {
+    json: { job_context: { job_id: "import", job_instructions: { stop_on_error: false } } },
+    headers: { prefer: "wait=30" },
+  });
+  const errorOf = async (id: string) => {
+    const response = await server.request(`/admin/cases/${id}`, { headers: { accept: "text/html" } });
+    const [, error] = /aria-label="Error"><pre[^>]*>([^<]*)</.exec(
+      (await response.text()).split('id="timeline-title"')[0]!,
+    ) ?? [null, ""];
+    return error;
+  };
+
+  expect(await errorOf("import-0")).toBe("no match");
+  expect(await errorOf("import-4")).toBe("");
+});

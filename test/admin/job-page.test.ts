@@ -194,7 +194,48 @@ it("a step's panel forks the job from that step", async () => {
   const html = await page("jobs/failed?step=0");
   const [, href] = /href="(\/admin\/jobs\/failed\/fork\?line=\d+)"/.exec(html)!;
 
-  expect(await page(href!.replace("/admin/", ""))).toContain('<option value="step:fetch" selected>');
+  expect(await page(href!.replace("/admin/", ""))).toContain(
+    '<option value="step:fetch" selected>Step: fetch</option>',
+  );
+});
+
+it("the form of a fork names calls as the timeline does, not by their keys", async () => {
+  const agent = defineAgent({
+    name: "Importer",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        fields: [],
+        async run({ job }) {
+          for (const key of ["a", "b"]) await job.step("read", () => key, { key });
+          const item = await job.openCase({ id: "row-1", name: "Row 1" });
+          await item.step("check", () => 1, { key: "c" });
+        },
+      },
+    },
+  });
+  await using importer = await testServer({ agents: [agent] });
+  await importer.request("/agents/importer/jobs", {
+    json: { job_context: { job_id: "import" } },
+    headers: { prefer: "wait=30" },
+  });
+  const form = await importer.request("/admin/jobs/import/fork", { headers: { accept: "text/html" } });
+
+  const options = [...(await form.text()).matchAll(/<option value="([^"]*)"[^>]*>([^<]*)</g)];
+
+  expect(Object.fromEntries(options.map(([, value, label]) => [value, label]))).toMatchObject({
+    start: "Start: all calls",
+    "step:a": "Step: read",
+    "step:b": "Step: read #2",
+    "row-1/step:c": "Step: check · Row 1",
+    end: "End: only what comes after them",
+  });
+});
+
+it("the list of model calls says of which case each is", async () => {
+  expect(await page("jobs/failed?tab=calls")).toMatch(
+    /<b[^>]*>classify<\/b> <span class="soft">Order &lt;img [^<]* · /,
+  );
 });
 
 it("run again begins with the input of the job, and changes nothing of it", async () => {

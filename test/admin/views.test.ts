@@ -255,6 +255,24 @@ it("a form shows the entered values and their problems, escaped", () => {
   expect(text).toContain("must be &lt;short&gt;");
 });
 
+it("the first field of a form that has a problem has the focus", () => {
+  const fields = [
+    field("name", "CharField"),
+    field("sure", "BooleanField", { required: true }),
+    field("amount", "IntegerField"),
+  ];
+  const focused = (problems: Record<string, string>) =>
+    [
+      ...renderFields(fields, { id: "f", problems })
+        .toString()
+        .matchAll(/<\w+[^>]* name="([^"]*)"[^>]* autofocus/g),
+    ].map(([, name]) => name);
+
+  expect(focused({})).toEqual([]);
+  expect(focused({ amount: "is required" })).toEqual(["f.amount"]);
+  expect(focused({ sure: "is required", amount: "is required" })).toEqual(["f.sure"]);
+});
+
 it.each([
   ["page", {}, "page"],
   ["page", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }, "page"],

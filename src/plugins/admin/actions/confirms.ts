@@ -3,10 +3,13 @@ import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { END, type NamedCall, START } from "../../../core/runs/fork/call-names.ts";
+import type { LogEntry } from "../../../core/store/store.ts";
 import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { CommonParts } from "../parts.ts";
-import { formatCost } from "../views/format.ts";
+import { calledOn } from "../views/calls.ts";
+import { formatCost, toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { labelOf, pathTo, setLabelOf } from "../views/pieces.ts";
 
@@ -119,16 +122,45 @@ export function revokeConfirm({ id }: StoredJob): Confirm {
 /** Most calls that a job can be forked from by the form; the command line takes any. */
 const SHOWN_CALLS = 1000;
 
+/** What a form that forks a job needs to know of it. */
+interface Recorded {
+  readonly calls: readonly NamedCall[];
+  readonly log: readonly LogEntry<RunEntry>[];
+  readonly cases: readonly Pick<StoredCase, "id" | "name">[];
+}
+
 /**
  * The form that forks a job: from which call, and with which fields. `line` is the line of the log that ended the call
  * to select.
  */
-export function forkConfirm(job: StoredJob, calls: readonly NamedCall[], line: number): Confirm {
-  const names = [START, ...calls.map(({ name }) => name), END];
-  const shown = names.length > SHOWN_CALLS ? names.slice(-SHOWN_CALLS) : names;
-  const wanted = calls.find((call) => call.line === line)?.name ?? shown.at(-2);
+export function forkConfirm(job: StoredJob, { calls, log, cases }: Recorded, line: number): Confirm {
+  const entries = new Map(log.map(({ seq, entry }) => [seq, entry]));
+  const names = new Map(cases.map(({ id, name }) => [id, name]));
+  // A call that has a key is recognized by its name, as on the timeline.
+  const labelOfCall = (call: NamedCall) => {
+    const entry = entries.get(call.line ?? 0);
+    if (entry?.type !== "call") return call.name;
+    const { case_id } = entry;
+    const scope = case_id === undefined ? "" : ` · ${names.get(case_id) ?? case_id}`;
+    return `${toLabel(entry.call)}: ${calledOn(entry, job.id)}${scope}`;
+  };
+  const counts = new Map<string, number>();
+  const recorded = calls.map((call) => {
+    const label = labelOfCall(call);
+    const count = (counts.get(label) ?? 0) + 1;
+    counts.set(label, count);
+    return { value: call.name, label: count === 1 ? label : `${label} #${count}` };
+  });
+  const all = [
+    { value: START, label: "Start: all calls" },
+    ...recorded,
+    { value: END, label: "End: only what comes after them" },
+  ];
+  const shown = all.length > SHOWN_CALLS ? all.slice(-SHOWN_CALLS) : all;
+  const wanted = calls.find((call) => call.line === line)?.name ?? shown.at(-2)?.value;
   const options = shown.map(
-    (name) => html`<option value="${name}"${name === wanted ? html` selected` : ""}>${name}</option>`,
+    ({ value, label }) =>
+      html`<option value="${value}"${value === wanted ? html` selected` : ""}>${label}</option>`,
   );
   // The id is created with the form: sending the form twice starts only one job.
   const fields = html`<input type="hidden" name="job_id" value="${randomUUID()}"><div class="field"><label for="fork-from">First call that is made again</label><select class="input" id="fork-from" name="from">${options}</select></div><div class="field"><label for="fork-fields">Other values for its fields, as JSON</label><textarea class="input" id="fork-fields" name="fields" rows="4" placeholder='{ "name": "value" }'></textarea></div>`;

@@ -50,7 +50,12 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
         confirm: async (seen, id, query) => {
           const job = await seen.jobs.get(id);
           if (action !== "fork") return jobConfirms(parts, job, action);
-          return forkConfirm(job, await seen.runner().calls(id), Number(query.get("line")));
+          const [calls, log, { items }] = await Promise.all([
+            seen.runner().calls(id),
+            seen.jobs.log(id),
+            seen.cases.list({ where: { job_id: id }, limit: Number.POSITIVE_INFINITY }),
+          ]);
+          return forkConfirm(job, { calls, log, cases: items }, Number(query.get("line")));
         },
       }),
     ),

@@ -102,6 +102,7 @@ async function caseState(
       jobHref: job ? pathTo("jobs", item.job_id) : "",
       jobName: job?.name ?? item.job_id,
       status: statusPiece(item.status).toString(),
+      error: item.status === "failed" ? (item.last_error ?? "") : "",
       actions: caseActions(item, parts.caller),
       delivery: item.final_delivery ? renderJson(item.final_delivery) : "",
       updateCount: formatCount(item.update_count),
@@ -162,7 +163,9 @@ function renderPayload(payload: CaseNodeUpdate["payload"]): string {
   const answer = payload && "usage" in payload ? readAnswer(payload) : undefined;
   if (answer) return renderAnswer(answer).toString();
   const { supervaizer_form: _form, question: _question, ...rest } = payload ?? {};
-  const shown = payload && "supervaizer_form" in payload ? rest : (payload ?? {});
+  const shown = payload && "supervaizer_form" in payload ? rest : { ...payload };
+  // An answer without a message.
+  if ("answer" in shown && shown.message === null) delete shown.message;
   return Object.keys(shown).length > 0 ? renderJson(shown) : "";
 }
 

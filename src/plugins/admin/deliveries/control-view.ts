@@ -16,16 +16,17 @@ function toView(status: ControlStatus, counts: ControlCounts): ControlSystemView
     counts.dead > 0
       ? `${countOf(counts.dead, "event")} could not be delivered and ${counts.dead === 1 ? "is a dead letter" : "are dead letters"}.`
       : undefined;
+  const isLocal = status.mode === "local";
+  // Dead letters may be those of webhooks, which need no control system.
+  const state = dead || (!isLocal && troubled.length > 0) ? "degraded" : isLocal ? "local" : "healthy";
   return {
-    status: status.mode === "local" ? "local" : troubled.length > 0 || dead ? "degraded" : "healthy",
-    label: status.mode === "local" ? "Not connected" : undefined,
+    status: state,
+    label: state === "local" ? "No control system" : undefined,
     alert: dead,
     facts: [
       {
-        name: "Address",
-        value: status.api_url
-          ? withoutSecrets(status.api_url)
-          : `none${status.targets.length > 0 ? "" : ": events are not sent"}`,
+        name: "Control system",
+        value: status.api_url ? withoutSecrets(status.api_url) : "none",
       },
       ...(status.workspace_id ? [{ name: "Workspace", value: status.workspace_id }] : []),
       { name: "Delivered", value: formatCount(counts.delivered) },

@@ -24,12 +24,18 @@ export function encodingOf(fields: readonly AgentMethodField[]): string {
   return hasFiles ? 'enctype="multipart/form-data" hx-encoding="multipart/form-data"' : "";
 }
 
-/** The inputs of a form for an agent's fields. */
+/** The inputs of a form for an agent's fields. The first one that has a problem has the focus. */
 export function renderFields(fields: readonly AgentMethodField[], state: FormState): Html {
-  return html`${fields.map((field, index) => renderField(field, `${state.id}-${index}`, state))}`;
+  const first = fields.find(({ name }) => state.problems?.[name] !== undefined);
+  return html`${fields.map((field, index) =>
+    renderField(field, { id: `${state.id}-${index}`, state, focus: field === first }),
+  )}`;
 }
 
-function renderField(field: AgentMethodField, id: string, state: FormState): Html {
+function renderField(
+  field: AgentMethodField,
+  { id, state, focus }: Pick<InputState, "id" | "state" | "focus">,
+): Html {
   const problem = state.problems?.[field.name];
   const label = toLabel(field.name);
   const hint = HINTS[field.field_type] ?? "";
@@ -40,7 +46,8 @@ function renderField(field: AgentMethodField, id: string, state: FormState): Htm
   const described = [notes.length > 0 ? `${id}-note` : "", problem ? `${id}-problem` : ""].filter(
     (one) => one !== "",
   );
-  const input = inputOf(field, { id, state, described: described.join(" "), invalid: problem !== undefined });
+  const invalid = problem !== undefined;
+  const input = inputOf(field, { id, state, described: described.join(" "), invalid, focus });
   const required =
     field.required && field.field_type !== "MultipleChoiceField"
       ? html` <span class="req" title="required">*</span>`
@@ -66,22 +73,23 @@ interface InputState {
   readonly state: FormState;
   readonly described: string;
   readonly invalid: boolean;
+  readonly focus: boolean;
 }
 
-function inputOf(field: AgentMethodField, { id, state, described, invalid }: InputState): Html {
+function inputOf(field: AgentMethodField, { id, state, described, invalid, focus }: InputState): Html {
   const name = PREFIX + field.name;
   const typed = state.typed?.getAll(name);
   const texts = typed ?? toTexts(field.default, field.field_type);
   const text = texts[0] ?? "";
   const about = html`${described ? html` aria-describedby="${described}"` : ""}${invalid ? html` aria-invalid="true"` : ""}${
     field.required && !isGroup(field) ? html` required` : ""
-  }`;
+  }${focus && !isGroup(field) ? html` autofocus` : ""}`;
   const radios = radiosOf(field);
   if (radios) {
     const chosen = typed ? text : String(field.default ?? "");
     return html`<div class="choices" role="radiogroup" aria-labelledby="${id}-label"${about}>${radios.map(
-      ([value, label]) =>
-        html`<label class="choice"><input type="radio" name="${name}" value="${value}"${value === chosen ? html` checked` : ""}> ${label}</label>`,
+      ([value, label], at) =>
+        html`<label class="choice"><input type="radio" name="${name}" value="${value}"${value === chosen ? html` checked` : ""}${focus && at === 0 ? html` autofocus` : ""}> ${label}</label>`,
     )}</div>`;
   }
   if (field.field_type === "BooleanField") {

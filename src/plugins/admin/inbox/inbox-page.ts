@@ -39,7 +39,7 @@ export async function inboxState(parts: SeenParts, page: InboxPage, ask?: string
     withQuery("/admin/inbox", { ...filter, skip: skip || undefined, ...query });
   return {
     summary:
-      total === 0 ? "No open questions." : `${countOf(total, "open question")}, the most urgent first.`,
+      total === 0 ? "No open questions here." : `${countOf(total, "open question")}, the most urgent first.`,
     api: withQuery("/admin/api/inbox", { ...filter, limit: 100, brief: 1 }),
     now: now.toISOString(),
     back: path({}),

@@ -258,9 +258,9 @@ type Content = Readonly<Record<string, unknown>> & { readonly names?: ReadonlyMa
 const CONTENT: Readonly<Record<TabName, (parts: SeenParts, shown: Shown) => Promise<Content>>> = {
   timeline: timelineTab,
   log: logTab,
-  calls: async (_, { job, entries, now, currency }) => ({
+  calls: async (_, { job, cases, entries, now, currency }) => ({
     hasCalls: true,
-    work: toWork(entries, { now, currency, link: (file) => viewPath(job.id, file) }),
+    work: toWork(entries, { now, currency, cases, link: (file) => viewPath(job.id, file) }),
   }),
   history: async ({ caller }, { job, entries }) => {
     const story = toStory(entries, job);
@@ -378,7 +378,7 @@ async function readFacts(parts: SeenParts, job: StoredJob, now: Date): Promise<F
     ["Created", timePiece(job.created_at, now)],
     ["Changed", timePiece(job.updated_at, now)],
     ["Finished", job.finished_at ? timePiece(job.finished_at, now) : undefined],
-    ["Run number", formatCount(job.run_count)],
+    ["Starts and resumes", formatCount(job.run_count)],
     ["Cost", formatCost(job.total_cost, currency)],
     ["Cost with children", children?.cost === undefined ? undefined : formatCost(children.cost, currency)],
     ["Parameters", job.agent_parameters?.map((parameter) => String(parameter.name)).join(", ")],

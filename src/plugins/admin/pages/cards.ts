@@ -35,7 +35,7 @@ export async function readCards(
     ...(control
       ? [
           {
-            title: "Control system",
+            title: "Deliveries",
             status: statusPiece(control.status, control.label).toString(),
             facts: control.facts,
             html: "",

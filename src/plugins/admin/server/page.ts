@@ -120,7 +120,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
       ...(control
         ? [
             {
-              title: "Control system",
+              title: "Deliveries",
               status: statusPiece(control.status, control.label).toString(),
               facts: control.facts,
             },

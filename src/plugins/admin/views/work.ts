@@ -1,4 +1,5 @@
 import { countOf } from "../../../core/base/count-of.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import type { FileValue } from "../../../core/models/file.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
@@ -22,7 +23,7 @@ const SHOWN = 20;
 export interface WorkLine {
   readonly kind: string;
   readonly name: string;
-  /** Its model, tokens, cost and time. */
+  /** Its case on the page of a job, its model, tokens, cost and time. */
   readonly about: string;
   readonly tone: "" | "bad";
   readonly time: string;
@@ -43,17 +44,22 @@ export function toWork(
     now,
     currency,
     caseId,
+    cases = [],
     link,
   }: {
     readonly now: Date;
     readonly currency: string;
     readonly caseId?: string;
+    readonly cases?: readonly Pick<StoredCase, "id" | "name">[];
     readonly link: FileLink;
   },
 ): WorkView | undefined {
   const calls: CallEntry[] = [];
+  // Where the case is not among those of the page, the id that the agent gave it.
+  const names = new Map<string, string>();
   let [input, output, cost] = [0, 0, 0];
   for (const { entry } of entries) {
+    if (entry.type === "call" && entry.call === "open_case") names.set(String(entry.result), entry.name);
     if ((entry.type !== "call" && entry.type !== "attempt") || entry.kind === undefined) continue;
     if (caseId !== undefined && entry.case_id !== caseId) continue;
     input += entry.model?.input_tokens ?? 0;
@@ -62,11 +68,16 @@ export function toWork(
     if (entry.type === "call") calls.push(entry);
   }
   if (calls.length === 0) return undefined;
+  for (const { id, name } of cases) names.set(id, name);
   const left = calls.length - SHOWN;
   return {
     lines: calls
       .slice(-SHOWN)
-      .map((entry) => toLine(entry, { now, currency, link }))
+      .map((entry) => {
+        const { case_id } = entry;
+        const caseName = case_id === undefined || case_id === caseId ? "" : (names.get(case_id) ?? case_id);
+        return toLine(entry, { now, currency, link, caseName });
+      })
       .reverse(),
     count: formatCount(calls.length),
     summary: [tokens(input, output), cost > 0 ? formatCost(cost, currency) : ""].filter(Boolean).join(", "),
@@ -81,13 +92,23 @@ export function countWork(entries: readonly LogEntry<RunEntry>[]): number {
 
 function toLine(
   entry: CallEntry,
-  { now, currency, link }: { readonly now: Date; readonly currency: string; readonly link: FileLink },
+  {
+    now,
+    currency,
+    link,
+    caseName,
+  }: {
+    readonly now: Date;
+    readonly currency: string;
+    readonly link: FileLink;
+    readonly caseName: string;
+  },
 ): WorkLine {
   const took = Date.parse(entry.at) - Date.parse(entry.started_at ?? entry.at);
   return {
     kind: entry.kind ?? "",
     name: entry.name,
-    about: aboutCall(entry, { currency, took, cost: entry.cost ?? 0 }),
+    about: [caseName, aboutCall(entry, { currency, took, cost: entry.cost ?? 0 })].filter(Boolean).join(" · "),
     tone: entry.error ? "bad" : "",
     time: timePiece(entry.at, now).toString(),
     body: bodyOf(entry, link).toString(),
