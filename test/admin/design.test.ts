@@ -297,6 +297,17 @@ chromium.it("on a phone, the list of keys begins with its title, and its end is 
   expect(close.y + close.height).toBeLessThan(560);
 });
 
+chromium.it("a link of a timeline says what it does next, once it was followed", async () => {
+  await using at = await open(desk.server);
+  const partly = Array.from({ length: 90 }, (_, n) => n).find((n) => deskFateOf(n) === "partly")!;
+  await at.go(`jobs/job-${partly}`);
+  const only = at.page.locator(".panel > header a", { hasText: /Failed only|All lines/ });
+  await only.click();
+
+  await expect.poll(() => only.getAttribute("href")).toBe("?");
+  expect(await only.textContent()).toBe("All lines");
+});
+
 chromium.it("a job that completed after a retry shows no traceback of the run that failed", async () => {
   await using at = await open(desk.server);
   const retried = Array.from({ length: 90 }, (_, n) => n).find((n) => deskFateOf(n) === "retried")!;

@@ -299,13 +299,20 @@ async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
       query: { ...view, run: isLast ? undefined : run.number },
       ...{ step: picked?.id, case: openedCase },
     });
-  const first = draw(during.cases);
-  const [further, files] = await Promise.all([
-    readFurther(parts, { known: during.cases, picked, fall: first }),
-    filesView(parts, job.id, { now }),
-  ]);
-  const fall = further.length === 0 ? first : draw([...during.cases, ...further]);
-  const names = new Map([...cases, ...further].map(({ id, name }) => [id, name]));
+  const drawn = async () => {
+    let known = during.cases;
+    let fall = draw(known);
+    // With the times of the cases that are read, others may be among the lines that are shown.
+    for (let turn = 0; turn < 3; turn++) {
+      const further = await readFurther(parts, { known, picked, fall });
+      if (further.length === 0) break;
+      known = [...known, ...further];
+      fall = draw(known);
+    }
+    return { known, fall };
+  };
+  const [{ known, fall }, files] = await Promise.all([drawn(), filesView(parts, job.id, { now })]);
+  const names = new Map([...cases, ...known].map(({ id, name }) => [id, name]));
   const summary = summaryOf(fall);
   // What is beside it would not fit a time that grows.
   const grows = job.finished_at === null && runs.length === 1 && summary === "" && !fall.zoom?.label;

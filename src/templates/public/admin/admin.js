@@ -337,7 +337,12 @@
     const isKept = (form, fresh) => touched.has(form) || (form.id !== "" && form.id === fresh.id);
     callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details"));
     callbacks.beforeNodeMorphed = (old, fresh) => !(old.tagName === "FORM" && isKept(old, fresh));
-    callbacks.afterNodeMorphed = (node) => node.nodeType === 1 && tell(node);
+    callbacks.afterNodeMorphed = (node, fresh) => {
+      if (node.nodeType !== 1) return;
+      // A link that was followed has the focus: its text is not that of a person.
+      if (node === document.activeElement && node.matches("a, button")) node.replaceChildren(...fresh.childNodes);
+      tell(node);
+    };
   }
 
   // A log that is shown to its end stays at its end.
