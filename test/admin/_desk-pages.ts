@@ -116,7 +116,7 @@ function findPage(text: string): DeskPage {
         );
       const groups = [
         tags.map(([tag, some]) => `Tag ${tag} ${countOf(some.length, "job")}`),
-        newest(truth.jobs).map(({ id, name, status }) => `Job ${name} ${id} · ${labelOf(status)}`),
+        newest(truth.jobs).map(({ id, name, state }) => `Job ${name} ${id} · ${labelOf(state)}`),
         urgentFirst(truth)
           .filter(({ case_id, name, question }) => [case_id, name, question.question].some(has))
           .map(({ question, name }) => `Question ${question.question} ${name}`),

@@ -297,6 +297,40 @@ chromium.it("on a phone, the list of keys begins with its title, and its end is 
   expect(close.y + close.height).toBeLessThan(560);
 });
 
+/** Dates in two lines, and how much wider than its window a page is. */
+const BROKEN = `(() => {
+  const lines = (node, from, to) => {
+    const range = document.createRange();
+    range.setStart(node, from);
+    range.setEnd(node, to);
+    return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+  };
+  const broken = [...document.querySelectorAll("main time")].filter((one) => {
+    const at = one.textContent.search(/\\d{4}-\\d\\d-\\d\\d/);
+    return at >= 0 && one.checkVisibility() && lines(one.firstChild, at, at + 10) > 1;
+  });
+  const { scrollWidth, clientWidth } = document.documentElement;
+  return [...broken.slice(0, 1).map((one) => one.textContent), ...(scrollWidth > clientWidth ? [scrollWidth] : [])];
+})()`;
+
+chromium.it("no absolute time is broken inside its date, or wider than its page", async () => {
+  await using at = await open(desk.server);
+  await at.page.context().addCookies([{ name: "svc-times", value: "absolute.utc.", url: desk.server.url }]);
+  const odd: unknown[] = [];
+  let seen = 0;
+  for (const path of PAGES()) {
+    await at.go(path);
+    seen += await at.page.locator("time", { hasText: /\d{4}-\d\d-\d\d/ }).count();
+    for (const width of [360, 768]) {
+      await at.page.setViewportSize({ width, height: 900 });
+      odd.push(...(await at.page.evaluate<unknown[]>(BROKEN)).map((one) => [path, width, one]));
+    }
+  }
+
+  expect(seen).toBeGreaterThan(100);
+  expect(odd).toEqual([]);
+});
+
 chromium.it("a link of a timeline says what it does next, once it was followed", async () => {
   await using at = await open(desk.server);
   const partly = Array.from({ length: 90 }, (_, n) => n).find((n) => deskFateOf(n) === "partly")!;

@@ -1,5 +1,6 @@
 import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
+import { shownStateOf } from "../../../core/models/job-state.ts";
 import { countTags } from "../../../core/models/tags.ts";
 import { readOpen } from "../inbox/read-inbox.ts";
 import type { SeenParts } from "../parts.ts";
@@ -78,12 +79,12 @@ export async function find(
           }) as const,
       ),
     ...jobs.items.map(
-      ({ id, name, status }) =>
+      (job) =>
         ({
           kind: "Job",
-          label: name,
-          about: `${id} · ${labelOf(status)}`,
-          href: pathTo("jobs", id),
+          label: job.name,
+          about: `${job.id} · ${labelOf(shownStateOf(job))}`,
+          href: pathTo("jobs", job.id),
         }) as const,
     ),
     ...more("jobs", search, jobs),
