@@ -332,17 +332,15 @@
   });
   function prepareMorph() {
     const { callbacks } = Idiomorph.defaults;
-    Idiomorph.defaults.ignoreActiveValue = true;
+    // What has the focus and is no field, as a link that was followed, has nothing that a person typed.
+    Object.defineProperty(Idiomorph.defaults, "ignoreActiveValue", {
+      get: () => document.activeElement.matches("input, textarea, select"),
+    });
     // What a person has opened or typed is theirs: a form stays as long as it asks the same, and once it was touched.
     const isKept = (form, fresh) => touched.has(form) || (form.id !== "" && form.id === fresh.id);
     callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details"));
     callbacks.beforeNodeMorphed = (old, fresh) => !(old.tagName === "FORM" && isKept(old, fresh));
-    callbacks.afterNodeMorphed = (node, fresh) => {
-      if (node.nodeType !== 1) return;
-      // A link that was followed has the focus: its text is not that of a person.
-      if (node === document.activeElement && node.matches("a, button")) node.replaceChildren(...fresh.childNodes);
-      tell(node);
-    };
+    callbacks.afterNodeMorphed = (node) => node.nodeType === 1 && tell(node);
   }
 
   // A log that is shown to its end stays at its end.
