@@ -22,8 +22,8 @@ const LEAST_GAP = 4;
 const PAGE = 60;
 /** Smallest distance between marks and between segments on a line, as a share of the axis. */
 const MARKS = 400;
-/** Narrower bars could not be seen. */
-const LEAST_WIDTH = 1;
+/** Bars that are narrower, as a share of the axis, have the same width at each size of it: they could not be seen. */
+const NARROW = 1.2;
 /** Longest name with its notes that no window cuts, in characters. */
 const SHORT = 16;
 
@@ -388,13 +388,13 @@ function bars(spans: readonly Span[], { row, part, scale }: OnAxis): string {
       const kind = kindOf(span, row.work);
       // What a clock that was set back has put before the job is not drawn.
       const x = onAxis(scale.at(span.from));
-      const width = Math.max(LEAST_WIDTH, onAxis(scale.at(span.to)) - x);
+      const width = onAxis(scale.at(span.to)) - x;
       // Segments of the same kind at the same place are one.
       const place = `${kind} ${Math.round((x / 100) * MARKS)} ${Math.round((width / 100) * MARKS)}`;
       if (isCase && place === last) return "";
       last = place;
       return bar(kind, {
-        x: Math.min(100 - width, x),
+        x,
         width,
         title: isCase ? "" : titleOf(span, kind),
       });
@@ -412,7 +412,7 @@ function titleOf(span: Span, kind: Span["kind"]): string {
 
 function bar(kind: Span["kind"], { x, width, title }: { x: number; width: number; title: string }): string {
   const fill = kind === "interrupted" ? ' fill="url(#fall-hatch)"' : "";
-  const place = `x="${percent(x)}" y="${kind === "open" ? 8 : 2}" width="${percent(width)}" height="${kind === "open" ? 2 : 14}" rx="${kind === "open" ? 1 : 2}"`;
+  const place = `x="${percent(x)}" y="${kind === "open" ? 8 : 2}" width="${width < NARROW ? 2 : percent(width)}" height="${kind === "open" ? 2 : 14}" rx="${kind === "open" ? 1 : 2}"`;
   const end = title === "" ? "/>" : `><title>${escapeHtml(title)}</title></rect>`;
   return `<rect class="w-${kind}"${fill} ${place}${end}`;
 }
