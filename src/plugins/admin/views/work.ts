@@ -108,7 +108,9 @@ function toLine(
   return {
     kind: entry.kind ?? "",
     name: entry.name,
-    about: [caseName, aboutCall(entry, { currency, took, cost: entry.cost ?? 0 })].filter(Boolean).join(" · "),
+    about: [caseName, aboutCall(entry, { currency, took, cost: entry.cost ?? 0 })]
+      .filter(Boolean)
+      .join(" · "),
     tone: entry.error ? "bad" : "",
     time: timePiece(entry.at, now).toString(),
     body: bodyOf(entry, link).toString(),
