@@ -153,10 +153,10 @@ function modelsPage(days: number): DeskPage {
       const most = Math.max(...tables[2]!.map(([, some]) => total(some, (use) => use.cost)));
       const dayAt = (n: number) => dayOf(Date.parse(since) + n * DAY);
       return [
-        `Calls of models in the last ${days} days, failed attempts included.`,
+        ...(days === 1 ? [] : [`Calls of models in the last ${days} days, failed attempts included.`]),
         cost(roundUp(most)),
-        `Cost of the last ${days} days: ${cost(total(uses, (use) => use.cost))}`,
-        [dayAt(0), dayAt(Math.floor(days / 2)), dayAt(days - 1)].join(" "),
+        `Cost of calls ${days === 1 ? "of today, UTC" : `in the last ${days} days`}: ${cost(total(uses, (use) => use.cost))}`,
+        [...new Set([0, Math.floor(days / 2), days - 1])].map(dayAt).join(" "),
         ...tables.flatMap((groups) => [...groups.map(([name, some]) => row(name, some)), row("All", uses)]),
       ];
     },

@@ -86,7 +86,7 @@ function deliveriesPage(state: Delivery["state"]): DeskPage {
       );
       return [
         `Dead letters ${dead} Waiting ${waiting}`,
-        ...(state === "dead" ? [`${all} in total Send again Drop all ${all}`] : []),
+        ...(state === "dead" ? [`${all} in total Send again Drop… all ${all}`] : []),
         ...ofTurn(listed, turn).map(
           ({ id, type, stream, target, attempts, error, created_at }) =>
             `${state === "dead" ? "| " : ""}${type} ${id} | ${stream} | ${target} | ${formatCount(attempts)} |${error ? ` ${error}` : ""} | ${created_at} |`,
@@ -122,7 +122,14 @@ function findPage(text: string): DeskPage {
           .map(({ question, name }) => `Question ${question.question} ${name}`),
         newest(truth.cases).map(({ id, name, status }) => `Case ${name} ${id} · ${labelOf(status)}`),
       ];
-      const found = groups.flatMap((group) => group.slice(0, SHOWN));
+      const found = groups.flatMap((group, at) => {
+        const kind = ["", "Job", "", "Case"][at];
+        const all =
+          kind && group.length > SHOWN
+            ? [`${kind} All ${countOf(group.length, kind.toLowerCase())} with “${text}”`]
+            : [];
+        return [...group.slice(0, SHOWN), ...all];
+      });
       return [countOf(found.length, "result"), ...found];
     },
   };

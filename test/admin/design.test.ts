@@ -369,11 +369,123 @@ chromium.it(
   },
 );
 
+/** Parts that are one thing to the reader, and so in one line: the page, a width, the parts. */
+const BESIDE: readonly [path: string, width: number, one: string, other: string][] = [
+  ...[360, 768].flatMap((width): typeof BESIDE => [
+    ["jobs?tag=customer:c4&limit=25", width, "[rel=prev]", "[rel=next]"],
+    ["jobs?tag=customer:c4&limit=25", width, "[href*='format=csv']", "[href*='format=json']"],
+  ]),
+  ["events?name=ruling", 360, ".filters button", ".filters a"],
+  ["jobs?status=held", 360, ".views [aria-current]", ".views form"],
+  ["deleted", 768, "tbody form", "tbody .danger"],
+  ["?range=30d", 768, ".groups .big", ".groups .name"],
+];
+
+chromium.it("what belongs together is in one line", async () => {
+  await using at = await open(desk.server);
+  for (const [name, query] of [
+    ["Failed at a customer of the last week", "status=failed"],
+    ["Held", "status=held"],
+  ]) {
+    const response = await at.page.request.post(`${desk.server.url}/admin/views`, {
+      ...{ form: { name, query }, headers: { origin: desk.server.url }, maxRedirects: 0 },
+    } as { form: Record<string, string> });
+    expect(response.status()).toBe(303);
+  }
+  const apart: unknown[] = [];
+  for (const [path, width, one, other] of BESIDE) {
+    await at.page.setViewportSize({ width, height: 900 });
+    await at.go(path);
+    const [left, right] = await Promise.all(
+      [one, other].map(async (part) => (await at.page.locator(part).first().boundingBox())!),
+    );
+    const gap = right!.x - left!.x - left!.width;
+    const isInLine = right!.y < left!.y + left!.height && left!.y < right!.y + right!.height;
+    if (!isInLine || gap < 0 || gap > 40) apart.push([path, width, one, left, right]);
+  }
+
+  expect(apart).toEqual([]);
+});
+
+chromium.it("of two times in one head, the one by which a list is sorted is marked", async () => {
+  await using at = await open(desk.server);
+  await at.go("jobs?sort=-updated_at");
+  const colors = await at.page.evaluate<string[]>(
+    `[".rows th a:has(.i)", ".rows th a:not(:has(.i))"].map((one) => getComputedStyle(document.querySelector(one)).color)`,
+  );
+
+  expect(colors[0]).not.toBe(colors[1]);
+});
+
+chromium.it("a held job is held in the preview of an action and in what a search finds, too", async () => {
+  await using at = await open(desk.server);
+  await at.go("jobs?status=held");
+  await at.page.locator("input[name=id]").first().check();
+  await at.page.getByRole("button", { name: "Continue held" }).click();
+  const mark = await at.page.locator("#bulk .st").first().textContent();
+  await at.go(`find?q=${first.held}`);
+  const found = await at.page.locator(".found li").filter({ hasText: "Job" }).first().textContent();
+
+  expect(mark).toBe("Held");
+  expect(found).toMatch(/Held/);
+});
+
+for (const [path, none] of [
+  ["deliveries", /^\d+ in total$/],
+  ["jobs", /^1–\d+ of \d+ jobs$/],
+] as const)
+  chromium.it(`what is ticked in ${path} is counted: some, or none`, async () => {
+    await using at = await open(desk.server);
+    const errors: string[] = [];
+    at.page.on("pageerror", ({ message }) => errors.push(message));
+    await at.go(path);
+    const note = at.page.locator(".bulk > .grow > :visible");
+    const untouched = await note.textContent();
+    const boxes = at.page.locator("input[name=id]");
+    await boxes.nth(0).check();
+    await boxes.nth(1).check();
+    expect(await note.textContent()).toBe("2 selected");
+    await boxes.nth(0).uncheck();
+    await boxes.nth(1).uncheck();
+
+    expect(untouched).toMatch(none);
+    expect(await note.textContent()).toBe(untouched);
+    expect(errors).toEqual([]);
+  });
+
+chromium.it(
+  "dead letters are dropped once a person has agreed to that, and only those that were ticked",
+  async () => {
+    await using at = await open(desk.server);
+    const total = async () => Number((await at.page.locator("#range").textContent())!.match(/\d+/)![0]);
+    await at.go("deliveries");
+    const before = await total();
+    await at.page.locator("input[name=id]").nth(0).check();
+    await at.page.locator("input[name=id]").nth(1).check();
+    await at.page.getByRole("button", { name: "Drop" }).click();
+    await at.page.getByRole("heading", { name: "Drop 2 events?" }).waitFor();
+    await at.page.getByRole("link", { name: "Cancel" }).click();
+    expect(await total()).toBe(before);
+    await at.page.locator("input[name=id]").nth(0).check();
+    await at.page.getByRole("button", { name: "Drop" }).click();
+    await at.page.getByRole("button", { name: "Drop 1 event" }).click();
+    await at.page.getByText("1 event dropped.").waitFor();
+    expect(await total()).toBe(before - 1);
+    await at.page.locator("input[name=all]").check();
+    await at.page.getByRole("button", { name: "Drop" }).click();
+    await at.page.getByRole("button", { name: `Drop ${before - 1} events` }).click();
+    await at.page.getByText(`${before - 1} events dropped.`).waitFor();
+    expect(await at.page.locator(".empty").textContent()).toMatch(/No dead letters/);
+  },
+);
+
 const idle = defineAgent({ name: "Idle", version: "1.0.0", methods: { job_start: { run: () => 1 } } });
 
 /** What an empty page says next: what fills it, or where to go. */
 const EMPTY: Readonly<Record<string, RegExp>> = {
   jobs: /No jobs yet\.\s*Start one from an agent's page/,
+  "jobs?status=failed": /No job is in this state\.\s*Choose another one above/,
+  "cases?status=failed": /No case is in this state\.\s*Choose another one above/,
   "jobs?search=nothing": /No jobs match\.\s*Clear a filter/,
   cases: /No cases yet\.\s*Cases appear when a job opens them/,
   inbox: /Nothing is waiting for you\.\s*Questions that agents ask appear here/,

@@ -88,12 +88,16 @@ it("pages show prompt, answer, tools, tokens and cost of a job, without secrets,
   for (const name of ["By Model", "By Agent", "By Day", "worker", "large", "small"])
     expect(page).toContain(name);
   const inAll = /<tr><td>All<\/td>.*?<td class="num">(\$[\d.,]+)<\/td><\/tr>/.exec(page)![1]!;
-  expect(page).toContain(`aria-label="Cost of the last 30 days: ${inAll}"`);
+  expect(page).toContain(`aria-label="Cost of calls in the last 30 days: ${inAll}"`);
   const columns = [...page.matchAll(/<g><title>(\d{4}-\d\d-\d\d): ([^<]+)<\/title>/g)];
   expect(columns).toHaveLength(30);
   expect(columns.filter(([, , said]) => said !== "none").map(([, day, said]) => [day, said])).toEqual([
     [[...days][0], inAll],
   ]);
+  const today = await (await get("/admin/models?days=1")).text();
+  expect(today).toContain("Calls of models of today, UTC, failed attempts included.");
+  const [axis] = /<div class="axis"[\s\S]*?<\/div>/.exec(today)!;
+  expect(axis.match(/<span>/g)).toHaveLength(1);
 });
 
 it.each([

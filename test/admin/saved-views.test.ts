@@ -33,7 +33,7 @@ it("filters are saved under a name for everybody, replaced under the same name, 
     "/admin/jobs?sort=-total_cost&status=failed",
   ]);
   expect(listed).toMatch(
-    /href="\/admin\/jobs\?sort=-total_cost&(amp;)?status=failed" aria-current="true"><bdi>Dear failures</,
+    /href="\/admin\/jobs\?sort=-total_cost&(amp;)?status=failed" aria-current="true"><bdi title="Dear failures">Dear failures</,
   );
   expect(listed).toContain("row-lost");
   expect(listed).not.toContain("row-sent");

@@ -5,7 +5,7 @@ import { textOfUndo } from "../deleted/deletion-text.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { formatCost, formatCount, toLabel } from "../views/format.ts";
-import { pathTo, statusPiece } from "../views/pieces.ts";
+import { entityPiece, pathTo, statusPiece } from "../views/pieces.ts";
 import type { BulkAction } from "./bulk-table.ts";
 import type { BulkOperation } from "./operations.ts";
 
@@ -79,7 +79,7 @@ export async function toBulkView(
           id: one,
           name: entity?.name ?? one,
           href: pathTo(kind, one),
-          status: entity ? statusPiece(entity.status).toString() : statusPiece("gone", "Gone").toString(),
+          status: (entity ? entityPiece(entity) : statusPiece("gone", "Gone")).toString(),
           note: failures.get(one) ?? "",
         };
       }),

@@ -1,10 +1,10 @@
 import * as v from "valibot";
-import type { Caller } from "../../../core/audit/caller.ts";
 import { countOf } from "../../../core/base/count-of.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import type { ControlSystem, OutboxMessage } from "../../../core/delivery/control-system.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
+import { button, type Confirm } from "../actions/confirms.ts";
 import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
 import { DeliveriesSchema } from "../answers/service.ts";
@@ -15,7 +15,7 @@ import { pagerOf, toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
-import type { Resource } from "../respond.ts";
+import { type Resource, renderPage } from "../respond.ts";
 import { formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
@@ -49,28 +49,52 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
       needs: "operate",
       summary: "Send dead letters again, or drop them (form)",
       hidden: true,
-      responses: { 303: { description: "Redirect to the page" } },
+      responses: {
+        200: { description: "What will be dropped", contentType: "text/html" },
+        303: { description: "Redirect to the page" },
+      },
       handler: async ({ event, caller }) => {
         const form = await readForm(event);
-        const text = await changeDeliveries(parts, form, caller);
+        const ids = readPicked(form);
+        const isDrop = optionIn(form, "action", ["retry", "drop"]) === "drop";
+        if (isDrop && !isMarked(form, "sure")) {
+          const state = { confirm: await dropConfirm(parts, ids) };
+          return renderPage(parts, event, { template: "confirm", state });
+        }
+        const text = isDrop
+          ? `${countOf(await found(parts).drop(ids, caller), "event")} dropped.`
+          : `${countOf(await found(parts).retry(ids, caller), "event")} will be sent again.`;
         return redirect("/admin/deliveries", [flashCookie(parts, event, "good", text)]);
       },
     }),
   ];
 }
 
-async function changeDeliveries(parts: AdminParts, form: URLSearchParams, by: Caller): Promise<string> {
-  const control = found(parts);
-  const picked = form.getAll("id");
-  const ids = isMarked(form, "all") ? "all" : picked;
-  if (ids.length === 0) {
-    throw new ServiceError("invalid_request", "Nothing is selected", {
-      detail: "Tick some events, or select all.",
-    });
-  }
-  if (optionIn(form, "action", ["retry", "drop"]) === "drop")
-    return `${countOf(await control.drop(ids, by), "event")} dropped.`;
-  return `${countOf(await control.retry(ids, by), "event")} will be sent again.`;
+type Picked = readonly string[] | "all";
+
+function readPicked(form: URLSearchParams): Picked {
+  const ids = isMarked(form, "all") ? "all" : form.getAll("id");
+  if (ids.length > 0) return ids;
+  throw new ServiceError("invalid_request", "Nothing is selected", {
+    detail: "Tick some events, or select all.",
+  });
+}
+
+/** What is dropped is gone, so a person is asked first. */
+async function dropConfirm(parts: AdminParts, ids: Picked): Promise<Confirm> {
+  const count = ids === "all" ? (await found(parts).counts()).dead : ids.length;
+  const what = countOf(count, "event");
+  const hidden = (name: string, value: string) =>
+    html`<input type="hidden" name="${name}" value="${value}">`.toString();
+  const fields = ids === "all" ? [hidden("all", "1")] : ids.map((id) => hidden("id", id));
+  return {
+    title: `Drop ${what}?`,
+    lines: ["Receivers will not get what is dropped. This cannot be undone."],
+    fields: [hidden("action", "drop"), ...fields].join(""),
+    action: "/admin/deliveries",
+    back: "/admin/deliveries",
+    buttons: [button(`Drop ${what}`, { name: "sure", value: "1", style: "danger" })],
+  };
 }
 
 function deliveriesResource(parts: AdminParts, query: Query): Resource {

@@ -105,7 +105,6 @@ export function toListView(source: PageSource) {
   const noun = nounOf(kind);
   const from = total === 0 ? 0 : Math.min(skip + 1, total);
   const until = Math.min(skip + limit, total);
-  const filtered = status !== undefined || Object.values(filters).some((value) => value !== undefined);
   return {
     ...toTabsView(source, { after: source.renderedAt, added: 0 }),
     path,
@@ -138,7 +137,6 @@ export function toListView(source: PageSource) {
       source.inputs.some(({ name }) => filters[name] !== undefined) ||
       (source.inputs.length > 0 && filters.agent_name !== undefined),
     showsChanged: (sort ?? DEFAULT_SORT).endsWith("updated_at"),
-    filtered,
     exports: ["csv", "json"].map((format) => ({
       label: format.toUpperCase(),
       href: withQuery(`/admin/api/${kind}/export`, { ...filters, status, sort, format }),
@@ -173,10 +171,27 @@ export function toListView(source: PageSource) {
       { name: "restart", label: "Restart", icon: "retry", style: "" },
       { name: "delete", label: "Delete", icon: "trash", style: "danger" },
     ].filter(({ name }) => kind === "jobs" || name === "delete"),
-    emptyTitle: filtered ? `No ${noun}s match.` : `No ${noun}s yet.`,
-    emptyText: filtered
-      ? `${source.isEncrypted && filters.search !== undefined ? "A search finds ids and names only, as the store is encrypted. " : ""}Clear a filter, or search for something else.`
-      : kind === "jobs"
+    ...emptyOf(source),
+  };
+}
+
+/** What a list says that has no rows. */
+function emptyOf({ kind, filters, status, isEncrypted }: PageSource) {
+  const noun = nounOf(kind);
+  if (Object.values(filters).some((value) => value !== undefined)) {
+    const isBlind = isEncrypted && filters.search !== undefined;
+    const note = isBlind ? "A search finds ids and names only, as the store is encrypted. " : "";
+    return {
+      emptyTitle: `No ${noun}s match.`,
+      emptyText: `${note}Clear a filter, or search for something else.`,
+    };
+  }
+  if (status !== undefined)
+    return { emptyTitle: `No ${noun} is in this state.`, emptyText: "Choose another one above." };
+  return {
+    emptyTitle: `No ${noun}s yet.`,
+    emptyText:
+      kind === "jobs"
         ? "Start one from an agent's page, or over the API."
         : "Cases appear when a job opens them.",
   };

@@ -97,6 +97,7 @@ async function usesFor({ store }: AdminParts, { sight }: Caller, since: string):
 
 function modelsResource(parts: AdminParts, caller: Caller, days: number): Resource {
   const since = firstDay(parts, days);
+  const period = days === 1 ? "of today, UTC" : `in the last ${formatCount(days)} days`;
   const read = () => usesFor(parts, caller, since);
   return {
     page: "models",
@@ -115,13 +116,13 @@ function modelsResource(parts: AdminParts, caller: Caller, days: number): Resour
         title,
         rows: sumsBy(uses, field).map(([name, sum]) => toRow(name, sum, currency)),
       }));
-      const plot = toPlot(uses, { since, days, currency });
+      const plot = toPlot(uses, { since, days, period, currency });
       const total = uses.length > 0 ? toRow("All", uses.reduce(addUp), currency) : undefined;
       const exports = ["csv", "json"].map((format) => ({
         label: format.toUpperCase(),
         href: withQuery("/admin/api/models/export", { days, format }),
       }));
-      return { tables, plot, total, since, exports, days: formatCount(days) };
+      return { tables, plot, total, since, exports, period };
     },
   };
 }
@@ -129,7 +130,12 @@ function modelsResource(parts: AdminParts, caller: Caller, days: number): Resour
 /** What each day has cost. */
 function toPlot(
   uses: readonly Use[],
-  { since, days, currency }: { readonly since: string; readonly days: number; readonly currency: string },
+  {
+    since,
+    days,
+    period,
+    currency,
+  }: { readonly since: string; readonly days: number; readonly period: string; readonly currency: string },
 ) {
   const sums = new Map(sumsBy(uses, "day"));
   const dayAt = (n: number) => new Date(Date.parse(since) + n * 86_400_000).toISOString().slice(0, 10);
@@ -145,9 +151,9 @@ function toPlot(
     whole: (total: number) => formatCost(total, currency),
   };
   return {
-    chart: renderChart(columns, `Cost of the last ${days} days`, undefined, unit),
+    chart: renderChart(columns, `Cost of calls ${period}`, undefined, unit),
     top: formatCost(roundUp(most), currency),
-    days: [dayAt(0), dayAt(Math.floor(days / 2)), dayAt(days - 1)],
+    days: [...new Set([0, Math.floor(days / 2), days - 1])].map(dayAt),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { SeenParts } from "../parts.ts";
-import { jobPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { entityPiece, pathTo, timePiece } from "../views/pieces.ts";
 
 const MOST = 10;
 
@@ -41,7 +41,7 @@ function toRecentLine(item: StoredJob | StoredCase, now: Date) {
     name: item.name,
     href: pathTo(isOfCase ? "cases" : "jobs", item.id),
     sub: isOfCase ? `Case of ${item.job_id}` : `Job · ${item.agent_name}`,
-    status: (isOfCase ? statusPiece(item.status) : jobPiece(item)).toString(),
+    status: entityPiece(item).toString(),
     time: timePiece(item.updated_at, now).toString(),
   };
 }

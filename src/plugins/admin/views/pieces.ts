@@ -1,4 +1,6 @@
+import type { StoredCase } from "../../../core/models/case.ts";
 import type { EntityStatus } from "../../../core/models/entity-status.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
 import { type StateFields, shownStateOf } from "../../../core/models/job-state.ts";
 import { formatDuration, type TimeView, toLabel, toTimeView } from "./format.ts";
 import { Html, html } from "./html.ts";
@@ -12,6 +14,11 @@ export function statusPiece(status: EntityStatus | string, label = labelOf(statu
 export function jobPiece(job: StateFields, isStuck = false): Html {
   const state = isStuck ? "stuck" : shownStateOf(job);
   return statusPiece(MARKS[state] ?? state, labelOf(state));
+}
+
+/** The state of a job, or the status of a case. */
+export function entityPiece(entity: StoredJob | StoredCase): Html {
+  return "job_id" in entity ? statusPiece(entity.status) : jobPiece(entity);
 }
 
 /** What a status or state is called on pages. */
