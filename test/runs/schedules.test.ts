@@ -279,6 +279,26 @@ test("a clock that is set back starts nothing twice, and one that was far ahead 
   expect(right.logs.join("\n")).toContain("set back by more than a day");
 });
 
+test("a planned time that comes again after its job was deleted starts it no second time, and does not stop the schedule", async () => {
+  const live = lives();
+  await (await live(T0)).end();
+  const first = await live(T0 + 3 * HOUR);
+  await expect.poll(async () => await jobsOf(first)).toHaveLength(3);
+  await first.service.get(RUNNER).remove("hourly-20260501T020000Z", { kind: "key" });
+  await first.end();
+  const latest = { schedules: [hourly({ catchUp: "latest" })] };
+  const wrong = await live(T0 + 53 * HOUR, latest);
+  await expect.poll(async () => await jobsOf(wrong)).toHaveLength(3);
+  await wrong.end();
+  await (await live(T0 + HOUR)).end();
+
+  const again = await live(T0 + 4 * HOUR);
+
+  await expect.poll(async () => (await stateOf(again))?.decided_until).toBe("2026-05-01T04:00:00.000Z");
+  expect(await show(again)).toMatchObject({ problem: null, next: "2026-05-01T05:00:00.000Z" });
+  expect(timesOf(await jobsOf(again))).not.toContain("02:00");
+});
+
 test("a clock that jumps forward, or a machine that slept, is noticed without a timer", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   onTestFinished(() => void vi.useRealTimers());
@@ -410,7 +430,7 @@ test("where the queue is full, a planned job waits until there is room, and is n
   await server.advance("1h");
   expect(await show(server)).toMatchObject({
     last: null,
-    problem: expect.stringContaining("are already queued"),
+    problem: expect.stringContaining("already queued"),
   });
   opened.open();
   await until(server.service, "queued");

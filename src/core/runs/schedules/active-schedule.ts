@@ -175,7 +175,8 @@ export class ActiveSchedule {
     const { id } = this.schedule;
     const at = toTimestamp(due.at);
     let jobId = `${id}-${at.replace(/[-:]|\.\d+/g, "")}`;
-    const before = await this.#parts.jobs.find(jobId);
+    const { jobs } = this.#parts;
+    const before = (await jobs.find(jobId)) ?? (await jobs.findDeleted(jobId));
     // The store has lost that the time is decided, or is an older copy of itself.
     if (before?.schedule?.id === id && before.schedule.at === at) {
       return this.#parts.ledger.write((unit) => this.#decided(unit, due, "started", jobId));
