@@ -28,7 +28,7 @@ export function refundGraph(llmUrl: string, shop: Shop) {
       "approve",
       durableNode("approve", ({ orders }: typeof State.State) => {
         const sums = orders.map(({ id, total }) => `${total} for order ${id}`).join(", ");
-        const fields = [{ name: "approved", field_type: "BooleanField" }];
+        const fields = [{ name: "approved", field_type: "BooleanField", required: true }];
         const { approved } = interrupt({ question: `Refund ${sums}?`, fields }) as { approved: boolean };
         return { approved };
       }),

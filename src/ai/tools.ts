@@ -169,7 +169,7 @@ function describe(value: unknown): string {
 }
 
 const FIELDS = [
-  { name: "approved", field_type: "BooleanField" as const, description: "Allow it" },
+  { name: "approved", field_type: "BooleanField" as const, required: true, description: "Allow it" },
   { name: "comment", field_type: "CharField" as const, required: false, description: "For the model" },
 ];
 

@@ -7,6 +7,7 @@ import { tool } from "ai";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { agentOf } from "../runs/_agent.ts";
+import { jobContext } from "../runs/_jobs.ts";
 
 type Options = Readonly<Record<string, unknown>>;
 
@@ -81,6 +82,31 @@ describe.each(Object.entries(KINDS))("a tool %s", (_kind, make) => {
 
     expect({ status, made, asked }).toEqual({ status: "failed", made: [], asked: [] });
     expect(error).toContain(problem);
+  });
+
+  it("that asks for approval gets a yes or a no: an answer without either is refused, and the question waits", async () => {
+    const made: string[] = [];
+    const call = make({ approval: true }, made);
+    const agent = agentOf(async ({ job }) => String(await call(job)));
+    await using server = await testServer({ agents: [agent] });
+    await server.request(`/agents/worker/jobs`, { json: { job_context: jobContext("one"), job_fields: {} } });
+    const question = async () => {
+      const [found] = (await (await server.request("/jobs/one/cases")).json()) as {
+        id: string;
+        status: string;
+      }[];
+      return found;
+    };
+    await expect.poll(async () => (await question())?.status).toBe("awaiting");
+    const { id } = (await question())!;
+
+    const unsaid = await server.request(`/jobs/one/cases/${id}/update`, {
+      json: { answer: { comment: "hm" } },
+    });
+
+    expect(unsaid.status).toBe(422);
+    expect(await unsaid.text()).toContain("approved");
+    expect([(await question())?.status, made]).toEqual(["awaiting", []]);
   });
 
   it.each([[() => undefined], [() => null], [() => 0], [async () => ""], [async () => ({})]])(
