@@ -10,7 +10,7 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["Enter"], "Open the row"],
   [["x"], "Select the row"],
   [["y", "n", "e"], "In the inbox: yes, no, message"],
-  [["Ctrl Enter", "⌘ Enter"], "In the inbox: answer, open the next question"],
+  [["Ctrl Enter", "⌘ Enter"], "In the inbox: send, open the next question"],
   [["n", "p"], "Next and previous page of a list"],
   [["g", "d"], "Dashboard"],
   [["g", "j"], "Jobs"],

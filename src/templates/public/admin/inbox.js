@@ -41,7 +41,7 @@
     }
   }
 
-  // "Answer, open the next": an answer after which something is left to read stays.
+  // "Send, open the next": an answer after which something is left to read stays.
   let opensNext = false;
   document.addEventListener("submit", ({ submitter }) => {
     opensNext = submitter?.hasAttribute("data-next") === true;
