@@ -74,17 +74,35 @@ export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promi
   });
 }
 
+/** Whether a content is still an artifact of this name. */
+export type KeepsArtifact = (sha256: string, artifact: string) => boolean;
+
+/** Has the files of a job no longer be the artifacts that are not kept; the files themselves stay. */
+export async function keepArtifacts(unit: Unit, jobId: string, keeps: KeepsArtifact): Promise<void> {
+  for (const { id, sha256, names } of await filesOf(unit, jobId)) {
+    const isKept = ({ artifact }: FileName) => artifact === undefined || keeps(sha256, artifact);
+    if (names.every(isKept)) continue;
+    const kept = names.map((one) => {
+      if (isKept(one)) return one;
+      const { artifact: _, title: __, ...file } = one;
+      return file;
+    });
+    await unit.tx.change("JobFile", id, (row) => ({ ...row, names: kept }));
+  }
+}
+
 /** Has a job name all contents that another one names: it was made from its record. */
 export async function copyFiles(
   unit: Unit,
   from: string,
-  use: Omit<FileUse, "origin" | "artifact">,
+  { keeps, ...use }: Omit<FileUse, "origin" | "artifact"> & { readonly keeps: KeepsArtifact },
 ): Promise<void> {
   for (const { names, sha256, size } of await filesOf(unit, from)) {
     for (const { name, type, origin, artifact, title } of names) {
-      const named = artifact !== undefined && {
-        artifact: { artifact, ...(title !== undefined && { title }) },
-      };
+      const named = artifact !== undefined &&
+        keeps(sha256, artifact) && {
+          artifact: { artifact, ...(title !== undefined && { title }) },
+        };
       await linkFile(unit, { name, type, size, sha256 }, { ...use, origin, caseId: null, ...named });
     }
   }

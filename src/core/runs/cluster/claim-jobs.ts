@@ -14,6 +14,7 @@ import { laterOf } from "../../store/timestamp.ts";
 import { endCancelled } from "../operate/end-cancelled.ts";
 import type { TurnKind } from "../queue/turn-kind.ts";
 import { isStorageError, whenWritable } from "../queue/when-writable.ts";
+import { dropArtifacts, endsOf, tagsAfter } from "../replay/call-additions.ts";
 import { parentEndOf } from "../replay/children.ts";
 import { whyUnreadable } from "../replay/handler-context.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
@@ -257,17 +258,20 @@ async function plan(parts: ClaimParts, job: StoredJob): Promise<Plan> {
     };
   };
   if (policy === "resume") return { store: interrupted, ...goOn("resume") };
+  const calls = { gone: endsOf((await RunRecord.of(parts.jobs, job.id)).ended), kept: [] };
   return {
     store: async (unit) => {
       await interrupted(unit);
       await removeCasesOf(unit, job.id);
       await removeWaits(unit, job.id);
+      await dropArtifacts(unit, job.id, calls);
       await unit.record(job.id, { type: "mark", mark: "restarted" });
       await changeJob(unit, job.id, "run", (current) => ({
         ...current,
         status: "in_progress",
         case_count: 0,
         open_questions: 0,
+        ...(current.tags && { tags: tagsAfter(current.tags, calls) }),
       }));
     },
     ...goOn("start"),

@@ -9,10 +9,10 @@ import { jobNotFound } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { insertCopy } from "../../entities/open-case.ts";
 import type { StoredJob } from "../../models/job.ts";
-import { type CallEntry, type RunEntry, withIds } from "../../models/run-entry.ts";
-import { withoutTags } from "../../models/tags.ts";
+import { withIds } from "../../models/run-entry.ts";
 import { claimFiles, linkClaimed, whileClaimed } from "../queue/claim-files.ts";
 import { toNewJob } from "../queue/start-request.ts";
+import { artifactsBy, endsIn, tagsAfter } from "../replay/call-additions.ts";
 import type { ForkRequest } from "../runner.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
 import { findCall } from "./call-names.ts";
@@ -49,6 +49,7 @@ export async function forkJob(
   await parts.budgets?.refuseIn(workspaceOfBoth);
   const entries = (await jobs.log(jobId)).map(({ entry }) => entry);
   const copied = copyRecord(entries, (record) => findCall(record, request.from));
+  const kept = endsIn(copied.entries);
   const then: CaseThen[] = [];
   for (const one of copied.cases) {
     const { updates, ...item } = (await cases.find(one.id)) ?? { updates: [] };
@@ -75,7 +76,7 @@ export async function forkJob(
       job_fields: { ...original.job_fields, ...claimed.fields },
       encrypted_agent_parameters,
       ...(original.access !== undefined && { access: original.access }),
-      tags: withoutTags(original.tags, { gone: tagCalls(entries), kept: tagCalls(copied.entries) }),
+      tags: tagsAfter(original.tags, { gone: endsIn(entries), kept }),
       ...(request.idempotencyKey !== undefined && { idempotencyKey: request.idempotencyKey }),
     },
     { parameterNames: [], defaults: { workspace, now: clock() } },
@@ -100,7 +101,8 @@ export async function forkJob(
     if (!made.created) return made;
     const { id } = made.job;
     const job = ownerOf(made.job);
-    if (parts.files) await copyFiles(unit, jobId, { job, limits: parts.files.limits });
+    if (parts.files)
+      await copyFiles(unit, jobId, { job, limits: parts.files.limits, keeps: artifactsBy(kept) });
     await linkClaimed(unit, parts.files, claimed, { job, origin: "field" });
     const ids = new Map<string, string>();
     for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
@@ -115,10 +117,6 @@ export async function forkJob(
     return made;
   };
   return whileClaimed(parts.files, claimed, () => ledger.write(store));
-}
-
-function tagCalls(entries: readonly RunEntry[]): CallEntry[] {
-  return entries.filter((entry): entry is CallEntry => entry.type === "call" && entry.call === "tag");
 }
 
 /** What an earlier request of the same job id, or of the same key, has stored. */

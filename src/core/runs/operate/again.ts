@@ -10,8 +10,8 @@ import type { StopReason, StoredJob } from "../../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../../models/job-instructions.ts";
 import { endsWithRetry, holdOf } from "../../models/job-state.ts";
 import type { MarkEntry } from "../../models/run-entry.ts";
-import { withoutTags } from "../../models/tags.ts";
 import type { Call } from "../replay/call.ts";
+import { dropArtifacts, endsOf, tagsAfter } from "../replay/call-additions.ts";
 import { endOfParent } from "../replay/children.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import {
@@ -114,10 +114,6 @@ async function retryChildren(parts: RequestParts, jobId: string, actor?: Actor):
   }
 }
 
-function toTagCall({ name, entry }: Call): { readonly name: string; readonly result?: unknown } {
-  return { name, result: entry?.result };
-}
-
 function keysOf(calls: readonly Call[], kind: Call["kind"]): (string | undefined)[] {
   return calls.filter((call) => call.kind === kind).map(({ key }) => key);
 }
@@ -140,8 +136,9 @@ async function again(
     await note(parts, unit, actor, { action, target: asJob(jobId), before: job.status, after });
     if (mark === "continued") return releaseJob(unit, jobId, { by: by ?? "api" });
     const isFromStart = mark === "restarted";
-    const tagCalls = record.ended.filter(({ kind }) => kind === "tag").map(toTagCall);
+    const calls = { gone: endsOf(record.ended), kept: [] };
     if (isFromStart) {
+      await dropArtifacts(unit, jobId, calls);
       await removeCasesOf(unit, jobId, by);
       await removeWaits(unit, jobId);
     } else {
@@ -159,7 +156,7 @@ async function again(
       open_questions: 0,
       ...(isFromStart && {
         ...{ case_count: 0, total_cost: 0, result: null },
-        ...(current.tags && { tags: withoutTags(current.tags, { gone: tagCalls, kept: [] }) }),
+        ...(current.tags && { tags: tagsAfter(current.tags, calls) }),
         agent_version: agents.get(job.agent_name).definition.version,
       }),
     });

@@ -6,6 +6,7 @@ import { findKeptRequest, isRepeated } from "../../entities/keyed-requests.ts";
 import { removeWaits } from "../../entities/received-events.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { holdOf, isIn } from "../../models/job-state.ts";
+import { dropArtifacts, endsOf, tagsAfter } from "../replay/call-additions.ts";
 import type { Rehearsed } from "../replay/rehearsal.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import {
@@ -46,10 +47,17 @@ export async function continueJob(
     assertHeld(job);
     const after = { calls_left_out: notMade.length };
     await note(parts, unit, actor, { action: "job.continue", target: asJob(jobId), before: job.held, after });
+    const ended = endsOf(record.ended);
     record.cutOff(cut);
+    const kept = new Set(endsOf(record.ended));
+    const calls = { gone: ended.filter((one) => !kept.has(one)), kept: [...kept] };
+    await dropArtifacts(unit, jobId, calls);
     for (const id of record.openCases()) await reopenCase(unit, id, by);
     // Those of calls that are not made again would take events from the others.
     await removeWaits(unit, jobId);
+    const tags = tagsAfter(job.tags, calls);
+    if (tags && tags.length < job.tags!.length)
+      await changeJob(unit, jobId, null, (one) => ({ ...one, tags }));
     return releaseJob(unit, jobId, { by: by ?? "api", cut });
   });
   if (!next) return jobs.get(jobId);

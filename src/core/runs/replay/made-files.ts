@@ -77,6 +77,9 @@ interface ArtifactStep {
 
 const LONGEST_TITLE = 200;
 
+/** What the names of steps begin with that say what a file is. */
+export const ARTIFACT_STEP = "artifact ";
+
 /** A step that says what a file of the job is to people; its result is the file. */
 export function artifactStep(
   run: Run,
@@ -95,7 +98,7 @@ export function artifactStep(
       `The title of the artifact "${name}" must be a text of up to ${LONGEST_TITLE} characters`,
     );
   return {
-    name: `artifact ${name}`,
+    name: `${ARTIFACT_STEP}${name}`,
     fn: async () => {
       await assertOwn(run, [file]);
       return file;
