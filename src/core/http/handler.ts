@@ -1,7 +1,7 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
 import { type Caller, nameOf } from "../audit/caller.ts";
-import { isServiceError } from "../base/errors.ts";
+import { isServiceError, ServiceError } from "../base/errors.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { type Role, rolesWith } from "../models/access.ts";
 import { createAnswerer, withSecurityHeaders } from "./answer.ts";
@@ -62,7 +62,14 @@ export function createHandler(
       actor: nameOf(caller),
       caller,
     });
-    return answer instanceof Promise ? answer.then(toAnswer) : toAnswer(answer);
+    if (!(answer instanceof Promise)) return toAnswer(answer);
+    const { over } = caller;
+    // Routes for people also end sessions and keys: the caller's own, too.
+    if (over === undefined || route.auth === "session") return answer.then(toAnswer);
+    return answer.then((value) => {
+      if (over.aborted) throw noLongerValid();
+      return toAnswer(value);
+    });
   };
 
   const proceed = (event: H3Event, caller: Caller | Promise<Caller>): Response | Promise<Response> => {
@@ -110,6 +117,13 @@ export function createHandler(
     }
     return proceed(event, caller);
   };
+}
+
+/** A response that was waited for is not for a caller who may no longer be here. */
+function noLongerValid(): ServiceError {
+  return new ServiceError("unauthorized", "The key or the sign-in was removed or has expired meanwhile", {
+    detail: "Ask an administrator of the service for a new one.",
+  });
 }
 
 const NO_QUERY = v.object({});

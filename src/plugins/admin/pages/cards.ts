@@ -1,8 +1,10 @@
 import { countOf } from "../../../core/base/count-of.ts";
 import type { AttentionItem } from "../../../core/models/attention.ts";
+import type { StoreHealth } from "../../../core/store/store.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { formatBytes, formatCount, formatDuration } from "../views/format.ts";
+import type { Html } from "../views/html.ts";
 import { statusPiece } from "../views/pieces.ts";
 
 interface Fact {
@@ -78,15 +80,24 @@ function toHealth(
   return { isWell, text: text.filter(Boolean).join(" · "), cards };
 }
 
+/** Whether the store can write, and has a storage that takes what it ships. */
+export function storePiece(health: StoreHealth): Html {
+  const status = troubleOf(health) === undefined ? "healthy" : "degraded";
+  return statusPiece(health.writable ? status : "unhealthy");
+}
+
+function troubleOf({ shipping }: StoreHealth): string | undefined {
+  const aside = shipping?.set_aside.length ?? 0;
+  return shipping?.error ?? (aside > 0 ? `${countOf(aside, "folder")} set aside` : undefined);
+}
+
 async function storeCard({ store }: AdminParts): Promise<CardView> {
   const stats = await store.stats();
-  const { writable, shipping } = store.health();
-  const aside = shipping?.set_aside.length ?? 0;
-  const trouble = shipping?.error ?? (aside > 0 ? `${countOf(aside, "folder")} set aside` : undefined);
-  const status = trouble === undefined ? "healthy" : "degraded";
+  const health = store.health();
+  const trouble = troubleOf(health);
   return {
     title: "Store",
-    status: statusPiece(writable ? status : "unhealthy").toString(),
+    status: storePiece(health).toString(),
     html: "",
     facts: [
       { name: "Kind", value: stats.database },

@@ -5,6 +5,7 @@ import type { BackupState } from "../../../core/store/backup/backups.ts";
 import type { ShippingHealth } from "../../../core/store/store.ts";
 import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
+import { storePiece } from "../pages/cards.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -98,7 +99,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
     right: [
       {
         title: "Store",
-        status: statusPiece(store.health.writable ? "healthy" : "unhealthy").toString(),
+        status: storePiece(store.health).toString(),
         facts: [
           { name: "Kind", value: store.database },
           ...(store.health.error ? [{ name: "Trouble", value: store.health.error }] : []),
@@ -154,7 +155,7 @@ function shippingCard({ lag, groups, bytes, last_at, error, restored, set_aside 
         : [
             {
               name: "Restored",
-              value: `${restored.as_of === null ? "" : `as of ${toUtc(restored.as_of)}, `}${restored.may_lack ? "later writes may be missing" : "with everything"}`,
+              value: `${restored.as_of === null ? "" : `as of ${toUtc(restored.as_of)}, `}${restored.may_lack ? "later writes may be missing" : "with everything that had been shipped"}`,
             },
           ]),
       ...set_aside.map((folder) => ({ name: "Set aside, not shipped", value: folder })),
