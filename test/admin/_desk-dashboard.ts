@@ -192,7 +192,8 @@ function costLines(truth: Truth, range: Range): string[] {
     .filter(([, amount]) => amount > 0)
     .sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))
     .map(
-      ([agent, amount]) => `${agent} ${cost(amount)} · ${countOf(started.get(agent)?.length ?? 0, "job")}`,
+      ([agent, amount]) =>
+        `${agent} ${cost(amount)} · ${countOf(started.get(agent)?.length ?? 0, "job")} started`,
     );
   const budgets = budgetsOf(truth).map(
     ({ agent, period, budget, spent }) =>

@@ -91,6 +91,20 @@ it("a question has beside it what its case found, the time that is left, and its
   expect(text.match(/Answer all like this/g)).toHaveLength(1);
 });
 
+it("an answer that is refused in the inbox leaves what can be done there: the next question, and equal ones", async () => {
+  const [first] = await open();
+  const text = await page(`inbox?question=${first}`);
+  const question_id = /name="question_id" value="([^"]*)"/.exec(text)![1]!;
+  const action = new RegExp(`action="/admin/(cases/${first}/[^"]*)"`).exec(text)![1]!;
+
+  const refused = await post(action, [["question_id", question_id]]);
+
+  const shown = await refused.text();
+  expect(refused.status).toBe(422);
+  for (const one of ["Send, open the next", "Answer all like this", "aria-invalid"])
+    expect([one, shown.includes(one)]).toEqual([one, true]);
+});
+
 it("equal questions are answered with one form: those that are ticked, and only as long as they ask the same", async () => {
   const [first] = await open();
   const path = `cases/${first}/alike`;

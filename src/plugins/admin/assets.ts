@@ -20,6 +20,7 @@ const FILES = {
   files: { file: "files.css", type: CSS },
   chat: { file: "chat.css", type: CSS },
   compare: { file: "compare.css", type: CSS },
+  story: { file: "story.css", type: CSS },
   uploads: { file: "uploads.js", type: SCRIPT },
   find: { file: "find.js", type: SCRIPT },
   inbox: { file: "inbox.js", type: SCRIPT },

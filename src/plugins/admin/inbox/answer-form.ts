@@ -17,8 +17,9 @@ import { negotiate, wantsJson } from "../negotiate.ts";
 import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
+import { withJobs } from "./alike.ts";
 import { isHeld, toAskView } from "./ask-view.ts";
-import { inboxState, readEvidence } from "./inbox-page.ts";
+import { besideQuestion, inboxState, readEvidence } from "./inbox-page.ts";
 import { readInbox } from "./read-inbox.ts";
 
 const WAITS = "The answer is stored. The job is held: it waits until somebody decides about the job.";
@@ -100,7 +101,11 @@ interface Refusal {
 async function refused(parts: SeenParts, event: HttpEvent, refusal: Refusal): Promise<Response> {
   const { item, error, problems, typed, job } = refusal;
   const isFieldwise = Object.keys(problems).length > 0;
-  const ask = toAskView(item, {
+  const isFragment = negotiate(event, "page") === "fragment";
+  // The page of a case has no list beside the question.
+  const isInInbox = !isFragment || typed.has("in_list");
+  const { links, ...beside } = isInInbox ? await besideRefused(parts, item, job) : {};
+  const view = toAskView(item, {
     now: parts.clock(),
     caller: parts.caller,
     job,
@@ -109,12 +114,18 @@ async function refused(parts: SeenParts, event: HttpEvent, refusal: Refusal): Pr
     form: { typed, problems },
     problem: isFieldwise ? undefined : [error.message, error.detail].filter(Boolean).join(". "),
   });
+  const ask = { ...view, ...beside };
   const answer = { status: error.status };
-  if (negotiate(event, "page") === "fragment") {
+  if (isFragment) {
     // The form shows its problems; a failed request would be noise in the browser's console.
-    return renderFragment(parts, event, { template: "ask", state: { ask } });
+    return renderFragment(parts, event, { template: "ask", state: { ask, links } });
   }
-  const text = await parts.renderer.render("fragments/ask", { ask });
+  const text = await parts.renderer.render("fragments/ask", { ask, links });
   const state = await inboxState(parts, { limit: LISTED, skip: 0, question: item.id }, text);
   return renderPage(parts, event, { template: "inbox", state }, answer);
+}
+
+async function besideRefused(parts: SeenParts, item: StoredCase, job: StoredJob | undefined) {
+  const { items } = await readInbox(parts, { limit: LISTED, skip: 0 });
+  return besideQuestion(parts, { item, job }, await withJobs(parts, items));
 }

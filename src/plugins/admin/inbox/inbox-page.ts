@@ -111,15 +111,25 @@ async function renderAsk(
   listed: readonly OpenQuestion[],
 ): Promise<string> {
   const { item, job } = selected;
-  const kind = kindOfQuestion(selected);
-  const alike = listed.some((one) => one.item.id !== item.id && kindOfQuestion(one) === kind);
   const evidence = await readEvidence(parts, item);
-  const mayLink = offeredTo(parts.caller).operateAll;
-  const links = mayLink && isAsking(item) ? await linksView(parts, item) : undefined;
   const files = await readShownFiles(parts, item);
   const view = toAskView(item, { now: parts.clock(), caller: parts.caller, job, evidence, files });
-  const ask = { ...view, alike, isInList: listed.length > 1 };
-  return parts.renderer.render("fragments/ask", { ask, links });
+  const { links, ...beside } = await besideQuestion(parts, selected, listed);
+  return parts.renderer.render("fragments/ask", { ask: { ...view, ...beside }, links });
+}
+
+/** What else can be done beside the answer to a question of the inbox: the next one, equal ones, a link for one person. */
+export async function besideQuestion(
+  parts: SeenParts,
+  selected: OpenQuestion,
+  listed: readonly OpenQuestion[],
+) {
+  const { item } = selected;
+  const kind = kindOfQuestion(selected);
+  const alike = listed.some((one) => one.item.id !== item.id && kindOfQuestion(one) === kind);
+  const mayLink = offeredTo(parts.caller).operateAll;
+  const links = mayLink && isAsking(item) ? await linksView(parts, item) : undefined;
+  return { alike, isInList: listed.length > 1, links };
 }
 
 /** The newest updates of a case that say something. */

@@ -264,7 +264,7 @@ function toCosts({ costs }: Wellbeing, currency: string) {
     agent,
     href: pathTo("agents", agent),
     cost: formatCost(cost, currency),
-    each: countOf(jobs, "job"),
+    each: `${countOf(jobs, "job")} started`,
     bar: meterBar(cost / costs[0]!.cost).toString(),
   }));
 }

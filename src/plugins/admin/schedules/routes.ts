@@ -160,7 +160,9 @@ function toRow({ id, agent, cron, timezone, paused, next, last, last_job, proble
     ...{ id, cron, timezone, paused, problem: problem ?? "" },
     agent: linkPiece(pathTo("agents", agent), agent).toString(),
     next: paused ? "" : timePiece(next, now).toString(),
-    last: last ? timePiece(last.at, now).toString() : html`<span class="faint">never</span>`.toString(),
+    last: last
+      ? timePiece(last.at, now).toString()
+      : html`<span class="faint">${last_job ? "not by plan" : "never"}</span>`.toString(),
     outcome: last ? toLabel(last.outcome).toLowerCase() : "",
     job: last_job ? linkPiece(pathTo("jobs", last_job.id), "Show").toString() : "",
     status: last_job ? statusPiece(last_job.status).toString() : "",

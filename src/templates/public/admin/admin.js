@@ -607,7 +607,7 @@
   function counted() {
     const note = $("#picked");
     if (!note) return;
-    const count = $$("input[name=id]:checked").length;
+    const count = $("input[name=all]:checked") ? $("[data-matching]").textContent : $$("input[name=id]:checked").length;
     note.hidden = count === 0;
     $("#range").hidden = count > 0;
     note.textContent = `${count} selected`;
