@@ -31,7 +31,7 @@ export async function notDeployed(
     `"${target.serviceName}" is not deployed on ${on}${consequence === undefined ? "" : `: ${consequence}`}`,
     {
       outcome: [...outcome, ...volumes].join(". ") || undefined,
-      fix: `Deploy it: ${await firstUp(deployment)}. If it has another environment or name: svc deploy list shows those of a name`,
+      fix: `Deploy it: ${await firstUp(deployment)}; if it has another environment or name, svc deploy list shows those of a name`,
     },
   );
 }

@@ -31,7 +31,7 @@ const SCHEDULES: DeskPage = {
     const { agent_name, status } = truth.scheduled;
     const acts = operates(truth) ? "Run now yearly Pause yearly " : "";
     return [
-      `yearly ${agent_name} | 0 3 1 1 * UTC | 2031-01-01T03:00:00.000Z | never | ${labelOf(status)} Show | ${acts}|`,
+      `yearly ${agent_name} | 0 3 1 1 * UTC | 2031-01-01T03:00:00.000Z | not by plan | ${labelOf(status)} Show | ${acts}|`,
     ];
   },
 };

@@ -8,6 +8,7 @@ import { JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { ACCESS } from "../../src/core/service/tokens.ts";
 import { requirement } from "../_require.ts";
 import { DESKTOP, findings, launch, PHONE, signIn, type View, visit } from "./_browser.ts";
 
@@ -160,22 +161,27 @@ it("held jobs have a status of their own, are listed on the dashboard, and their
   const inbox = await page("/admin/inbox");
   expect(inbox).toContain("job held");
   expect(inbox).toContain("an answer is stored, and waits as well");
-  const [item] = (
-    (await (await server.request("/admin/api/inbox")).json()) as {
-      items: { case_id: string; question: { id: string } }[];
-    }
-  ).items;
-  const response = await server.request(`/admin/cases/${item!.case_id}/answer`, {
-    method: "POST",
-    redirect: "manual",
-    headers: {
-      "content-type": "application/x-www-form-urlencoded",
-      origin: server.url,
-      accept: "text/html",
-      "hx-request": "true",
-      "hx-target": "ask",
-    },
-    body: new URLSearchParams({ "f.yes": "true", question_id: item!.question.id }).toString(),
-  });
-  expect(await response.text()).toContain("it waits until somebody decides about the job");
+  const { items } = (await (await server.request("/admin/api/inbox")).json()) as {
+    items: { case_id: string; question: { id: string } }[];
+  };
+  const { key } = await server.service.get(ACCESS).add({ name: "asked", role: "answerer" }, { kind: "key" });
+  await server.request(`/admin/api/cases/${items[1]!.case_id}/assign`, { json: { to: "asked" } });
+  // Who sees questions only reads the same.
+  for (const [at, who] of [server.key, key].entries()) {
+    const { case_id, question } = items[at]!;
+    const response = await server.request(`/admin/cases/${case_id}/answer`, {
+      method: "POST",
+      redirect: "manual",
+      headers: {
+        "content-type": "application/x-www-form-urlencoded",
+        origin: server.url,
+        accept: "text/html",
+        "hx-request": "true",
+        "hx-target": "ask",
+        "x-api-key": who,
+      },
+      body: new URLSearchParams({ "f.yes": "true", question_id: question.id }).toString(),
+    });
+    expect(await response.text()).toContain("it waits until somebody decides about the job");
+  }
 });

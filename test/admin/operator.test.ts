@@ -256,9 +256,9 @@ const SEEN: readonly (readonly [title: string, look: (desk: Desk) => Promise<voi
       await desk.open("?range=30d");
       const meters = await desk.panel("Cost by agent").locator(".meter").allTextContents();
       expect(meters.map((text) => text.replace(/\s+/g, " ").trim())).toEqual([
-        `dear€20.10 · ${BULK.toLocaleString("en-US")} jobs`,
-        expect.stringMatching(/^desk€6\.00 · \d+ jobs$/),
-        "cheap€0.003 · 3 jobs",
+        `dear€20.10 · ${BULK.toLocaleString("en-US")} jobs started`,
+        expect.stringMatching(/^desk€6\.00 · \d+ jobs started$/),
+        "cheap€0.003 · 3 jobs started",
       ]);
     },
   ],

@@ -113,7 +113,7 @@ scenario(
     await serve(first, run.dev);
     const second = await machine.terminal("new/my-service");
     second.start(run.start);
-    await second.sees(/Keep it/);
+    await second.sees(/Keep "/);
     second.type("y\r");
     expect(await second.finished()).toMatchObject({ code: 0, output: expect.stringMatching(/completed/) });
     await first.interrupt();

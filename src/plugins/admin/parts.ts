@@ -81,6 +81,8 @@ export interface SeenParts extends CommonParts {
   readonly threads: Threads;
   readonly figures: Figures;
   readonly bulk: BulkOperations;
+  /** Whether an answer to a question of this job waits, too; also for who sees its questions only. */
+  readonly isJobHeld: (id: string) => Promise<boolean>;
 }
 
 /** What the pages and routes use that are for people who see everything. */

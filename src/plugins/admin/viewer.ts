@@ -2,6 +2,7 @@ import { ANYONE, type Caller } from "../../core/audit/caller.ts";
 import { mayCall } from "../../core/http/rights.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { Right } from "../../core/models/access.ts";
+import { isIn } from "../../core/models/job-state.ts";
 import { figuresOf } from "./pages/figures-of.ts";
 import type { AdminParts, SeenParts } from "./parts.ts";
 
@@ -29,6 +30,10 @@ export function seenBy(parts: AdminParts, caller: Caller): SeenParts {
     ...{ caller, jobs, cases, agents, threads, runner: () => runner },
     figures: figuresOf(parts, { caller, jobs, cases }),
     bulk: parts.bulk.seenBy(caller, () => runner),
+    async isJobHeld(id) {
+      const job = await parts.jobs.find(id);
+      return job !== undefined && isIn(job, "held");
+    },
   };
 }
 

@@ -173,7 +173,7 @@ async function answerAll(
       const item = await parts.runner().answer(job_id, caseId, { answer, message, question_id }, caller);
       if (item.question?.approvals) approved++;
       else answered++;
-      if (isHeld(await parts.jobs.find(job_id))) held++;
+      if (await parts.isJobHeld(job_id)) held++;
     } catch (error) {
       if (!isServiceError(error) || error.status >= 500) throw error;
       problems.add(error.message);

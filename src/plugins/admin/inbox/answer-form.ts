@@ -18,7 +18,7 @@ import type { SeenParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { withJobs } from "./alike.ts";
-import { isHeld, toAskView } from "./ask-view.ts";
+import { toAskView } from "./ask-view.ts";
 import { besideQuestion, inboxState, readEvidence } from "./inbox-page.ts";
 import { readInbox } from "./read-inbox.ts";
 
@@ -60,20 +60,21 @@ export async function answerByForm(
     return refused(parts, event, { item, error, problems: {}, typed: form, job });
   }
   const isOpen = Boolean(answered.question?.approvals);
-  const taken = isHeld(job) ? WAITS : "Answered. The agent continues.";
+  const isJobHeld = await parts.isJobHeld(item.job_id);
+  const taken = isJobHeld ? WAITS : "Answered. The agent continues.";
   const done = isOpen ? `Recorded: ${agreement(answered.question!)}.` : taken;
   if (negotiate(event, "page") === "fragment") {
     const { items, total } = await readInbox(parts, { limit: 1, skip: 0 });
     const ask = {
       ...toAskView(item, { now: parts.clock(), caller: parts.caller, job, done }),
-      isSettled: !isOpen && !isHeld(job),
+      isSettled: !isOpen && !isJobHeld,
       next: items[0] ? withQuery("/admin/inbox", { question: items[0].id }) : "",
       nextLabel: `Next of ${countOf(total, "open question")}`,
     };
     return renderFragment(parts, event, { template: "ask", state: { ask } });
   }
   return redirect("/admin/inbox", [
-    flashCookie(parts, event, "good", isOpen || isHeld(job) ? done : `Answered: ${item.name}`),
+    flashCookie(parts, event, "good", isOpen || isJobHeld ? done : `Answered: ${item.name}`),
   ]);
 }
 

@@ -45,20 +45,22 @@ export async function readCards(
         ]
       : []),
   ];
-  const problems = attention.filter(({ kind }) => PROBLEMS.includes(kind)).length;
+  const problems = attention.filter(({ kind }) => PROBLEMS.includes(kind));
   return { health: toHealth(parts, problems, cards), cards: await pluginCards(parts) };
 }
 
 /** The health of the service in one line; the cards are behind it, and open where something is wrong. */
 export interface HealthView {
   readonly isWell: boolean;
+  /** `degraded` where no problem is worse than a warning. */
+  readonly status: "healthy" | "degraded" | "unhealthy";
   readonly text: string;
   readonly cards: readonly CardView[];
 }
 
 function toHealth(
   { runner, service, state }: AdminParts,
-  problems: number,
+  problems: readonly AttentionItem[],
   cards: readonly CardView[],
 ): HealthView {
   const { running, queued } = runner().load();
@@ -67,8 +69,8 @@ function toHealth(
   const text = [
     state.closing
       ? "The service is closing"
-      : problems > 0
-        ? countOf(problems, "problem")
+      : problems.length > 0
+        ? countOf(problems.length, "problem")
         : "The service is well",
     `${formatCount(running)} of ${countOf(service.maxConcurrentJobs, "slot")} in use`,
     queued > 0 ? `${formatCount(queued)} queued` : "",
@@ -76,8 +78,14 @@ function toHealth(
     paused > 0 ? `${countOf(paused, "agent")} paused` : "",
     `up for ${formatDuration(state.uptime() * 1000)}`,
   ];
-  const isWell = problems === 0 && !state.closing;
-  return { isWell, text: text.filter(Boolean).join(" · "), cards };
+  const isWell = problems.length === 0 && !state.closing;
+  const isBad = state.closing || problems.some(({ severity }) => severity === "bad");
+  return {
+    isWell,
+    status: isWell ? "healthy" : isBad ? "unhealthy" : "degraded",
+    text: text.filter(Boolean).join(" · "),
+    cards,
+  };
 }
 
 /** Whether the store can write, and has a storage that takes what it ships. */

@@ -33,6 +33,9 @@
       form.replaceWith(note);
     }
     for (const row of $$("[data-case]", inbox)) row.classList.toggle("over", isOver(row.dataset.case));
+    $("#inbox-sum").textContent = total ? `${total.toLocaleString("en")} open question${total === 1 ? "" : "s"}, the most urgent first.` : "No open questions here.";
+    const count = $(".tabs [aria-current] .count", inbox);
+    if (count) count.textContent = total.toLocaleString("en");
     const fresh = items.filter(({ asked_at }) => asked_at && Date.parse(asked_at) > Date.parse(inbox.dataset.at)).length;
     const news = $(".news", inbox);
     if (fresh > 0 && news) {
