@@ -37,17 +37,19 @@ export interface FileUse {
   /** What it is to people. */
   readonly artifact?: Pick<FileName, "artifact" | "title">;
   readonly limits: FileLimits;
+  /** Since when, ISO 8601. @default now */
+  readonly since?: string;
 }
 
 /** Has a job name a content, inside the unit that stores what names it. Rejects if the content is no longer there. */
 export async function linkFile(unit: Unit, file: FileValue, use: FileUse): Promise<void> {
   const { tx, now } = unit;
   const { name, type, sha256 } = file;
-  const { job, origin, caseId = null, artifact, limits } = use;
+  const { job, origin, caseId = null, artifact, limits, since: created_at = now } = use;
   const { id: jobId, workspace, agent, access } = job;
   const content = await tx.get("FileContent", sha256);
   if (!content) throw isGone(file);
-  const given: FileName = { name, type, origin, case_id: caseId, created_at: now, ...artifact };
+  const given: FileName = { name, type, origin, case_id: caseId, created_at, ...artifact };
   const id = jobFileId(jobId, sha256);
   const known = await tx.get("JobFile", id);
   if (known) {
@@ -91,23 +93,37 @@ export async function keepArtifacts(unit: Unit, jobId: string, keeps: KeepsArtif
   }
 }
 
-/** Has a job name all contents that another one names: it was made from its record. */
+/** Of the names that a job has for a content, those that its copy has, too. */
+export type CopiedNames = (sha256: string, names: readonly FileName[]) => readonly FileName[];
+
+interface FilesCopy extends Pick<FileUse, "job" | "limits"> {
+  readonly names: CopiedNames;
+  readonly keeps: KeepsArtifact;
+  /** Contents of results that are stored apart from their record. */
+  readonly results: ReadonlySet<string>;
+  /** The copy of a case, by its id; `undefined` where it was not copied. */
+  readonly caseOf: (id: string) => string | undefined;
+}
+
+/** Has a job name those contents of another one that it needs: it was made from its record. */
 export async function copyFiles(
   unit: Unit,
   from: string,
-  { keeps, ...use }: Omit<FileUse, "origin" | "artifact"> & { readonly keeps: KeepsArtifact },
+  { names: copied, keeps, results, caseOf, ...use }: FilesCopy,
 ): Promise<void> {
   for (const { names, sha256, size } of await filesOf(unit, from)) {
-    for (const { name, type, origin, artifact, title } of names) {
+    for (const { name, type, origin, case_id, created_at, artifact, title } of copied(sha256, names)) {
       const named = artifact !== undefined &&
         keeps(sha256, artifact) && {
           artifact: { artifact, ...(title !== undefined && { title }) },
         };
-      await linkFile(unit, { name, type, size, sha256 }, { ...use, origin, caseId: null, ...named });
+      const caseId = case_id === null ? null : caseOf(case_id);
+      const given = { ...use, origin, caseId, since: created_at, ...named };
+      await linkFile(unit, { name, type, size, sha256 }, given);
     }
   }
   for (const { sha256, size } of await resultsOf(unit, from))
-    await linkResult(unit, { job_id: use.job.id, sha256, size });
+    if (results.has(sha256)) await linkResult(unit, { job_id: use.job.id, sha256, size });
 }
 
 /** Has a job keep a result of one of its steps, inside the unit that stores what needs it. */

@@ -8,6 +8,7 @@ import { copyFiles, ownerOf } from "../../entities/job-files.ts";
 import { jobNotFound } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import { insertCopy } from "../../entities/open-case.ts";
+import type { FileValue } from "../../models/file.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { withIds } from "../../models/run-entry.ts";
 import { claimFiles, linkClaimed, whileClaimed } from "../queue/claim-files.ts";
@@ -17,6 +18,7 @@ import type { ForkRequest } from "../runner.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
 import { findCall } from "./call-names.ts";
 import { type CaseThen, caseThen } from "./copied-case.ts";
+import { filesOfCopy } from "./copied-files.ts";
 import { copyRecord } from "./copied-record.ts";
 
 /** A request whose job has an id: the one that was asked for, or a new one. */
@@ -81,6 +83,8 @@ export async function forkJob(
     },
     { parameterNames: [], defaults: { workspace, now: clock() } },
   );
+  const readResult = parts.files && ((file: FileValue) => parts.files!.readResult(file));
+  const files = await filesOfCopy(input.job_fields, copied.entries, readResult);
   // Those of the original, which a person may have raised; the limit of time counts from the start of the fork.
   const withLimits = {
     ...input.job_context,
@@ -101,11 +105,13 @@ export async function forkJob(
     if (!made.created) return made;
     const { id } = made.job;
     const job = ownerOf(made.job);
-    if (parts.files)
-      await copyFiles(unit, jobId, { job, limits: parts.files.limits, keeps: artifactsBy(kept) });
-    await linkClaimed(unit, parts.files, claimed, { job, origin: "field" });
     const ids = new Map<string, string>();
     for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
+    if (parts.files) {
+      const use = { job, limits: parts.files.limits, keeps: artifactsBy(kept) };
+      await copyFiles(unit, jobId, { ...use, ...files, caseOf: (one) => ids.get(one) });
+    }
+    await linkClaimed(unit, parts.files, claimed, { job, origin: "field" });
     const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;
     // As they are: they were stored without secrets.
     const toCopy = { from: jobId, jobId: id, idOf };
