@@ -464,6 +464,41 @@ test("a fork waits for the same child as the original, and its end stops no chil
   expect(await jobs.get("waiting")).toMatchObject({ parent: null, forked_from: { job_id: JOB } });
 });
 
+test.each(["deleted", "deleted permanently"])(
+  "a fork of a fork that was %s resumes when the child of the first job ends",
+  async (how) => {
+    const child = agentOf(
+      async ({ job }) => {
+        const item = await job.openCase({ id: "child", name: "child" });
+        return item.ask("approve", { question: "Go?", fields: FORM });
+      },
+      { name: "Child" },
+    );
+    const parent = agentOf(async ({ job }) => (await job.start("child", {})).result(), { suspendAfter: 0 });
+    const world = await open([parent, child]);
+    const { runner, cases, jobs } = world.life;
+    const suspended = async (id: string) => {
+      while (!(await jobs.get(id)).suspended) await new Promise(setImmediate);
+    };
+    await world.life.start();
+    await suspended(JOB);
+    const [only] = (await jobs.list({ where: { parent_id: JOB } })).items;
+    while ((await cases.list({ where: { status: "awaiting" } })).total === 0) await new Promise(setImmediate);
+    await fork(world, "first", { from: "child:child" });
+    await suspended("first");
+    await runner.fork("first", { job_id: "second", from: "child:child" });
+    // It has what was recorded, and waits.
+    while ((await jobs.get("second")).status !== "in_progress") await new Promise(setImmediate);
+    await runner.remove("first", "someone", { permanent: how !== "deleted" });
+
+    await runner.answer(only!.id, "child", { answer: { approved: true }, message: null });
+
+    expect(await runner.ended("second", 10_000)).toMatchObject({
+      ...{ status: "completed", result: { approved: true } },
+    });
+  },
+);
+
 /** A store that fails at its write number `at`, inside a transaction. */
 function failing(store: Store, at: number): Store {
   let writes = 0;

@@ -210,7 +210,7 @@ class RunChild implements ChildHandle<never> {
         if (entry) return entry;
         const isOpen = async (unit: Unit): Promise<boolean> => {
           const child = await unit.tx.get("Job", this.id);
-          return child !== undefined && !isTerminal(child.status);
+          return child !== undefined && !isTerminal(child.status) && isWoken(unit, run.jobId, child);
         };
         await run.activity.wait(() => ended, { for: "child", isOpen });
       } finally {
@@ -245,6 +245,15 @@ class RunChild implements ChildHandle<never> {
       return end;
     });
   }
+}
+
+/**
+ * Whether the end of a child wakes a job: that of its parent, or a fork of that. A fork of a fork stays in memory, as the job
+ * between them may be removed.
+ */
+async function isWoken(unit: Unit, jobId: string, { parent }: StoredJob): Promise<boolean> {
+  if (parent?.job_id === jobId) return true;
+  return (await unit.tx.get("Job", jobId))?.forked_from?.job_id === parent?.job_id;
 }
 
 const FAILED_CHILDREN = /^(?:Child "[^"]*" of agent "[^"]*" (?:failed|was cancelled): )+/;
