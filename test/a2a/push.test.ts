@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { testServer } from "agent-control-service/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { a2a } from "../../src/a2a.ts";
+import { ACCESS } from "../../src/core/service/tokens.ts";
 import { refunds } from "../mcp/_agent.ts";
 import { connect, messageOf, send } from "./_client.ts";
 
@@ -88,4 +89,30 @@ it("a receiver that is no longer wanted gets nothing, and private addresses are 
     /http/,
   );
   expect(got).toEqual([]);
+});
+
+it("the receiver that a key has set gets nothing more once the key is removed, and that of another key does", async () => {
+  await using server = await testServer({ agents: [refunds], plugins: [a2a({ allowPrivate: true })] });
+  await server.service.ready();
+  const keys = server.service.get(ACCESS);
+  const [left, kept] = [await receiver(), await receiver()];
+  const { key, access } = await keys.add({ name: "left", role: "operator" }, { kind: "key" });
+  const other = await keys.add({ name: "kept", role: "operator" }, { kind: "key" });
+  const [one, two] = await Promise.all([connect({ ...server, key }), connect({ ...server, key: other.key })]);
+  const { id } = await send(one, messageOf("m1", [{ text: "A1" }]));
+  await one.createTaskPushNotificationConfig(configOf(id, left.url));
+  await two.createTaskPushNotificationConfig(configOf(id, kept.url));
+  const states = ({ got }: typeof left) => got.map(({ state }) => state.replace("TASK_STATE_", ""));
+  await send(one, messageOf("m2", [{ text: "yes" }], id));
+  for (const one of [left, kept]) await expect.poll(() => states(one)).toEqual(["WORKING", "INPUT_REQUIRED"]);
+
+  await keys.remove(access.id, { kind: "key" });
+  await send(two, messageOf("m3", [{ text: "5" }], id));
+
+  await expect.poll(() => states(kept).at(-1)).toBe("COMPLETED");
+  // What it is not sent is no longer in the outbox.
+  const outbox = async () =>
+    ((await (await server.request("/admin/api/events")).json()) as { total: number }).total;
+  await expect.poll(outbox).toBe(0);
+  expect(states(left)).toEqual(["WORKING", "INPUT_REQUIRED"]);
 });

@@ -3,6 +3,7 @@ import { JOBS, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { ACCESS, HOOKS } from "../../src/core/service/tokens.ts";
+import { mcp } from "../../src/mcp.ts";
 import { gate } from "../runs/_agent.ts";
 import { until } from "../runs/_jobs.ts";
 
@@ -15,6 +16,18 @@ interface Bulk {
   readonly state: string;
   readonly done: number;
   readonly failures: Readonly<Record<string, string>>;
+}
+
+/** Works until it may end; its result is secret. */
+function slowAgent() {
+  const [started, goOn] = [gate(), gate()];
+  const run = async () => {
+    started.open();
+    await goOn.opened;
+    return "a secret";
+  };
+  const agent = defineAgent({ name: "Slow", version: "1.0.0", methods: { job_start: { run } } });
+  return { agent, started, goOn };
 }
 
 it("an action on many jobs changes no more of them once the key that has started it is removed", async () => {
@@ -54,14 +67,8 @@ it("an action on many jobs changes no more of them once the key that has started
 });
 
 it("a request that waits for the job that it has started gets nothing of it once its key is removed", async () => {
-  const [started, goOn] = [gate(), gate()];
-  const run = async () => {
-    started.open();
-    await goOn.opened;
-    return "a secret";
-  };
-  const slow = defineAgent({ name: "Slow", version: "1.0.0", methods: { job_start: { run } } });
-  await using server = await testServer({ agents: [slow] });
+  const { agent, started, goOn } = slowAgent();
+  await using server = await testServer({ agents: [agent] });
   const { service } = server;
   await service.ready();
   const keys = service.get(ACCESS);
@@ -78,4 +85,51 @@ it("a request that waits for the job that it has started gets nothing of it once
   expect([answer.status, text]).toEqual([401, expect.not.stringContaining("secret")]);
   const { items } = await service.get(JOBS).list();
   expect(await until(service, items[0]!.id)).toMatchObject({ status: "completed", result: "a secret" });
+});
+
+it("a call of MCP that streams gets nothing more once its key is removed, and its job continues", async () => {
+  const { agent, started, goOn } = slowAgent();
+  await using server = await testServer({ agents: [agent], plugins: [mcp({ wait: "60s" })] });
+  const { service } = server;
+  await service.ready();
+  const keys = service.get(ACCESS);
+  const { key, access } = await keys.add({ name: "temporary", role: "operator" }, { kind: "key" });
+  const headers = { "x-api-key": key, "mcp-protocol-version": "2025-06-18", "mcp-session-id": "s" };
+  const params = { name: "slow", arguments: {}, _meta: { progressToken: "p" } };
+  const json = { jsonrpc: "2.0", id: 1, method: "tools/call", params };
+  const answer = await server.request("/mcp", { headers, json });
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
+  await started.opened;
+  await keys.remove(access.id, { kind: "key" });
+  goOn.open();
+
+  expect(await answer.text()).not.toContain("secret");
+  const { items } = await service.get(JOBS).list();
+  expect(await until(service, items[0]!.id)).toMatchObject({ status: "completed", result: "a secret" });
+});
+
+it("a download breaks off once its key is removed", async () => {
+  const bytes = new Uint8Array(32 * 1024 * 1024);
+  const maker = defineAgent({
+    name: "Maker",
+    version: "1.0.0",
+    methods: { job_start: { run: ({ job }) => job.file("large.bin", bytes) } },
+  });
+  await using server = await testServer({ agents: [maker] });
+  const { service } = server;
+  await service.ready();
+  const keys = service.get(ACCESS);
+  const { key, access } = await keys.add({ name: "temporary", role: "operator" }, { kind: "key" });
+  const { id } = await service.get(RUNNER).start("maker", {});
+  const { result } = await until(service, id);
+  const { sha256 } = result as { sha256: string };
+  const answer = await server.request(`/jobs/${id}/files/${sha256}`, { headers: { "x-api-key": key } });
+  expect(answer.status).toBe(200);
+  const reader = answer.body!.getReader();
+  await reader.read();
+  await keys.remove(access.id, { kind: "key" });
+  const rest = async () => {
+    while (!(await reader.read()).done);
+  };
+  await expect(rest()).rejects.toThrow();
 });

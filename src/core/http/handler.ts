@@ -1,7 +1,7 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
 import { type Caller, nameOf } from "../audit/caller.ts";
-import { isServiceError, ServiceError } from "../base/errors.ts";
+import { isServiceError } from "../base/errors.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { type Role, rolesWith } from "../models/access.ts";
 import { createAnswerer, withSecurityHeaders } from "./answer.ts";
@@ -14,6 +14,7 @@ import { readQuery } from "./query.ts";
 import { receiveBody } from "./request-body.ts";
 import { assertMayCall } from "./rights.ts";
 import type { AddedRoute, RouteInput } from "./route.ts";
+import { noLongerValid, untilOver } from "./until-over.ts";
 
 export type AnyInput = RouteInput<unknown, unknown, unknown>;
 /** A route without its specific types, as the router uses it. */
@@ -62,13 +63,17 @@ export function createHandler(
       actor: nameOf(caller),
       caller,
     });
-    if (!(answer instanceof Promise)) return toAnswer(answer);
     const { over } = caller;
+    if (over === undefined) return answer instanceof Promise ? answer.then(toAnswer) : toAnswer(answer);
+    // Only what a handler makes itself may take long to be sent.
+    const send = (value: unknown): Response =>
+      value instanceof Response ? untilOver(toAnswer(value), over) : toAnswer(value);
+    if (!(answer instanceof Promise)) return send(answer);
     // Routes for people also end sessions and keys: the caller's own, too.
-    if (over === undefined || route.auth === "session") return answer.then(toAnswer);
+    if (route.auth === "session") return answer.then(send);
     return answer.then((value) => {
       if (over.aborted) throw noLongerValid();
-      return toAnswer(value);
+      return send(value);
     });
   };
 
@@ -117,13 +122,6 @@ export function createHandler(
     }
     return proceed(event, caller);
   };
-}
-
-/** A response that was waited for is not for a caller who may no longer be here. */
-function noLongerValid(): ServiceError {
-  return new ServiceError("unauthorized", "The key or the sign-in was removed or has expired meanwhile", {
-    detail: "Ask an administrator of the service for a new one.",
-  });
 }
 
 const NO_QUERY = v.object({});

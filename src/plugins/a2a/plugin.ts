@@ -1,10 +1,13 @@
 import * as v from "valibot";
+import { assertStillIn } from "../../core/access/assert-still-in.ts";
+import type { Caller } from "../../core/audit/caller.ts";
 import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
 import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { createGuardedFetch } from "../../core/delivery/guarded-post.ts";
 import { baseUrl } from "../../core/http/base-url.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
 import {
+  ACCESS,
   AGENTS,
   CASES,
   CLOCK,
@@ -12,6 +15,7 @@ import {
   JOB_FEED,
   JOBS,
   OPTIONS,
+  PEOPLE,
   ROUTER,
   RUNNER,
   SEEN,
@@ -107,7 +111,9 @@ export const a2a = definePlugin({
     };
     participate(forgetMessages);
     participate(pushChanges(get(EVENTS), () => parts.base));
-    get(EVENTS).addTarget(createPushTarget(get(STORE), createGuardedFetch(options.allowPrivate)));
+    const guards = { access: get(ACCESS), people: get(PEOPLE) };
+    const assertIn = (by: Caller): void => assertStillIn(guards, by);
+    get(EVENTS).addTarget(createPushTarget(get(STORE), createGuardedFetch(options.allowPrivate), assertIn));
     const routes = a2aRoutes(sdk, parts, {
       prefix: `${apiPrefix}${options.path}`,
       apiPrefix,

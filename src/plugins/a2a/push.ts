@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { validateHeaderValue } from "node:http";
-import { ServiceError } from "../../core/base/errors.ts";
+import type { Caller } from "../../core/audit/caller.ts";
+import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import type { DeliveryTarget, Events } from "../../core/delivery/events.ts";
 import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
 import type { Participant } from "../../core/entities/change.ts";
@@ -36,6 +37,10 @@ export interface A2aPush {
   readonly id: string;
   readonly job_id: string;
   readonly config: PushConfig;
+  /** The named key, or the person, that has set it, by the id of the access. */
+  readonly access?: string;
+  /** The identity provider that vouches for the person, by its issuer. */
+  readonly proven?: string;
 }
 
 declare module "../../core/store/stored-types.ts" {
@@ -61,10 +66,14 @@ export class PushConfigs {
     this.#store = store;
   }
 
-  /** Stores a receiver; one of the same id is replaced. */
-  async set(config: PushConfig, jobId: string): Promise<PushConfig> {
+  /** Stores a receiver; one of the same id is replaced. It gets nothing more once who has set it is removed. */
+  async set(config: PushConfig, jobId: string, { access, proven }: Caller): Promise<PushConfig> {
     assertUsable(config);
-    const row = { id: idOf(config.taskId, config.id), job_id: jobId, config };
+    const row: A2aPush = {
+      ...{ id: idOf(config.taskId, config.id), job_id: jobId, config },
+      ...(access !== undefined && { access }),
+      ...(proven !== undefined && { proven }),
+    };
     await this.#store.transaction(async (tx) => {
       const before = await tx.get("A2aPush", row.id);
       if (!before && (await receiversOf(tx, { taskId: config.taskId, jobId })).length >= MOST_CONFIGS)
@@ -196,7 +205,7 @@ async function openIn(job: StoredJob, tx: Transaction): Promise<AskingCase[]> {
 }
 
 /** Sends what is in the outbox. */
-export function createPushTarget(store: Store, fetch: Fetch): DeliveryTarget {
+export function createPushTarget(store: Store, fetch: Fetch, assertIn: (by: Caller) => void): DeliveryTarget {
   return {
     name: TARGET,
     receivers: {
@@ -210,8 +219,8 @@ export function createPushTarget(store: Store, fetch: Fetch): DeliveryTarget {
     async send({ body, headers, signal }) {
       const { config, event } = body as Message;
       const row = await store.table("A2aPush").get(config);
-      // The client no longer wants it.
-      if (!row) return;
+      // The client no longer wants it, or may no longer see it.
+      if (!row || !isStillIn(row, assertIn)) return;
       await postJson(fetch, row.config.url, {
         headers: { ...headers, "content-type": "application/a2a+json", ...headersOf(row.config) },
         body: JSON.stringify(event),
@@ -219,6 +228,18 @@ export function createPushTarget(store: Store, fetch: Fetch): DeliveryTarget {
       });
     },
   };
+}
+
+/** Whether who has set a receiver is still valid. */
+function isStillIn({ access, proven }: A2aPush, assertIn: (by: Caller) => void): boolean {
+  if (access === undefined) return true;
+  try {
+    assertIn({ kind: "key", access, ...(proven !== undefined && { proven }) });
+    return true;
+  } catch (error) {
+    if (isServiceError(error) && error.type === "forbidden") return false;
+    throw error;
+  }
 }
 
 function idOf(taskId: string, id: string): string {

@@ -193,10 +193,12 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   createTaskPushNotificationConfig(
     config: Sdk.TaskPushNotificationConfig,
+    context: Server.ServerCallContext,
   ): Promise<Sdk.TaskPushNotificationConfig> {
     return this.guarded(async () => {
       const jobId = await this.jobOfTask(config.taskId);
-      return this.#toConfig(await this.setPush({ taskId: config.taskId, jobId }, config));
+      const place = { taskId: config.taskId, jobId };
+      return this.#toConfig(await this.setPush(place, config, callerOf(context)));
     });
   }
 
@@ -228,8 +230,9 @@ export class AgentRequests implements Server.A2ARequestHandler {
   protected setPush(
     { taskId, jobId }: TaskPlace,
     { id, url, token, authentication }: Sdk.TaskPushNotificationConfig,
+    by: Caller,
   ): Promise<PushConfig> {
-    return this.parts.push.set({ id: id || url, taskId, url, token, authentication }, jobId);
+    return this.parts.push.set({ id: id || url, taskId, url, token, authentication }, jobId, by);
   }
 
   /** Without its secrets, which only its receiver has to know. */
@@ -245,11 +248,11 @@ export class AgentRequests implements Server.A2ARequestHandler {
     if (message!.taskId) {
       const job = await this.#find(message!.taskId);
       this.checkContext(job.id, message!.contextId, job);
-      if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push);
+      if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push, by);
       return this.#answer(job, { message: message!, given, parts, by });
     }
     const job = await this.#start(message!, parts);
-    if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push);
+    if (push) await this.setPush({ taskId: job.id, jobId: job.id }, push, by);
     return job;
   }
 

@@ -393,9 +393,9 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
       body: JsonMapSchema,
       responses: answers("The config"),
       handler: ({ body, ...input }) =>
-        rest(input, async (requests) => {
+        rest(input, async (requests, context) => {
           const config = types.TaskPushNotificationConfig.fromJSON({ ...body, taskId: input.params.id });
-          const stored = await requests.createTaskPushNotificationConfig(config);
+          const stored = await requests.createTaskPushNotificationConfig(config, context);
           return types.TaskPushNotificationConfig.toJSON(stored);
         }),
     }),

@@ -55,7 +55,7 @@ export class ThreadRequests extends AgentRequests {
         if (event.type === "failed" && !found)
           throw new this.sdk.errors.UnsupportedOperationError(event.message);
         if (!("caseId" in event)) continue;
-        found ??= await this.#opened(event.caseId, request);
+        found ??= await this.#opened(event.caseId, request, callerOf(context));
         if (event.type === "question") question = event.question;
         if (patience.aborted || request.configuration?.returnImmediately) break;
       }
@@ -82,7 +82,7 @@ export class ThreadRequests extends AgentRequests {
         throw new this.sdk.errors.UnsupportedOperationError(event.message);
       if (!isOpen && "caseId" in event) {
         isOpen = true;
-        const { item } = await this.#opened(event.caseId, request);
+        const { item } = await this.#opened(event.caseId, request, callerOf(context));
         const begun = await whenBegun(this.parts, await this.#read(item.id), turn.answered);
         yield this.#toEvent({ task: this.#toJson(begun) });
       }
@@ -165,7 +165,7 @@ export class ThreadRequests extends AgentRequests {
     if (taskId) {
       const { job, item } = await this.#find(taskId);
       this.checkContext(taskId, contextId, toTurnJob({ job, item }));
-      if (push) await this.setPush({ taskId, jobId: job.id }, push);
+      if (push) await this.setPush({ taskId, jobId: job.id }, push, by);
       const hasEnded = (): Error =>
         new this.sdk.errors.UnsupportedOperationError(
           `Task "${taskId}" has ended: send the message with its context only`,
@@ -203,10 +203,10 @@ export class ThreadRequests extends AgentRequests {
   }
 
   /** The turn that a message has opened; what happens to it from now on is pushed. */
-  async #opened(caseId: string, { configuration }: Sdk.SendMessageRequest): Promise<Turn> {
+  async #opened(caseId: string, { configuration }: Sdk.SendMessageRequest, by: Caller): Promise<Turn> {
     const turn = await this.#read(caseId);
     const push = configuration?.taskPushNotificationConfig;
-    if (push?.url) await this.setPush({ taskId: taskOfCase(caseId), jobId: turn.job.id }, push);
+    if (push?.url) await this.setPush({ taskId: taskOfCase(caseId), jobId: turn.job.id }, push, by);
     return turn;
   }
 
