@@ -8,10 +8,10 @@ import { ServiceError } from "../../core/base/errors.ts";
 import { readSwitch } from "../../core/base/switch.ts";
 import { baseUrl } from "../../core/http/base-url.ts";
 import { jsonRpcErrors } from "../../core/http/json-rpc-errors.ts";
-import { keyRoutes } from "../../core/http/key-routes.ts";
 import type { LiveStreams } from "../../core/http/live-streams.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
+import { routesOf } from "../../core/http/topic-routes.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { type CardKeys, signCard, toCard } from "./card.ts";
 import { type A2aParts, partsFor, shownAgents } from "./parts.ts";
@@ -20,11 +20,8 @@ import { errorInfo, REST_ERRORS } from "./rest-errors.ts";
 import { ThreadRequests } from "./thread-requests.ts";
 
 const tag = "Agent2Agent";
-const rpcRoute = keyRoutes(
-  tag,
-  jsonRpcErrors((error) => [errorInfo(error)]),
-);
-const keyRoute = keyRoutes(tag, REST_ERRORS);
+const rpcRoute = routesOf({ auth: "key", tag, errors: jsonRpcErrors((error) => [errorInfo(error)]) });
+const keyRoute = routesOf({ auth: "key", tag, errors: REST_ERRORS });
 /** Seconds that clients may keep a card. */
 const CARD_AGE = 300;
 /** Milliseconds after which a response that is waited for begins: clients and proxies give up on silent ones. */

@@ -11,10 +11,11 @@ import {
 } from "../../models/access.ts";
 import { TimestampSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 
-const tag = "Access";
+const accessRoute = routesOf({ auth: "session", tag: "Access", needs: "manage" });
 const PathSchema = v.object({ id: v.string() });
 
 const AddSchema = v.object({
@@ -53,15 +54,13 @@ const WhoSchema = v.object({
 /** The named keys of the service, and what a caller may do. */
 export function accessRoutes({ prefix, access, people, clock }: MachineParts): RouteDefinition[] {
   return [
-    defineRoute({
+    accessRoute({
       method: "GET",
       path: `${prefix}/whoami`,
-      auth: "session",
       needs: "nothing",
       narrows: true,
       summary: "Who the caller is, and what it may do",
       description: "The name, the role and the rights that come with the key or the session of the request.",
-      tag,
       responses: { 200: { description: "The caller", schema: WhoSchema } },
       handler: async ({ caller }) => {
         const { role = "viewer", sight } = caller;
@@ -82,62 +81,47 @@ export function accessRoutes({ prefix, access, people, clock }: MachineParts): R
         };
       },
     }),
-    defineRoute({
+    accessRoute({
       method: "GET",
       path: `${prefix}/access`,
-      auth: "session",
-      needs: "manage",
       summary: "List the named keys",
       description: "Without the keys themselves: nothing shows a key again.",
-      tag,
       responses: { 200: { description: "The keys", schema: v.array(AccessSchema) } },
       handler: () => access.list(),
     }),
-    defineRoute({
+    accessRoute({
       method: "GET",
       path: `${prefix}/access/people`,
-      auth: "session",
-      needs: "manage",
       summary: "List the people who have come so far",
       description:
         "Those whom an identity provider vouches for, with the role of their last visit. Who may come is in the option `access.signIn`.",
-      tag,
       responses: { 200: { description: "The people", schema: v.array(PersonSchema) } },
       handler: () => people.list(),
     }),
-    defineRoute({
+    accessRoute({
       method: "DELETE",
       path: `${prefix}/access/people/{id}`,
-      auth: "session",
-      needs: "manage",
       summary: "Refuse a person",
       description:
         "On every instance within seconds, whatever the identity provider says; sessions and streams end.",
-      tag,
       params: PathSchema,
       responses: { 200: { description: "The person", schema: PersonSchema } },
       handler: ({ params, caller }) => people.remove(params.id, caller),
     }),
-    defineRoute({
+    accessRoute({
       method: "POST",
       path: `${prefix}/access/people/{id}/restore`,
-      auth: "session",
-      needs: "manage",
       summary: "Let a person in again who was removed",
       description: "The person may sign in again, with the role that the provider gives.",
-      tag,
       params: PathSchema,
       responses: { 200: { description: "The person", schema: PersonSchema } },
       handler: ({ params, caller }) => people.restore(params.id, caller),
     }),
-    defineRoute({
+    accessRoute({
       method: "POST",
       path: `${prefix}/access`,
-      auth: "session",
-      needs: "manage",
       summary: "Make a named key",
       description: "The response has the key, once: only its SHA-256 is stored.",
-      tag,
       body: AddSchema,
       status: 201,
       responses: { 201: { description: "The key", schema: MadeSchema } },
@@ -149,28 +133,22 @@ export function accessRoutes({ prefix, access, people, clock }: MachineParts): R
         return access.add({ ...asked, expires_at }, caller);
       },
     }),
-    defineRoute({
+    accessRoute({
       method: "POST",
       path: `${prefix}/access/{id}/rotate`,
-      auth: "session",
-      needs: "manage",
       summary: "Replace a named key",
       description:
         "The response has the new key, once; the former one works for another day. `id` may be the name.",
-      tag,
       params: PathSchema,
       responses: { 200: { description: "The new key", schema: MadeSchema } },
       stored: true,
       handler: ({ params, caller }) => access.rotate(params.id, caller),
     }),
-    defineRoute({
+    accessRoute({
       method: "DELETE",
       path: `${prefix}/access/{id}`,
-      auth: "session",
-      needs: "manage",
       summary: "Remove a named key",
       description: "On every instance within seconds; its streams end. `id` may be the name.",
-      tag,
       params: PathSchema,
       responses: { 200: { description: "What it was", schema: AccessSchema } },
       handler: ({ params, caller }) => access.remove(params.id, caller),

@@ -9,13 +9,13 @@ import { EntityIdSchema, optional } from "../../models/scalars.ts";
 import { TagsSchema } from "../../models/tags.ts";
 import { Answer } from "../answer.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentJobPathSchema, AgentPathSchema, JobsQuerySchema } from "./schemas.ts";
 
-const keyRoute = keyRoutes("Jobs of an agent");
+const keyRoute = routesOf({ auth: "key", tag: "Jobs of an agent" });
 /** Seconds; proxies abort longer requests. */
 const LONGEST_WAIT = 60;
 

@@ -5,12 +5,12 @@ import { AgentResponseSchema } from "../../models/agent-response.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { JsonMapSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentPathSchema } from "./schemas.ts";
 
-const keyRoute = keyRoutes("Agents");
+const keyRoute = routesOf({ auth: "key", tag: "Agents" });
 
 /** Agents, and the methods that are called outside a run. */
 export function agentRoutes(parts: MachineParts): RouteDefinition[] {

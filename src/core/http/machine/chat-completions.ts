@@ -5,7 +5,6 @@ import type { Threads } from "../../conversations/threads.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { StreamSource } from "../live-streams.ts";
 import { OPENAI_ERRORS } from "../openai-errors.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
@@ -19,9 +18,8 @@ import {
   TextFormatSchema,
   toHistory,
 } from "./openai-history.ts";
+import { openAiRoute } from "./openai-route.ts";
 import type { MachineParts } from "./parts.ts";
-
-const keyRoute = keyRoutes("OpenAI-compatible", OPENAI_ERRORS);
 
 /** Their clients send more than an agent can use, and the API gains members all the time: what is not named is ignored. */
 const CallSchema = v.looseObject({
@@ -96,12 +94,10 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
     owned_by: "agent-control-service",
   });
   return [
-    keyRoute({
+    openAiRoute({
       method: "GET",
       path: `${prefix}/v1/models`,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "List the agents that people can chat with",
       description: "In the form of OpenAI: each chat agent is a model, whose id is its slug.",
       responses: {
@@ -112,24 +108,20 @@ export function completionRoutes(parts: MachineParts): RouteDefinition[] {
       },
       handler: ({ caller }) => ({ object: "list", data: seen(caller).threads.agents().map(modelOf) }),
     }),
-    keyRoute({
+    openAiRoute({
       method: "GET",
       path: `${prefix}/v1/models/{id}`,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "Show an agent that people can chat with",
       description: "In the form of OpenAI: the id of the model is the agent's slug.",
       params: v.object({ id: v.string() }),
       responses: { 200: { description: "The agent, as a model", schema: ModelSchema } },
       handler: ({ params, caller }) => modelOf(seen(caller).threads.agent(params.id)),
     }),
-    keyRoute({
+    openAiRoute({
       method: "POST",
       path: `${prefix}/v1/chat/completions`,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "Chat with an agent",
       description:
         "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. Messages may have images, audio and files, in base64 or by the id of `POST /v1/files`; `files` of the response's message are those of the answer. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",

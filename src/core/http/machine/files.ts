@@ -5,13 +5,13 @@ import { type Files, UPLOAD_KEEP, uploadNotFound } from "../../entities/files.ts
 import type { FileUpload } from "../../models/file.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
-import { keyRoutes } from "../key-routes.ts";
 import { isMultipart, readMultipart } from "../multipart.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import { assertPlain, incoming, uploaderOf } from "../uploads.ts";
 import type { MachineParts } from "./parts.ts";
 
-const keyRoute = keyRoutes("Files");
+const keyRoute = routesOf({ auth: "key", tag: "Files", needs: "answer", narrows: true });
 /** The version of the protocol for uploads that can be continued: tus.io/protocols/resumable-upload. */
 const TUS = "1.0.0";
 
@@ -60,8 +60,6 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
       ...token,
       method: "POST",
       path,
-      needs: "answer",
-      narrows: true,
       summary: `Upload a file${suffix}`,
       params: PlaceSchema,
       description: `The body is the content, \`Content-Type\` its type, \`name\` its name. The response has the \`upload\` that a field of a start request or of an answer takes: \`{"upload": "…"}\`. An upload that no job uses is removed after a day. A content that is not of its type is refused. A form with one file, \`multipart/form-data\`, is accepted too. With \`Tus-Resumable: ${TUS}\` and \`Upload-Length\`, it only makes room, and the content is sent with \`PATCH\` in parts.${where}`,
@@ -101,8 +99,6 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
       ...token,
       method: "GET",
       path: `${path}/{upload}`,
-      needs: "answer",
-      narrows: true,
       summary: `Show an upload${suffix}`,
       description:
         "Also with `HEAD`: the header `Upload-Offset` says how much has arrived, and so where to continue.",
@@ -117,8 +113,6 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
       ...token,
       method: "PATCH",
       path: `${path}/{upload}`,
-      needs: "answer",
-      narrows: true,
       summary: `Send a part of an upload${suffix}`,
       description:
         "The body is what comes after the bytes that have arrived, as many as `Upload-Offset` says; with another offset it is refused with 409. What arrives before a connection is lost is kept. `Content-Type` is `application/offset+octet-stream`.",
@@ -138,8 +132,6 @@ function uploadRoutes({ prefix, files, seen }: MachineParts, isOfJob: boolean): 
       ...token,
       method: "DELETE",
       path: `${path}/{upload}`,
-      needs: "answer",
-      narrows: true,
       summary: `Remove an upload${suffix}`,
       description: "A content that a job names stays.",
       params: PathSchema,

@@ -3,13 +3,13 @@ import { JobSchema } from "../../models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
-import { keyRoutes } from "../key-routes.ts";
 import { NDJSON, ndjson } from "../ndjson.ts";
 import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 import { CallsQuerySchema, JobPathSchema } from "./schemas.ts";
 
-const keyRoute = keyRoutes("Jobs");
+const keyRoute = routesOf({ auth: "key", tag: "Jobs", narrows: true });
 
 const CallSchema = v.object({ name: v.string(), line: v.nullable(v.number()) });
 const ForkSchema = v.object({
@@ -25,7 +25,6 @@ export function forkRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/jobs/{id}/calls`,
       needs: "view",
-      narrows: true,
       summary: "List a job's recorded calls",
       description:
         "In the order of its log, named as `POST /jobs/{id}/fork` takes them; `line` is the line of the log that ended the call, `null` while it has not ended. The header `X-Total-Count` counts all.",
@@ -42,7 +41,6 @@ export function forkRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/jobs/{id}/export`,
       needs: "view",
-      narrows: true,
       summary: "All that is recorded of a job",
       description:
         'For `svc job pull`: a line of JSON for the job, for each line of its log, and for each case and each update of it; the last line is `{"type":"end"}`. Known secrets are masked; parameters are not part of it. It leaves a line in the audit log.',
@@ -54,7 +52,6 @@ export function forkRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/jobs/{id}/fork`,
       needs: "operate",
-      narrows: true,
       summary: "Start a new job with the recorded beginning of this one",
       description:
         "Copies all that is recorded before the call `from` (a name of `GET /jobs/{id}/calls`, or `start`, or `end`), with its cases, and makes that call and all later ones. `fields` replaces fields of the job. The job itself, which may have any status, does not change. With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",

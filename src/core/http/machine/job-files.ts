@@ -4,13 +4,13 @@ import { ServiceError } from "../../base/errors.ts";
 import { ListedFileSchema, Sha256Schema } from "../../models/file.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { fileResponse } from "../file-response.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
 import { viewOf } from "../token-view.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
-const keyRoute = keyRoutes("Files");
+const keyRoute = routesOf({ auth: "key", tag: "Files", needs: "view", narrows: true });
 const PathSchema = v.object({ id: EntityIdSchema, sha256: Sha256Schema });
 const QuerySchema = v.object({
   /** One of the names that the job has it under. */
@@ -25,8 +25,6 @@ export function jobFileRoutes({ prefix, files, seen }: MachineParts): RouteDefin
       method: "GET",
       path: `${prefix}/jobs/{id}/files`,
       token: { scope: "record", job: "id" },
-      needs: "view",
-      narrows: true,
       summary: "List the files of a job",
       description:
         "Those in its fields and in answers to its questions, and those that its steps have made, oldest first.",
@@ -41,8 +39,6 @@ export function jobFileRoutes({ prefix, files, seen }: MachineParts): RouteDefin
       method: "GET",
       path: `${prefix}/jobs/{id}/files/{sha256}`,
       token: { scope: "status", job: "id" },
-      needs: "view",
-      narrows: true,
       summary: "Download a file of a job",
       description:
         "With `Range`, a part of it. It is sent as a download, which no browser runs; with `inline=true`, images, PDF, audio, video and text are shown.",

@@ -7,15 +7,15 @@ import { JobResponseSchema } from "../../models/job-response.ts";
 import { ListedJobSchema } from "../../models/listed-job.ts";
 import { announcePage, behindCursor } from "../cursor.ts";
 import { KEY_NOTE, readGivenKey } from "../idempotency-key.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
 import { shownCase, shownJob, shownResponse } from "../token-view.ts";
+import { routesOf } from "../topic-routes.ts";
 import { readWait } from "./agent-jobs.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasesQuerySchema, JobPathSchema, JobsQuerySchema } from "./schemas.ts";
 
-const keyRoute = keyRoutes("Jobs");
+const keyRoute = routesOf({ auth: "key", tag: "Jobs", narrows: true });
 
 /** Jobs of all agents, and resuming those that have ended. */
 export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
@@ -24,7 +24,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "GET",
       path: `${prefix}/jobs`,
       needs: "view",
-      narrows: true,
       summary: "List all jobs",
       description:
         "Newest first; the header `X-Total-Count` counts all that match, and `X-Next-Cursor` is `after` of the next page.",
@@ -38,7 +37,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       path: `${prefix}/jobs/{id}`,
       token: { scope: "status", job: "id" },
       needs: "view",
-      narrows: true,
       summary: "Show a job",
       description: "The job with its status, result, cost and the ids of its cases.",
       params: JobPathSchema,
@@ -58,7 +56,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       path: `${prefix}/jobs/{id}/result`,
       token: { scope: "status", job: "id" },
       needs: "view",
-      narrows: true,
       summary: "Show a job with its result",
       description:
         "All of the job, whatever its status. With the header `Prefer: wait=30` the response is sent once the job has ended, or after that many seconds (60 at most): repeat the request until `status` is `completed`, `failed` or `cancelled`.",
@@ -78,7 +75,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       path: `${prefix}/jobs/{id}/stop`,
       token: { scope: "stop", job: "id" },
       needs: "start",
-      narrows: true,
       summary: "Ask a job of any agent to stop",
       description:
         "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
@@ -94,7 +90,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       path: `${prefix}/jobs/{id}/cases`,
       token: { scope: "status", job: "id" },
       needs: "view",
-      narrows: true,
       summary: "List a job's cases",
       description:
         "Oldest first; the header `X-Total-Count` counts all, and `X-Next-Cursor` is `after` of the next page. Each case has its newest updates, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` returns all of them.",
@@ -114,7 +109,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/jobs/{id}/resume`,
       needs: "operate",
-      narrows: true,
       summary: "Resume a job that a limit ended",
       description: `\`job_instructions\` contains the limits to raise; omitted ones stay unchanged. ${KEY_NOTE}`,
       params: JobPathSchema,
@@ -131,7 +125,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/jobs/{id}/retry`,
       needs: "operate",
-      narrows: true,
       summary: "Run a failed or cancelled job again",
       description: `From its last good step, or from the start with nothing recorded; a held job from the start only. ${KEY_NOTE}`,
       params: JobPathSchema,
@@ -148,7 +141,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/jobs/{id}/continue`,
       needs: "operate",
-      narrows: true,
       summary: "Resume a held job with the current code",
       description: `Of a job whose \`stop_reason\` is \`code_changed\`. Recorded calls that the code does not make no longer count; they stay in the log. Answers count. ${KEY_NOTE}`,
       params: JobPathSchema,
@@ -163,7 +155,6 @@ export function jobRoutes({ prefix, seen }: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/jobs/{id}/move`,
       needs: "operate",
-      narrows: true,
       summary: "Give an open job another version of its agent",
       description: `Refused where the job's record does not fit that version. ${KEY_NOTE}`,
       params: JobPathSchema,

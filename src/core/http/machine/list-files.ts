@@ -4,11 +4,11 @@ import { ListedFileSchema } from "../../models/file.ts";
 import { TimestampSchema } from "../../models/scalars.ts";
 import { behindCursor, toCursor } from "../cursor.ts";
 import { filesQuery } from "../files-query.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 
-const keyRoute = keyRoutes("Files");
+const keyRoute = routesOf({ auth: "key", tag: "Files" });
 const time = v.optional(v.pipe(TimestampSchema, v.transform(Date.parse)));
 const QuerySchema = v.object({ ...filesQuery, since: time, until: time });
 const FileOfJobSchema = v.object({

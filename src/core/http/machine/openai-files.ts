@@ -3,15 +3,12 @@ import type { Caller } from "../../audit/caller.ts";
 import { UPLOAD_KEEP, uploadNotFound } from "../../entities/files.ts";
 import type { FileContent, FileName, FileUpload } from "../../models/file.ts";
 import { fileResponse } from "../file-response.ts";
-import { keyRoutes } from "../key-routes.ts";
-import { OPENAI_ERRORS } from "../openai-errors.ts";
 import type { RouteDefinition } from "../route.ts";
 import { uploaderOf } from "../uploads.ts";
 import { addFromForm, assertOwn } from "./files.ts";
 import { idOfUpload, jobFileOf, uploadOfFile } from "./openai-file-ids.ts";
+import { openAiRoute } from "./openai-route.ts";
 import type { MachineParts } from "./parts.ts";
-
-const keyRoute = keyRoutes("OpenAI-compatible", OPENAI_ERRORS);
 
 const FileSchema = v.object({
   id: v.string(),
@@ -47,12 +44,10 @@ export function openAiFileRoutes({ prefix, files, seen }: MachineParts): RouteDe
     return { content, named: upload, created: upload.touched_at, expires: expiryOf(upload) };
   };
   return [
-    keyRoute({
+    openAiRoute({
       method: "POST",
       path,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "Upload a file, for clients of OpenAI",
       description:
         "As OpenAI's route of that name: a form with `file`. The `id` is one for `file_id` in a message. A file that no message uses is removed after a day. Other fields of the form are ignored.",
@@ -67,24 +62,20 @@ export function openAiFileRoutes({ prefix, files, seen }: MachineParts): RouteDe
         });
       },
     }),
-    keyRoute({
+    openAiRoute({
       method: "GET",
       path: `${path}/{id}`,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "Show a file, for clients of OpenAI",
       description: "The name and the size of an upload, or of a file of a job, in the form of OpenAI.",
       params: PathSchema,
       responses: { 200: { description: "The file", schema: FileSchema } },
       handler: async ({ params: { id }, caller }) => toFile(id, await find(id, caller)),
     }),
-    keyRoute({
+    openAiRoute({
       method: "GET",
       path: `${path}/{id}/content`,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "Download a file, for clients of OpenAI",
       description: "An upload of the caller, or a file of a job, such as those of an answer.",
       params: PathSchema,
@@ -99,12 +90,10 @@ export function openAiFileRoutes({ prefix, files, seen }: MachineParts): RouteDe
         );
       },
     }),
-    keyRoute({
+    openAiRoute({
       method: "DELETE",
       path: `${path}/{id}`,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "Remove an upload, for clients of OpenAI",
       description: "A content that a job names stays.",
       params: PathSchema,

@@ -4,12 +4,12 @@ import { describeProblem } from "../../base/describe-issue.ts";
 import { isServiceError } from "../../base/errors.ts";
 import { AgentResponseSchema } from "../../models/agent-response.ts";
 import { JsonMapSchema, optional } from "../../models/scalars.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentPathSchema } from "./schemas.ts";
 
-const keyRoute = keyRoutes("Agents");
+const keyRoute = routesOf({ auth: "key", tag: "Agents" });
 const Problems = v.record(v.string(), v.string());
 const verdict = { valid: v.boolean(), message: v.string(), errors: v.array(v.string()) };
 

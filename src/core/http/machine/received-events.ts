@@ -8,12 +8,12 @@ import {
 } from "../../models/received-event.ts";
 import { JsonMapSchema } from "../../models/scalars.ts";
 import { announcePage, behindCursor, cursorQuery } from "../cursor.ts";
-import { keyRoutes } from "../key-routes.ts";
 import { pageQuery } from "../query.ts";
 import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 
-const keyRoute = keyRoutes("Events");
+const keyRoute = routesOf({ auth: "key", tag: "Events" });
 
 const PathSchema = v.object({ name: EventNameSchema });
 const BodySchema = v.object({ data: v.optional(JsonMapSchema, {}), id: v.optional(EventKeySchema) });

@@ -7,13 +7,12 @@ import type { Threads } from "../../conversations/threads.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { invalid } from "../check.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
-import { keyRoutes } from "../key-routes.ts";
 import { sourceOf } from "../live-streams.ts";
-import { OPENAI_ERRORS } from "../openai-errors.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
 import { failure, senderOf } from "./openai-answer.ts";
 import { NamedFiles } from "./openai-file-ids.ts";
 import { OwnToolsSchema, splitLast, TextFormatSchema, toHistory } from "./openai-history.ts";
+import { openAiRoute } from "./openai-route.ts";
 import type { MachineParts } from "./parts.ts";
 import { toResponseEvents } from "./response-events.ts";
 import { nameOf, placeOf, type ResponsePlace, recordKey } from "./response-id.ts";
@@ -25,8 +24,6 @@ import {
   type TurnState,
   toResponse,
 } from "./response-object.ts";
-
-const keyRoute = keyRoutes("OpenAI-compatible", OPENAI_ERRORS);
 
 /** What is not named is ignored: the API gains members all the time. */
 const RequestSchema = v.looseObject({
@@ -67,12 +64,10 @@ export function responseRoutes({ prefix, seen, streams, files, clock }: MachineP
       { caller },
     );
   return [
-    keyRoute({
+    openAiRoute({
       method: "POST",
       path,
-      query: v.looseObject({}),
       needs: "start",
-      narrows: true,
       summary: "Create a response of an agent",
       description:
         "As OpenAI's route of that name. `model` is the agent's slug. Without a conversation, the request is a job of its own that ends with its answer; `previous_response_id` gives it the messages before it. With `conversation`, an id of your choice, the last message continues that thread, or starts it. An open question of the agent is the text of the response, and the next message answers it. With `stream: true`, the response is a stream of events; with `background: true`, it is returned before it is complete. Parameters such as `temperature` are ignored.",
@@ -96,7 +91,7 @@ export function responseRoutes({ prefix, seen, streams, files, clock }: MachineP
         throw failure(state.error ?? "The service is closing");
       },
     }),
-    keyRoute({
+    openAiRoute({
       method: "GET",
       path: `${path}/{id}`,
       query: v.looseObject({
@@ -104,7 +99,6 @@ export function responseRoutes({ prefix, seen, streams, files, clock }: MachineP
         starting_after: v.optional(v.never("is not supported: the stream starts with the first event")),
       }),
       needs: "view",
-      narrows: true,
       summary: "Show a response",
       description:
         "While it is made, its `status` is `in_progress`. With `stream=true`, its events, from the first.",
@@ -118,12 +112,10 @@ export function responseRoutes({ prefix, seen, streams, files, clock }: MachineP
         return toResponse(response, await recorded(threads, sent.turn, response));
       },
     }),
-    keyRoute({
+    openAiRoute({
       method: "DELETE",
       path: `${path}/{id}`,
-      query: v.looseObject({}),
       needs: "operate",
-      narrows: true,
       summary: "Delete a response",
       description:
         "Deletes its job, and with it the responses to answers that it has asked for. One that is being made is stopped first. A response of a conversation is part of that, and refused.",

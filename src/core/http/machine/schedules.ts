@@ -2,11 +2,11 @@ import * as v from "valibot";
 import { JobSchema } from "../../models/job.ts";
 import { ScheduleSchema } from "../../models/schedule.ts";
 import { readIdempotencyKey } from "../idempotency-key.ts";
-import { keyRoutes } from "../key-routes.ts";
 import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 
-const keyRoute = keyRoutes("Schedules");
+const keyRoute = routesOf({ auth: "key", tag: "Schedules", narrows: true });
 const SchedulePathSchema = v.object({ id: v.string() });
 
 /** The schedules of the service: what is planned, and what came of it. */
@@ -16,7 +16,6 @@ export function scheduleRoutes({ prefix, seen }: MachineParts): RouteDefinition[
       method: "GET",
       path: `${prefix}/schedules`,
       needs: "view",
-      narrows: true,
       summary: "List the schedules",
       description: "In the order in which the service declares them: those whose jobs the caller sees all.",
       responses: { 200: { description: "The schedules", schema: v.array(ScheduleSchema) } },
@@ -26,7 +25,6 @@ export function scheduleRoutes({ prefix, seen }: MachineParts): RouteDefinition[
       method: "GET",
       path: `${prefix}/schedules/{id}`,
       needs: "view",
-      narrows: true,
       summary: "Show a schedule",
       description: "When it starts jobs, with which fields, and what came of it last.",
       params: SchedulePathSchema,
@@ -37,7 +35,6 @@ export function scheduleRoutes({ prefix, seen }: MachineParts): RouteDefinition[
       method: "POST",
       path: `${prefix}/schedules/{id}/run`,
       needs: "operate",
-      narrows: true,
       summary: "Start a job of a schedule now",
       description:
         "Whatever is planned, and also while the schedule is paused. Its planned times are unchanged. With an `Idempotency-Key` header, repeating the request returns the same job and starts nothing.",
@@ -53,7 +50,6 @@ export function scheduleRoutes({ prefix, seen }: MachineParts): RouteDefinition[
       method: "POST",
       path: `${prefix}/schedules/{id}/pause`,
       needs: "operate",
-      narrows: true,
       summary: "Pause a schedule",
       description:
         "It starts no jobs until it is resumed, also over restarts. Jobs that it has started continue.",
@@ -65,7 +61,6 @@ export function scheduleRoutes({ prefix, seen }: MachineParts): RouteDefinition[
       method: "POST",
       path: `${prefix}/schedules/{id}/resume`,
       needs: "operate",
-      narrows: true,
       summary: "Resume a paused schedule",
       description: "From now on: times that were planned during the pause are not caught up.",
       params: SchedulePathSchema,

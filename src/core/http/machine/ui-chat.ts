@@ -6,13 +6,16 @@ import { threadIdOf } from "../../conversations/thread-id.ts";
 import type { SentChatMessage, SentTurn } from "../../conversations/thread-message.ts";
 import type { Threads } from "../../conversations/threads.ts";
 import { baseUrl } from "../base-url.ts";
-import { keyRoutes } from "../key-routes.ts";
 import { sourceOf } from "../live-streams.ts";
 import type { HttpEvent, RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 import { type AnsweredPart, keyOfPart, toUiChunks, type UiTurn } from "./ui-chunks.ts";
 
-const keyRoute = keyRoutes("Chat");
+const keyRoute = routesOf({
+  ...{ auth: "key", tag: "Chat", needs: "start", narrows: true },
+  query: v.looseObject({}),
+});
 
 /** The version of the stream, by which the AI SDK's clients know it. */
 const STREAM_VERSION = "x-vercel-ai-ui-message-stream";
@@ -75,9 +78,6 @@ export function uiChatRoutes({ prefix, seen, streams, state }: MachineParts): Ro
     keyRoute({
       method: "POST",
       path: `${prefix}/chat/{slug}`,
-      query: v.looseObject({}),
-      needs: "start",
-      narrows: true,
       summary: "Chat with an agent, for the AI SDK's useChat",
       description:
         "The UI message stream of the AI SDK, version 1. The chat is a thread: the last message continues it, or starts it, once by its id. Or the last message is the assistant's, with answers to its questions: approvals, and outputs of tools. A request that is sent again gets the first response. A client that disconnects stops nothing.",
@@ -93,9 +93,6 @@ export function uiChatRoutes({ prefix, seen, streams, state }: MachineParts): Ro
     keyRoute({
       method: "GET",
       path: `${prefix}/chat/{slug}/{id}/stream`,
-      query: v.looseObject({}),
-      needs: "start",
-      narrows: true,
       summary: "Resume the stream of an answer, for the AI SDK's useChat",
       description: "The chunks of the message under way, from its beginning, as after the page was reloaded.",
       params: v.object({ slug: v.string(), id: v.string() }),

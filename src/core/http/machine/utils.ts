@@ -1,11 +1,11 @@
 import * as v from "valibot";
 import { TimestampSchema } from "../../models/scalars.ts";
-import { keyRoutes } from "../key-routes.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { RouteDefinition } from "../route.ts";
+import { routesOf } from "../topic-routes.ts";
 import type { MachineParts } from "./parts.ts";
 
-const tag = "Encryption";
-const keyRoute = keyRoutes(tag);
+const encryptionRoute = routesOf({ auth: "key", tag: "Encryption", needs: "start", narrows: true });
+const jobsRoute = routesOf({ auth: "key", tag: "Jobs", needs: "operate" });
 
 /** Seconds: who drains a service renews it, and if that process dies, jobs must not wait for long. */
 const LONGEST_DRAIN = 300;
@@ -18,14 +18,11 @@ const EncryptQuerySchema = v.pipe(
 /** The service's public key, encryption for clients that have none of their own, drain, and the end of a pause. */
 export function utilRoutes({ prefix, seen, parameters, runner }: MachineParts): RouteDefinition[] {
   return [
-    defineRoute({
+    jobsRoute({
       method: "POST",
       path: `${prefix}/utils/resume`,
-      auth: "key",
-      needs: "operate",
       summary: "End the pause of a service that was started paused",
       description: "Accepted jobs run, and unfinished ones resume.",
-      tag: "Jobs",
       responses: {
         200: {
           description: "How many jobs wait",
@@ -38,15 +35,12 @@ export function utilRoutes({ prefix, seen, parameters, runner }: MachineParts): 
         return { paused: runner.isPaused, queued };
       },
     }),
-    defineRoute({
+    jobsRoute({
       method: "POST",
       path: `${prefix}/utils/drain`,
-      auth: "key",
-      needs: "operate",
       summary: "Start no new jobs for some seconds, before the service is replaced",
       description:
         "New jobs are accepted and wait in line; those that have started continue. It is valid for all instances of a store: others follow within two seconds. It ends by itself unless the call is repeated; `seconds: 0` ends it.",
-      tag: "Jobs",
       body: v.object({
         seconds: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(LONGEST_DRAIN)),
       }),
@@ -58,21 +52,17 @@ export function utilRoutes({ prefix, seen, parameters, runner }: MachineParts): 
       },
       handler: ({ body: { seconds }, caller }) => runner.drain(seconds * 1000, caller),
     }),
-    keyRoute({
+    encryptionRoute({
       method: "GET",
       path: `${prefix}/utils/public_key`,
-      needs: "start",
-      narrows: true,
       summary: "The public key for agent parameters",
       description: "An RSA key in PEM, with which clients encrypt parameters before they send them.",
       responses: { 200: { description: "PEM (SPKI)", schema: v.string() } },
       handler: () => parameters.publicKeyPem(),
     }),
-    keyRoute({
+    encryptionRoute({
       method: "POST",
       path: `${prefix}/utils/encrypt`,
-      needs: "start",
-      narrows: true,
       summary: "Encrypt agent parameters",
       description:
         "Takes the text to encrypt: JSON, a list of `{name, value}` or a map of name to value. The envelope is authenticated; with `agent`, no other agent can open it. `version=1` gives the older layout without authentication, for clients that need it.",
