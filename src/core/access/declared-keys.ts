@@ -1,6 +1,5 @@
 import * as v from "valibot";
-import { OptionsError } from "../base/check-options.ts";
-import { unknownMembers } from "../base/unknown-members.ts";
+import { checkFirst, OptionsError } from "../base/check-options.ts";
 import { NewAccessSchema, type Role } from "../models/access.ts";
 
 /** A named key that the code declares, by its SHA-256: it outlives disks, and the code has no secret. */
@@ -46,13 +45,8 @@ const DeclaredKeySchema = v.object({
 /** Checks the declared keys; throws `OptionsError` that names the key, and never its hash. */
 export function resolveDeclaredKeys(given: readonly DeclaredKeyOptions[] = []): readonly DeclaredKey[] {
   const keys = given.map((one, at) => {
-    const what = `Option access.keys[${at}]`;
-    const [unknown] = unknownMembers(DeclaredKeySchema, one);
-    if (unknown) throw new OptionsError(`${what}: ${unknown.path} ${unknown.problem}`);
-    const result = v.safeParse(DeclaredKeySchema, one);
-    if (result.success) return result.output as DeclaredKey;
-    const [issue] = result.issues;
-    throw new OptionsError(`${what}: ${v.getDotPath(issue) ?? "it"} ${issue.message}`);
+    const refuse = (problem: string) => new OptionsError(`Option access.keys[${at}]: ${problem}`);
+    return checkFirst(DeclaredKeySchema, one, refuse) as DeclaredKey;
   });
   for (const field of ["name", "sha256"] as const) {
     const seen = new Set<string>();

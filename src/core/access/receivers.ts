@@ -1,7 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import * as v from "valibot";
-import { OptionsError } from "../base/check-options.ts";
-import { unknownMembers } from "../base/unknown-members.ts";
+import { checkFirst, OptionsError } from "../base/check-options.ts";
 import { EventNameSchema } from "../models/received-event.ts";
 
 export const SIGNERS = ["stripe", "github", "standard-webhooks"] as const;
@@ -55,14 +54,8 @@ const ReceiverSchema = v.object({
 export function resolveReceivers(given: readonly ReceiverOptions[] = []): readonly Receiver[] {
   const receivers = given.map((one, at): Receiver => {
     const what = `Option receivers[${at}]`;
-    const [unknown] = unknownMembers(ReceiverSchema, one);
-    if (unknown) throw new OptionsError(`${what}: ${unknown.path} ${unknown.problem}`);
-    const result = v.safeParse(ReceiverSchema, one);
-    if (!result.success) {
-      const [issue] = result.issues;
-      throw new OptionsError(`${what}: ${v.getDotPath(issue) ?? "it"} ${issue.message}`);
-    }
-    const { name, verify, secret } = result.output;
+    const refuse = (problem: string) => new OptionsError(`${what}: ${problem}`);
+    const { name, verify, secret } = checkFirst(ReceiverSchema, one, refuse);
     const secrets = typeof secret === "string" ? [secret] : secret;
     return { name, verify, secrets, keys: secrets.map((text) => keyOf(verify, text, `${what} ("${name}")`)) };
   });

@@ -1,7 +1,6 @@
 import * as v from "valibot";
-import { describeIssue } from "../base/describe-issue.ts";
+import { checkFirst } from "../base/check-options.ts";
 import type { NamesOf } from "../base/refuse-unknown.ts";
-import { unknownMembers } from "../base/unknown-members.ts";
 import {
   type GivenInstructions,
   GivenInstructionsSchema,
@@ -38,12 +37,7 @@ export const INSTRUCTION_NAMES: NamesOf<AgentInstructions> = {
 
 /** The limits that a handler gives a job; throws a `TypeError` that names the first mistake: none is ignored. */
 export function readInstructions(given: unknown): GivenInstructions {
-  const [unknown] = unknownMembers(GivenInstructionsSchema, given);
-  if (unknown) throw new TypeError(`instructions: ${`${unknown.path} ${unknown.problem}`.trim()}`);
-  const result = v.safeParse(GivenInstructionsSchema, given);
-  if (result.success) return result.output;
-  const [issue] = result.issues;
-  throw new TypeError(`instructions: ${`${v.getDotPath(issue) ?? ""} ${describeIssue(issue)}`.trim()}`);
+  return checkFirst(GivenInstructionsSchema, given, (problem) => new TypeError(`instructions: ${problem}`));
 }
 
 /** What is wrong with an agent's limits; `undefined` if they are valid. */

@@ -36,6 +36,21 @@ export function checkOptions<S extends v.GenericSchema>(
   throw new OptionsError(`Cannot use these options${of && ` ${of}`}: ${problems.join("; ")}`);
 }
 
+/** Checks a value; throws what `refuse` makes of the first member that is not known or invalid, and of its path. */
+export function checkFirst<S extends v.GenericSchema>(
+  schema: S,
+  value: unknown,
+  refuse: (problem: string, path: string) => Error,
+): v.InferOutput<S> {
+  const [unknown] = unknownMembers(schema, value);
+  if (unknown) throw refuse(`${unknown.path} ${unknown.problem}`.trim(), unknown.path);
+  const result = v.safeParse(schema, value);
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  const path = v.getDotPath(issue) ?? "";
+  throw refuse(`${path} ${describeIssue(issue)}`.trim(), path);
+}
+
 /** A number of at least `least`. */
 export function atLeast(least: number, message = `must be at least ${least}`) {
   return v.pipe(v.number(message), v.finite(message), v.minValue(least, message));

@@ -1,6 +1,6 @@
 import * as v from "valibot";
+import { checkFirst } from "../../core/base/check-options.ts";
 import { type NamesOf, unknownOption } from "../../core/base/refuse-unknown.ts";
-import { unknownMembers } from "../../core/base/unknown-members.ts";
 import type { DeliveryTarget } from "../../core/delivery/events.ts";
 import { createGuardedFetch, type Resolve } from "../../core/delivery/guarded-post.ts";
 import { postJson } from "../../core/delivery/post-json.ts";
@@ -102,11 +102,10 @@ function checkOptions(options: WebhooksOptions): void {
 }
 
 function checkWebhook(input: WebhookOptions): WebhookOptions {
-  const [unknown] = unknownMembers(WebhookSchema, input);
-  if (unknown) throw new PluginError(`Webhook "${input.name}": ${unknown.path} ${unknown.problem}`);
-  const result = v.safeParse(WebhookSchema, input);
-  if (result.success) return result.output;
-  const [issue] = result.issues;
   // The value is not repeated: a URL may contain a token.
-  throw new PluginError(`Webhook "${input.name}": ${v.getDotPath(issue)} ${issue.message}`);
+  return checkFirst(
+    WebhookSchema,
+    input,
+    (problem) => new PluginError(`Webhook "${input.name}": ${problem}`),
+  );
 }

@@ -3,10 +3,8 @@ import type { AgentDefinition } from "../../agents/define-agent.ts";
 import { describeProblems, fieldsOf } from "../../agents/fields.ts";
 import { toSlug } from "../../agents/identity.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
-import { OptionsError } from "../../base/check-options.ts";
-import { describeIssue } from "../../base/describe-issue.ts";
+import { checkFirst, OptionsError } from "../../base/check-options.ts";
 import { type Duration, isDuration, toMilliseconds } from "../../base/duration.ts";
-import { unknownMembers } from "../../base/unknown-members.ts";
 import {
   type GivenInstructions,
   GivenInstructionsSchema,
@@ -125,17 +123,9 @@ export async function resolveSchedules(
 }
 
 function resolve(definition: ScheduleDefinition, at: number): ResolvedSchedule {
-  const [unknown] = unknownMembers(DefinitionSchema, definition);
-  if (unknown)
-    throw new OptionsError(`Cannot use option schedules: [${at}].${unknown.path} ${unknown.problem}`);
-  const result = v.safeParse(DefinitionSchema, definition);
-  if (!result.success) {
-    const [issue] = result.issues;
-    throw new OptionsError(
-      `Cannot use option schedules: [${at}].${v.getDotPath(issue) ?? ""} ${describeIssue(issue)}`,
-    );
-  }
-  const { agent, catchUp, instructions, ...given } = result.output;
+  const refuse = (problem: string, path: string) =>
+    new OptionsError(`Cannot use option schedules: [${at}]${path === "" ? " " : "."}${problem}`);
+  const { agent, catchUp, instructions, ...given } = checkFirst(DefinitionSchema, definition, refuse);
   const slug = typeof agent === "string" ? agent : toSlug(agent.name);
   const id = given.id ?? slug;
   return {
