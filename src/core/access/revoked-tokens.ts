@@ -4,8 +4,6 @@ import type { Caller } from "../audit/caller.ts";
 import type { Logger } from "../base/log.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { Revocation } from "../models/revocation.ts";
-// Its table is one of the store's.
-import type {} from "../store/revocation-table.ts";
 import type { Store } from "../store/store.ts";
 import { Mirror } from "./mirror.ts";
 

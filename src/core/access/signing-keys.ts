@@ -5,8 +5,6 @@ import type { AuditLog, AuditUnit } from "../audit/audit-log.ts";
 import { type Actor, SYSTEM } from "../audit/caller.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { SigningKey } from "../models/signing-key.ts";
-// Its table is one of the store's.
-import type {} from "../store/signing-key-table.ts";
 import type { Store } from "../store/store.ts";
 
 /** A public key that verifies signatures, as a JSON Web Key. */

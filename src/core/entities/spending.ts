@@ -2,8 +2,6 @@ import { hash } from "node:crypto";
 import { exactAmount, exactSum } from "../base/exact-amount.ts";
 import { getOrMake } from "../base/get-or-make.ts";
 import type { Store } from "../store/store.ts";
-// Its table is one of the store's.
-import type {} from "../store/workspace-spending-table.ts";
 import type { Unit } from "./ledger.ts";
 import { partOf } from "./model-uses.ts";
 

@@ -68,7 +68,30 @@ export interface RetentionState {
   readonly last: RemovedBatch;
 }
 
-/** A job that lost data which `svc store repair` could not save; it must not resume by itself. */
+/** What a person has decided about a reason of failures. */
+export interface FailureMark {
+  /** The reason. */
+  readonly id: string;
+  /** `resolved` until a job fails for it again, `muted` until somebody opens it again. */
+  readonly state: "resolved" | "muted";
+  readonly by: string;
+  readonly at: string;
+  /** When the last job failed that was known to the person who resolved it; null of one that is muted. */
+  readonly until: string | null;
+}
+
+/** Which code of an agent its suspended jobs were checked against. */
+export interface CheckedCode {
+  /** The agent's slug. */
+  readonly id: string;
+  /** Fingerprints of all its versions. */
+  readonly code: string;
+  /** Checks of this code that have started; one that ends its process is not repeated forever. */
+  readonly tries: number;
+  readonly is_done: boolean;
+}
+
+/** A job that lost data which `svc store repair` could not save: the next start ends it and removes this row. */
 export interface DamagedJob {
   /** The job's. */
   readonly id: string;

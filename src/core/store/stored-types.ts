@@ -10,7 +10,9 @@ import type { ModelUse } from "../models/model-use.ts";
 import type {
   AgentSetting,
   AuditHead,
+  CheckedCode,
   DamagedJob,
+  FailureMark,
   Instance,
   KeyedJob,
   KeyMark,
@@ -19,10 +21,12 @@ import type {
   SharedLimit,
 } from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
+import type { Revocation } from "../models/revocation.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import type { ShownQuestion } from "../models/shown-question.ts";
-import type { BudgetNotice, Spending } from "../models/spending.ts";
+import type { SigningKey } from "../models/signing-key.ts";
+import type { BudgetNotice, Spending, WorkspaceSpending } from "../models/spending.ts";
 
 /** Rows by table name. A plugin with its own table extends it by declaration merging. */
 export interface Tables {
@@ -37,6 +41,7 @@ export interface Tables {
   Retention: RetentionState;
   AuditHead: AuditHead;
   KeyMark: KeyMark;
+  SigningKey: SigningKey;
   IdempotencyKey: KeyedJob;
   KeyedRequest: KeyedRequest;
   ShownQuestion: ShownQuestion;
@@ -49,13 +54,17 @@ export interface Tables {
   SharedLimit: SharedLimit;
   ModelUse: ModelUse;
   Spending: Spending;
+  WorkspaceSpending: WorkspaceSpending;
   BudgetNotice: BudgetNotice;
+  FailureMark: FailureMark;
+  CheckedCode: CheckedCode;
   FileContent: FileContent;
   FileUpload: FileUpload;
   JobFile: JobFile;
   JobResult: JobResult;
   FileTotal: FileTotal;
   FileRemoval: FileRemoval;
+  Revocation: Revocation;
 }
 export type TableName = keyof Tables & string;
 

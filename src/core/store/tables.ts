@@ -1,47 +1,15 @@
-import type { Person, StoredAccess } from "../models/access.ts";
 import type { StoredCase } from "../models/case.ts";
-import type { DeletedCase, DeletedJob } from "../models/deleted-job.ts";
 import { failureOf, firstLineOf } from "../models/failure.ts";
-import {
-  type FileContent,
-  type FileRemoval,
-  type FileTotal,
-  type FileUpload,
-  type JobFile,
-  type JobResult,
-  nameOfFile,
-} from "../models/file.ts";
+import { nameOfFile } from "../models/file.ts";
 import { groupOf } from "../models/file-kind.ts";
 import { inputText } from "../models/input-text.ts";
 import type { StoredJob } from "../models/job.ts";
 import { HELD_JOBS, UNFINISHED, waitsFor } from "../models/job-state.ts";
-import type { KeyedRequest } from "../models/keyed-request.ts";
-import type { ModelUse } from "../models/model-use.ts";
-import type {
-  AgentSetting,
-  AuditHead,
-  Instance,
-  KeyedJob,
-  KeyMark,
-  ProbeJob,
-  RetentionState,
-  SharedLimit,
-} from "../models/own-rows.ts";
 import { nextNotice } from "../models/question.ts";
-import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
-import type { ScheduleState } from "../models/schedule.ts";
-import type { ShownQuestion } from "../models/shown-question.ts";
-import type { BudgetNotice, Spending } from "../models/spending.ts";
 import { tagText } from "../models/tags.ts";
-import { CHECKED_CODE_TABLE } from "./checked-code-table.ts";
-import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
-import { FAILURE_MARK_TABLE } from "./failure-mark-table.ts";
-import { REVOCATION_TABLE } from "./revocation-table.ts";
 import { rowTable } from "./row-table.ts";
-import { SIGNING_KEY_TABLE } from "./signing-key-table.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
-import { WORKSPACE_SPENDING_TABLE } from "./workspace-spending-table.ts";
 
 const time = (timestamp: string | null): number | null =>
   timestamp === null ? null : parseTimestamp(timestamp);
@@ -159,174 +127,126 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
 };
 
-const DELETED_JOB_TABLE = rowTable<DeletedJob>("DeletedJob", {
-  readable: "name",
-  version: 2,
-  index: ({ status, agent_name, name, job_context, access, finished_at, deleted_at }) => ({
-    ...{ status, agent_name, name },
-    workspace_id: job_context.workspace_id,
-    access: access ?? null,
-    finished_at: time(finished_at),
-    deleted_at: time(deleted_at),
-  }),
-  facets: ["status", "agent_name", "workspace_id", "access"],
-  sorted: ["deleted_at"],
-  sparse: ["finished_at"],
-  text: ({ id, name }) => `${id}\n${name}`,
-});
-
-/** Cases of deleted jobs, and cases that were deleted alone: only those have `deleted_at`. */
-const DELETED_CASE_TABLE = rowTable<DeletedCase>("DeletedCase", {
-  version: 2,
-  index: ({ job_id, deleted_at }) => ({ job_id, deleted_at: time(deleted_at ?? null) }),
-  facets: ["job_id"],
-  sparse: ["deleted_at"],
-  text: ({ id, name }) => `${id}\n${name}`,
-});
-
-const RETENTION_TABLE = rowTable<RetentionState>("Retention");
-
-const AUDIT_TABLE = rowTable<AuditHead>("AuditHead");
-
-// Without any key it says which keys are needed.
-const KEY_MARK_TABLE = rowTable<KeyMark>("KeyMark", { readable: true });
-
-const IDEMPOTENCY_KEY_TABLE = rowTable<KeyedJob>("IdempotencyKey");
-
-const KEYED_REQUEST_TABLE = rowTable<KeyedRequest>("KeyedRequest", {
-  index: ({ job_id }) => ({ job_id }),
-  facets: ["job_id"],
-});
-
-const SHOWN_QUESTION_TABLE = rowTable<ShownQuestion>("ShownQuestion", {
-  index: ({ job_id }) => ({ job_id }),
-  facets: ["job_id"],
-});
-
-const RECEIVED_EVENT_TABLE = rowTable<StoredEvent>("ReceivedEvent", {
-  index: ({ name, n, created_at }) => ({ name, n, created_at: time(created_at) }),
-  facets: ["name"],
-  sorted: ["created_at"],
-});
-
-const EVENT_NAME_TABLE = rowTable<EventName>("EventName");
-
-const EVENT_WAIT_TABLE = rowTable<EventWait>("EventWait", {
-  index: ({ job_id, shape, match, event }) => ({ job_id, shape, match, event }),
-  facets: ["job_id", "shape", "match", "event"],
-});
-
-// Commands see by it whether a database is in use.
-const INSTANCE_TABLE = rowTable<Instance>("Instance", {
-  readable: true,
-  index: ({ seen_at }) => ({ seen_at: time(seen_at) }),
-});
-
-const PROBE_TABLE = rowTable<ProbeJob>("Probe", {
-  index: ({ created_at, run_count }) => ({ created_at: time(created_at), run_count }),
-});
-
-const SHARED_LIMIT_TABLE = rowTable<SharedLimit>("SharedLimit");
-
-const MODEL_USE_TABLE = rowTable<ModelUse>("ModelUse", {
-  index: ({ day, agent, model }) => ({ day, agent, model }),
-  sorted: ["day"],
-});
-
-const SPENDING_TABLE = rowTable<Spending>("Spending", {
-  index: ({ id, agent }) => ({ agent, month: id.split("/")[1] ?? "" }),
-  facets: ["agent"],
-});
-
-const BUDGET_NOTICE_TABLE = rowTable<BudgetNotice>("BudgetNotice");
-
-const AGENT_SETTING_TABLE = rowTable<AgentSetting>("AgentSetting");
-
-const SCHEDULE_TABLE = rowTable<ScheduleState>("Schedule");
-
-const ACCESS_TABLE = rowTable<StoredAccess>("Access", {
-  index: ({ name }) => ({ name }),
-  facets: ["name"],
-});
-
-const PERSON_TABLE = rowTable<Person>("Person");
-
-const FILE_CONTENT_TABLE = rowTable<FileContent>("FileContent", { version: 2 });
-
-const FILE_UPLOAD_TABLE = rowTable<FileUpload>("FileUpload", {
-  version: 3,
-  index: ({ sha256, touched_at, access, used }) => ({
-    ...{ sha256, touched_at: time(touched_at) },
-    unused_of: used ? null : access,
-  }),
-  facets: ["sha256", "unused_of"],
-  sorted: ["touched_at"],
-});
-
-const JOB_FILE_TABLE = rowTable<JobFile>("JobFile", {
-  version: 2,
-  index: (file) => {
-    const { job_id, sha256, workspace, agent_name = null, access = null, created_at } = file;
-    const named = nameOfFile(file);
-    return {
-      ...{ job_id, sha256, workspace, agent_name, access, created_at: time(created_at) },
-      kind: groupOf(named),
-      origin: named.artifact === undefined ? named.origin : "artifact",
-    };
-  },
-  facets: ["job_id", "sha256", "workspace", "agent_name", "access", "kind", "origin"],
-  sorted: ["created_at"],
-  text: ({ names }) =>
-    names.map(({ name, artifact = "", title = "" }) => `${name}\n${artifact}\n${title}`).join("\n"),
-});
-
-const JOB_RESULT_TABLE = rowTable<JobResult>("JobResult", {
-  index: ({ job_id, sha256 }) => ({ job_id, sha256 }),
-  facets: ["job_id", "sha256"],
-});
-
-const FILE_TOTAL_TABLE = rowTable<FileTotal>("FileTotal");
-
-const FILE_REMOVAL_TABLE = rowTable<FileRemoval>("FileRemoval", {
-  index: ({ due_at }) => ({ due_at: time(due_at) }),
-  sorted: ["due_at"],
-});
-
 /** Tables that every service has. */
 export const CORE_TABLES: readonly TableSpec[] = [
   JOB_TABLE,
   CASE_TABLE,
-  DELETED_JOB_TABLE,
-  DELETED_CASE_TABLE,
-  AGENT_SETTING_TABLE,
-  RETENTION_TABLE,
-  AUDIT_TABLE,
-  KEY_MARK_TABLE,
-  SIGNING_KEY_TABLE,
-  IDEMPOTENCY_KEY_TABLE,
-  KEYED_REQUEST_TABLE,
-  SHOWN_QUESTION_TABLE,
-  SCHEDULE_TABLE,
-  DAMAGED_JOB_TABLE,
-  RECEIVED_EVENT_TABLE,
-  EVENT_NAME_TABLE,
-  EVENT_WAIT_TABLE,
-  INSTANCE_TABLE,
-  PROBE_TABLE,
-  SHARED_LIMIT_TABLE,
-  MODEL_USE_TABLE,
-  SPENDING_TABLE,
-  WORKSPACE_SPENDING_TABLE,
-  BUDGET_NOTICE_TABLE,
-  FAILURE_MARK_TABLE,
-  CHECKED_CODE_TABLE,
-  ACCESS_TABLE,
-  PERSON_TABLE,
-  FILE_CONTENT_TABLE,
-  FILE_UPLOAD_TABLE,
-  JOB_FILE_TABLE,
-  JOB_RESULT_TABLE,
-  FILE_TOTAL_TABLE,
-  FILE_REMOVAL_TABLE,
-  REVOCATION_TABLE,
+  rowTable("DeletedJob", {
+    readable: "name",
+    version: 2,
+    index: ({ status, agent_name, name, job_context, access, finished_at, deleted_at }) => ({
+      ...{ status, agent_name, name },
+      workspace_id: job_context.workspace_id,
+      access: access ?? null,
+      finished_at: time(finished_at),
+      deleted_at: time(deleted_at),
+    }),
+    facets: ["status", "agent_name", "workspace_id", "access"],
+    sorted: ["deleted_at"],
+    sparse: ["finished_at"],
+    text: ({ id, name }) => `${id}\n${name}`,
+  }),
+  // Cases of deleted jobs, and cases that were deleted alone: only those have `deleted_at`.
+  rowTable("DeletedCase", {
+    version: 2,
+    index: ({ job_id, deleted_at }) => ({ job_id, deleted_at: time(deleted_at ?? null) }),
+    facets: ["job_id"],
+    sparse: ["deleted_at"],
+    text: ({ id, name }) => `${id}\n${name}`,
+  }),
+  rowTable("AgentSetting"),
+  rowTable("Retention"),
+  rowTable("AuditHead"),
+  // Without any key it says which keys are needed.
+  rowTable("KeyMark", { readable: true }),
+  rowTable("SigningKey"),
+  rowTable("IdempotencyKey"),
+  rowTable("KeyedRequest", {
+    index: ({ job_id }) => ({ job_id }),
+    facets: ["job_id"],
+  }),
+  rowTable("ShownQuestion", {
+    index: ({ job_id }) => ({ job_id }),
+    facets: ["job_id"],
+  }),
+  rowTable("Schedule"),
+  rowTable("DamagedJob"),
+  rowTable("ReceivedEvent", {
+    index: ({ name, n, created_at }) => ({ name, n, created_at: time(created_at) }),
+    facets: ["name"],
+    sorted: ["created_at"],
+  }),
+  rowTable("EventName"),
+  rowTable("EventWait", {
+    index: ({ job_id, shape, match, event }) => ({ job_id, shape, match, event }),
+    facets: ["job_id", "shape", "match", "event"],
+  }),
+  // Commands see by it whether a database is in use.
+  rowTable("Instance", {
+    readable: true,
+    index: ({ seen_at }) => ({ seen_at: time(seen_at) }),
+  }),
+  rowTable("Probe", {
+    index: ({ created_at, run_count }) => ({ created_at: time(created_at), run_count }),
+  }),
+  rowTable("SharedLimit"),
+  rowTable("ModelUse", {
+    index: ({ day, agent, model }) => ({ day, agent, model }),
+    sorted: ["day"],
+  }),
+  rowTable("Spending", {
+    index: ({ id, agent }) => ({ agent, month: id.split("/")[1] ?? "" }),
+    facets: ["agent"],
+  }),
+  rowTable("WorkspaceSpending", {
+    index: ({ workspace, month }) => ({ workspace, month }),
+    facets: ["workspace"],
+  }),
+  rowTable("BudgetNotice"),
+  rowTable("FailureMark"),
+  rowTable("CheckedCode"),
+  rowTable("Access", {
+    index: ({ name }) => ({ name }),
+    facets: ["name"],
+  }),
+  rowTable("Person"),
+  rowTable("FileContent", { version: 2 }),
+  rowTable("FileUpload", {
+    version: 3,
+    index: ({ sha256, touched_at, access, used }) => ({
+      ...{ sha256, touched_at: time(touched_at) },
+      unused_of: used ? null : access,
+    }),
+    facets: ["sha256", "unused_of"],
+    sorted: ["touched_at"],
+  }),
+  rowTable("JobFile", {
+    version: 2,
+    index: (file) => {
+      const { job_id, sha256, workspace, agent_name = null, access = null, created_at } = file;
+      const named = nameOfFile(file);
+      return {
+        ...{ job_id, sha256, workspace, agent_name, access, created_at: time(created_at) },
+        kind: groupOf(named),
+        origin: named.artifact === undefined ? named.origin : "artifact",
+      };
+    },
+    facets: ["job_id", "sha256", "workspace", "agent_name", "access", "kind", "origin"],
+    sorted: ["created_at"],
+    text: ({ names }) =>
+      names.map(({ name, artifact = "", title = "" }) => `${name}\n${artifact}\n${title}`).join("\n"),
+  }),
+  rowTable("JobResult", {
+    index: ({ job_id, sha256 }) => ({ job_id, sha256 }),
+    facets: ["job_id", "sha256"],
+  }),
+  rowTable("FileTotal"),
+  rowTable("FileRemoval", {
+    index: ({ due_at }) => ({ due_at: time(due_at) }),
+    sorted: ["due_at"],
+  }),
+  rowTable("Revocation", {
+    index: ({ until }) => ({ until }),
+    sorted: ["until"],
+  }),
 ];

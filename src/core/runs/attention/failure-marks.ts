@@ -2,7 +2,7 @@ import type { AuditLog } from "../../audit/audit-log.ts";
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { Ledger } from "../../entities/ledger.ts";
-import type { FailureMark } from "../../store/failure-mark-table.ts";
+import type { FailureMark } from "../../models/own-rows.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Marks by reason. */

@@ -1,7 +1,7 @@
 import type { AgentRegistry } from "../../agents/registry.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Jobs } from "../../entities/jobs.ts";
-import type { CheckedCode } from "../../store/checked-code-table.ts";
+import type { CheckedCode } from "../../models/own-rows.ts";
 import type { Store } from "../../store/store.ts";
 import type { Scheduler } from "../queue/scheduler.ts";
 import type { Waker } from "../queue/waker.ts";

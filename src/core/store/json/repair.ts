@@ -2,7 +2,6 @@ import { getOrMake } from "../../base/get-or-make.ts";
 import type { DamagedJob } from "../../models/own-rows.ts";
 import { codeOf, type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { ClosedStoreError } from "../closed.ts";
-import { DAMAGED_JOB_TABLE, ownerOf } from "../damaged-jobs.ts";
 import { missingBytes } from "./damage-error.ts";
 import { FileSet } from "./file-set.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
@@ -277,7 +276,7 @@ class Repair {
         getOrMake(reasons, id, () => []).push("lines were lost that may have been of this job");
     for (const [id, what] of reasons) {
       const row: DamagedJob = { id, at: this.#at, what };
-      this.#add(DAMAGED_JOB_TABLE.name, id, { body: JSON.stringify(row) });
+      this.#add("DamagedJob", id, { body: JSON.stringify(row) });
     }
     return [...reasons.keys()];
   }
@@ -372,4 +371,14 @@ async function writeFile(io: StoreIo, path: string, bytes: Buffer): Promise<void
   } finally {
     io.close(file);
   }
+}
+
+/** The owner of an entity or log key: a job, or a case of one; `undefined` if it is neither. */
+function ownerOf(
+  table: string,
+  id: string,
+): { readonly job: string } | { readonly case: string } | undefined {
+  if (table === "Job" || table === "Run") return { job: id };
+  if (table === "Case" || table === "CaseUpdate") return { case: id };
+  return undefined;
 }

@@ -1,9 +1,9 @@
 import * as v from "valibot";
 import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
+import type { FailureMark } from "../../../core/models/own-rows.ts";
 import { isHeard } from "../../../core/runs/attention/failure-marks.ts";
 import { readTrends } from "../../../core/runs/attention/failure-trends.ts";
-import type { FailureMark } from "../../../core/store/failure-mark-table.ts";
 import { FailuresSchema } from "../answers/entities.ts";
 import type { AdminParts, SeenParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
