@@ -125,11 +125,3 @@ export interface AdminParts extends CommonParts {
   readonly console: ConsoleBuffer;
   readonly bulk: BulkOperations;
 }
-
-/** The state of event deliveries, for the dashboard. */
-export interface ControlSystemView {
-  readonly status: string;
-  readonly label: string | undefined;
-  readonly facts: readonly { readonly name: string; readonly value: string; readonly tone?: string }[];
-  readonly alert: string | undefined;
-}

@@ -74,7 +74,7 @@ const ComparedCallSchema = v.nullable(
     /** Names it in the address of its job's page. */
     step: v.string(),
     status: v.picklist(["completed", "failed", "open"]),
-    /** Milliseconds. */
+    /** Milliseconds, of an open one until the end of its run; `null` while that runs. */
     duration: v.nullable(v.number()),
     cost: v.number(),
     attempts: v.number(),
@@ -93,6 +93,7 @@ export const ComparisonSchema = v.object({
       case_name: v.nullable(v.string()),
       name: v.string(),
       kind: v.string(),
+      /** What differs, durations and costs aside. */
       differs: v.array(v.picklist(["missing", "status", "attempts", "input", "output", "error"])),
       left: ComparedCallSchema,
       right: ComparedCallSchema,
@@ -119,16 +120,29 @@ export const InboxItemSchema = v.object({
 /** The same, only with when it was asked. */
 export const InboxEntrySchema = v.object({ case_id: EntityIdSchema, asked_at: v.nullable(v.string()) });
 
+/** What a person has decided about a reason; null where it is open. */
+export const FailureMarkSchema = v.nullable(
+  v.object({
+    state: v.picklist(["resolved", "muted"]),
+    by: v.string(),
+    at: v.string(),
+    /** When the last job failed that is resolved. */
+    until: v.nullable(v.string()),
+  }),
+);
+
 /** Jobs that failed for one reason, the most frequent first. */
 export const FailuresSchema = v.object({
   items: v.array(
     v.object({
       failure: v.string(),
+      /** First line of the error of the newest one. */
       error: v.string(),
       stop_reason: v.nullable(v.string()),
       /** Where a limit ended them: the highest of the newest ones. */
       limit: v.nullable(v.number()),
       count: v.number(),
+      /** When the first and the last of them ended, ISO 8601. */
       first_at: v.nullable(v.string()),
       last_at: v.nullable(v.string()),
       agents: v.array(v.object({ agent: v.string(), version: v.nullable(v.string()) })),
@@ -137,17 +151,7 @@ export const FailuresSchema = v.object({
       /** Whether it is new in the last 24 hours, grows, or came back after it was resolved. */
       state: v.optional(v.nullable(v.picklist(["new", "grows", "returned"]))),
       /** What a person has decided about it: `resolved` until a job fails for it again, or `muted`. */
-      mark: v.optional(
-        v.nullable(
-          v.object({
-            state: v.picklist(["resolved", "muted"]),
-            by: v.string(),
-            at: v.string(),
-            /** When the last job failed that is resolved. */
-            until: v.nullable(v.string()),
-          }),
-        ),
-      ),
+      mark: v.optional(FailureMarkSchema),
     }),
   ),
   /** Failed jobs, of all reasons. */
@@ -180,15 +184,17 @@ export const TimelineSchema = v.object({
       kind: v.picklist(["job", "case", "step", "question", "sleep", "child", "event"]),
       name: v.string(),
       case_id: v.optional(EntityIdSchema),
-      /** Names the call in `?step=` of the job's page. */
+      /** Names the call in `?step=` of the job's page; absent for the job and its cases. */
       step: v.optional(v.string()),
       /** What a step says that it does. */
       work: v.optional(v.picklist(["model", "tool", "retrieval", "person"])),
       from: moment,
       to: moment,
       spans: v.array(SpanSchema),
+      /** Moments on the line, such as updates. */
       moments: v.array(v.object({ at: moment, note: v.string() })),
       running: v.boolean(),
+      /** Whether its run ended before it did. */
       unfinished: v.optional(v.boolean()),
       failed: v.boolean(),
       attempts: v.number(),
@@ -199,6 +205,7 @@ export const TimelineSchema = v.object({
   interruptions: v.number(),
   /** Milliseconds in which the service was down. */
   downtime: v.number(),
+  /** Milliseconds that the job waited for people. */
   waited: v.number(),
 });
 
@@ -284,11 +291,16 @@ export const DashboardSchema = v.object({
   /** Over the time `range`; computed at most every ten seconds, over days every minute. */
   well: v.object({
     range: v.picklist(["1h", "24h", "7d", "30d"]),
+    /** Jobs that ended in it. */
     completed: v.number(),
     failed: v.number(),
-    /** Milliseconds that half of the completed jobs took at most, and 95 of 100. */
+    /**
+     * Milliseconds that half of the completed jobs took at most, and 95 of 100; `null` where none was completed. Of more
+     * than 5000 jobs, they have two digits.
+     */
     p50: v.nullable(v.number()),
     p95: v.nullable(v.number()),
+    /** Jobs by when they were created, oldest first. */
     columns: v.array(
       v.object({
         from: moment,
@@ -301,7 +313,9 @@ export const DashboardSchema = v.object({
         }),
       }),
     ),
+    /** Why jobs failed in it, the most frequent reasons first. */
     failures: FailuresSchema.entries.items,
+    /** What agents have spent on the days of it, UTC, the dearest first; with the number of jobs of these days. */
     costs: v.array(v.object({ agent: v.string(), cost: v.number(), jobs: v.number() })),
   }),
 });

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { KEPT_STATUSES } from "../../../core/agents/retention-policy.ts";
 import { LOG_LEVELS } from "../../../core/base/log.ts";
 import { OutboxMessageSchema } from "../../../core/delivery/control-system.ts";
 import { AgentHealthSchema } from "../../../core/http/machine/health.ts";
@@ -6,7 +7,6 @@ import { AgentResponseSchema } from "../../../core/models/agent-response.ts";
 import { ReceivedEventSchema } from "../../../core/models/received-event.ts";
 import { ScheduleSchema } from "../../../core/models/schedule.ts";
 import { ServerInfoSchema } from "../../../core/models/server-info.ts";
-import { RetentionSchema } from "../retention/routes.ts";
 import { pageOf } from "./entities.ts";
 
 const value = v.nullable(v.union([v.string(), v.number(), v.boolean()]));
@@ -29,6 +29,7 @@ export const ConsoleSchema = v.object({
       time: v.string(),
       level: v.picklist(LOG_LEVELS),
       message: v.string(),
+      /** The line's fields as text. */
       fields: v.string(),
       job: v.optional(v.string()),
     }),
@@ -58,6 +59,47 @@ export const EventWaitsSchema = pageOf(
 
 /** The schedules, in the order in which the service declares them. */
 export const SchedulesSchema = v.object({ items: v.array(ScheduleSchema) });
+
+const kept = v.nullable(v.number());
+/** Milliseconds that jobs are kept after their end; `null` means indefinitely. */
+const PolicySchema = v.object({ completed: kept, failed: kept, cancelled: kept });
+const StatusSchema = v.picklist(KEPT_STATUSES);
+
+/** How long jobs are kept, and what was removed. */
+export const RetentionSchema = v.object({
+  policy: PolicySchema,
+  /** The agents' own. */
+  agents: v.record(v.string(), PolicySchema),
+  /** What is removed next, by agent, status and, where these keep jobs for a time of their own, workspaces. */
+  due: v.array(
+    v.object({
+      agent: v.string(),
+      status: StatusSchema,
+      /** Null for all. */
+      workspaces: v.nullable(v.array(v.string())),
+      jobs: v.number(),
+      before: v.string(),
+      oldest: v.string(),
+    }),
+  ),
+  /** Total removed since `since`, and the last batch. */
+  removed: v.nullable(
+    v.object({
+      at: v.string(),
+      jobs: v.number(),
+      cases: v.number(),
+      since: v.string(),
+      last: v.object({
+        agent: v.string(),
+        status: StatusSchema,
+        jobs: v.number(),
+        cases: v.number(),
+        oldest: v.string(),
+        newest: v.string(),
+      }),
+    }),
+  ),
+});
 
 /** The service itself. */
 export const ServiceSchema = v.object({

@@ -12,9 +12,9 @@ import {
   describeValue,
   placeOf,
 } from "../../../core/models/audit-entry.ts";
-import { TimestampSchema } from "../../../core/models/scalars.ts";
 import { adminRoute } from "../admin-route.ts";
 import { downloadOf } from "../lists/download.ts";
+import { moment } from "../lists/list-query.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -25,11 +25,6 @@ import { changeOf } from "./change.ts";
 
 const MOST = 1_000_000_000_000;
 const text = v.pipe(v.string(), v.maxLength(200));
-/** A time, or a day for its start. */
-const moment = v.union(
-  [v.pipe(v.string(), v.isoDate()), TimestampSchema],
-  "must be a day such as 2026-01-31, or a time such as 2026-01-31T09:30:00Z",
-);
 
 const FILTERS = {
   action: optionalText(v.picklist(AUDIT_ACTIONS)),

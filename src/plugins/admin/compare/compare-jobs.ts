@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import { getOrMake } from "../../../core/base/get-or-make.ts";
 import { withoutIds } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { ComparisonSchema } from "../answers/entities.ts";
 import { runsOf } from "../job/runs.ts";
 import { hasEnded, isLine } from "../job/step-view.ts";
 import type { SeenParts } from "../parts.ts";
@@ -11,30 +13,11 @@ import { SHOWN_ENTRIES } from "../views/waterfall.ts";
 /** Cases of a job whose names are read. */
 const NAMED_CASES = 2000;
 
-/** A call of one of the two jobs. */
-export interface ComparedCall {
-  /** Names it in the address of its job's page. */
-  readonly step: string;
-  readonly status: "completed" | "failed" | "open";
-  /** Milliseconds, of an open one until the end of its run; `null` while that runs. */
-  readonly duration: number | null;
-  readonly cost: number;
-  readonly attempts: number;
-  readonly input: unknown;
-  readonly output: unknown;
-  readonly error: string | null;
-}
-
 /** A call that two jobs have: in cases of the same ref or name, with the same name, whatever the numbers in both. */
-export interface ComparedPair {
-  readonly case_name: string | null;
-  readonly name: string;
-  readonly kind: string;
-  /** What differs, durations and costs aside. */
-  readonly differs: readonly ("missing" | "status" | "attempts" | "input" | "output" | "error")[];
-  readonly left: ComparedCall | null;
-  readonly right: ComparedCall | null;
-}
+export type ComparedPair = AnswerOf<typeof ComparisonSchema>["calls"][number];
+
+/** A call of one of the two jobs. */
+export type ComparedCall = NonNullable<ComparedPair["left"]>;
 
 /** The calls of the last runs of two jobs, in the order of the first one. */
 export async function compareJobs(

@@ -1,19 +1,13 @@
 import { LOG_LEVELS, type LogLevel, type LogRecord } from "../../../core/base/log.ts";
 import type { HookListener } from "../../../core/entities/hooks.ts";
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { ConsoleSchema } from "../answers/service.ts";
 
 /** Longer lines are truncated: one stack trace must not push everything else out. */
 const LONGEST_LINE = 8000;
 
 /** A line of the log with its number, counted from 1 since the process started. */
-export interface ConsoleLine {
-  readonly seq: number;
-  readonly time: string;
-  readonly level: LogLevel;
-  readonly message: string;
-  /** The line's fields as text. */
-  readonly fields: string;
-  readonly job: string | undefined;
-}
+export type ConsoleLine = AnswerOf<typeof ConsoleSchema>["items"][number];
 
 export interface LineFilter {
   /** The lowest level. */

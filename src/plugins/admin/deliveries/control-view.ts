@@ -1,8 +1,11 @@
 import { countOf } from "../../../core/base/count-of.ts";
 import type { ControlCounts, ControlStatus, ControlSystem } from "../../../core/delivery/control-system.ts";
-import type { ControlSystemView } from "../parts.ts";
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { ServiceSchema } from "../answers/service.ts";
 import { withoutSecrets } from "../server/configuration.ts";
 import { formatCount } from "../views/format.ts";
+
+type ControlSystemView = NonNullable<AnswerOf<typeof ServiceSchema>["control_system"]>;
 
 /** The state of deliveries, for cards and alerts. */
 export async function readControlView(control: ControlSystem): Promise<ControlSystemView> {

@@ -6,6 +6,7 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import { TimestampSchema } from "../../../core/models/scalars.ts";
 import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
+import { FailureMarkSchema } from "../answers/entities.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import type { AdminParts } from "../parts.ts";
@@ -57,14 +58,7 @@ export function markRoutes(parts: AdminParts): RouteDefinition[] {
           description: "The mark; null where it is open",
           schema: v.object({
             failure: v.string(),
-            mark: v.nullable(
-              v.object({
-                state: v.picklist(["resolved", "muted"]),
-                by: v.string(),
-                at: v.string(),
-                until: v.nullable(v.string()),
-              }),
-            ),
+            mark: FailureMarkSchema,
           }),
         },
       },

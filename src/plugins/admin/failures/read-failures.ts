@@ -1,32 +1,17 @@
 import type { Jobs } from "../../../core/entities/jobs.ts";
 import { shownLineOf } from "../../../core/models/failure.ts";
-import type { StopReason, StoredJob } from "../../../core/models/job.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { FailuresSchema } from "../answers/entities.ts";
 
 /** Reasons that are read; the rarest ones are only counted. */
 const SHOWN = 50;
 /** Jobs of a reason of which agents and versions are named. */
 const NAMED = 20;
 
+type Failures = AnswerOf<typeof FailuresSchema>;
 /** Jobs that failed for one reason. */
-export interface FailureGroup {
-  readonly failure: string;
-  /** First line of the error of the newest one. */
-  readonly error: string;
-  readonly stop_reason: StopReason | null;
-  /** Where a limit ended them: the highest of the newest ones. */
-  readonly limit: number | null;
-  readonly count: number;
-  /** When the first and the last of them ended, ISO 8601. */
-  readonly first_at: string | null;
-  readonly last_at: string | null;
-  readonly agents: readonly { readonly agent: string; readonly version: string | null }[];
-}
-
-export interface Failures {
-  readonly items: readonly FailureGroup[];
-  readonly total: number;
-  readonly reasons: number;
-}
+export type FailureGroup = Failures["items"][number];
 
 /** Failed jobs by reason, the most frequent first. `since`: only those that failed since then, milliseconds. */
 export async function readFailures(

@@ -1,3 +1,4 @@
+import * as v from "valibot";
 import { countOf } from "../../../core/base/count-of.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { shownStateOf } from "../../../core/models/job-state.ts";
@@ -10,13 +11,14 @@ import { isFor, PAGES } from "../shell.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
 
 /** Where a search leads to. */
-export interface Found {
-  readonly kind: "Page" | "Agent" | "Saved view" | "Tag" | "Job" | "Question" | "Case";
-  readonly label: string;
+export const FoundSchema = v.object({
+  kind: v.picklist(["Page", "Agent", "Saved view", "Tag", "Job", "Question", "Case"]),
+  label: v.string(),
   /** What tells it apart from others of the same name; may be empty. */
-  readonly about: string;
-  readonly href: string;
-}
+  about: v.string(),
+  href: v.string(),
+});
+type Found = v.InferOutput<typeof FoundSchema>;
 
 interface Listed {
   readonly items: readonly unknown[];

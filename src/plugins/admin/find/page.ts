@@ -4,15 +4,9 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
-import { find } from "./find.ts";
+import { FoundSchema, find } from "./find.ts";
 
 const QuerySchema = filterQuery({ q: optionalText(v.pipe(v.string(), v.maxLength(200))) });
-const FoundSchema = v.object({
-  kind: v.picklist(["Page", "Agent", "Saved view", "Tag", "Job", "Question", "Case"]),
-  label: v.string(),
-  about: v.string(),
-  href: v.string(),
-});
 
 /** Leads from a few typed letters to a page, an agent, a saved view, a job, a question or a case. */
 export function findRoutes(parts: AdminParts): RouteDefinition[] {

@@ -1,16 +1,9 @@
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { pageOf } from "../answers/entities.ts";
 import { formatCount } from "../views/format.ts";
 
 /** A page of a list as the API returns it. */
-export interface PageOf<T> {
-  readonly items: readonly T[];
-  readonly total: number;
-  readonly limit: number;
-  readonly skip: number;
-  readonly has_next: boolean;
-  readonly has_prev: boolean;
-  /** `after` of the next page, where the list has cursors. */
-  readonly next_cursor?: string | null;
-}
+type PageOf<T> = Omit<AnswerOf<ReturnType<typeof pageOf>>, "items"> & { readonly items: readonly T[] };
 
 /** The cursor of a page, and that of the next one. */
 interface Cursors {

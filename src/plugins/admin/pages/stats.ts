@@ -1,15 +1,8 @@
 import { FAILED, RUNNING } from "../../../core/models/entity-status.ts";
 import type { Store } from "../../../core/store/store.ts";
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { StatsSchema } from "../answers/entities.ts";
 import type { SeenParts } from "../parts.ts";
-
-/** Counts of one kind of entity. */
-export interface EntityCounts {
-  readonly total: number;
-  readonly running: number;
-  readonly completed: number;
-  readonly failed: number;
-  readonly by_status: Readonly<Record<string, number>>;
-}
 
 /** System statistics, as the API returns them. */
 export async function readStats({ jobs, cases }: Pick<SeenParts, "jobs" | "cases">, store: Store) {
@@ -31,7 +24,7 @@ export async function readStats({ jobs, cases }: Pick<SeenParts, "jobs" | "cases
 const ENTITY_TABLES = ["Job", "Case"];
 
 /** Sums up statuses as the statistics group them. */
-function toCounts(byStatus: Readonly<Record<string, number>>): EntityCounts {
+function toCounts(byStatus: Readonly<Record<string, number>>): AnswerOf<typeof StatsSchema>["jobs"] {
   const sum = (statuses: readonly string[]) =>
     statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);
   return {

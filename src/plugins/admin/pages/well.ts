@@ -2,7 +2,9 @@ import type { Jobs } from "../../../core/entities/jobs.ts";
 import { readSpendingSince, sumSpending } from "../../../core/entities/spending.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { Store } from "../../../core/store/store.ts";
-import { type FailureGroup, readFailures } from "../failures/read-failures.ts";
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { DashboardSchema } from "../answers/entities.ts";
+import { readFailures } from "../failures/read-failures.ts";
 import type { LiveHub } from "../live/hub.ts";
 
 const MINUTE = 60_000;
@@ -31,27 +33,7 @@ const EXACT = 5000;
 const REASONS = 6;
 
 /** Whether the service does well, over a time. */
-export interface Wellbeing {
-  readonly range: RangeName;
-  /** Jobs that ended in it. */
-  readonly completed: number;
-  readonly failed: number;
-  /**
-   * Milliseconds that half of the completed jobs took at most, and 95 of 100; `null` where none was completed. Of more than
-   * 5000 jobs, they have two digits.
-   */
-  readonly p50: number | null;
-  readonly p95: number | null;
-  /** Jobs by when they were created, oldest first. */
-  readonly columns: readonly {
-    readonly from: number;
-    readonly counts: Readonly<Record<"completed" | "failed" | "cancelled" | "running", number>>;
-  }[];
-  /** Why jobs failed in it, the most frequent reasons first. */
-  readonly failures: readonly FailureGroup[];
-  /** What agents have spent on the days of it, UTC, the dearest first; with the number of jobs of these days. */
-  readonly costs: readonly { readonly agent: string; readonly cost: number; readonly jobs: number }[];
-}
+export type Wellbeing = AnswerOf<typeof DashboardSchema>["well"];
 
 /** What a caller sees, where that is a part. */
 export interface Part {

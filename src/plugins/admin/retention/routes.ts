@@ -1,50 +1,10 @@
-import * as v from "valibot";
 import { KEPT_STATUSES, type RetentionPolicy } from "../../../core/agents/retention-policy.ts";
 import { countOf } from "../../../core/base/count-of.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { adminRoute } from "../admin-route.ts";
+import { RetentionSchema } from "../answers/service.ts";
 import type { AdminParts } from "../parts.ts";
 import { formatCount, formatDuration } from "../views/format.ts";
-
-const kept = v.nullable(v.number());
-/** Milliseconds that jobs are kept after their end; `null` means indefinitely. */
-const PolicySchema = v.object({ completed: kept, failed: kept, cancelled: kept });
-const StatusSchema = v.picklist(KEPT_STATUSES);
-
-export const RetentionSchema = v.object({
-  policy: PolicySchema,
-  /** The agents' own. */
-  agents: v.record(v.string(), PolicySchema),
-  /** What is removed next, by agent, status and, where these keep jobs for a time of their own, workspaces. */
-  due: v.array(
-    v.object({
-      agent: v.string(),
-      status: StatusSchema,
-      /** Null for all. */
-      workspaces: v.nullable(v.array(v.string())),
-      jobs: v.number(),
-      before: v.string(),
-      oldest: v.string(),
-    }),
-  ),
-  /** Total removed since `since`, and the last batch. */
-  removed: v.nullable(
-    v.object({
-      at: v.string(),
-      jobs: v.number(),
-      cases: v.number(),
-      since: v.string(),
-      last: v.object({
-        agent: v.string(),
-        status: StatusSchema,
-        jobs: v.number(),
-        cases: v.number(),
-        oldest: v.string(),
-        newest: v.string(),
-      }),
-    }),
-  ),
-});
 
 /** How long jobs are kept, what is removed next and what has been removed. */
 export function retentionRoutes(parts: AdminParts): RouteDefinition[] {

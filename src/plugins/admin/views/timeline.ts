@@ -3,62 +3,25 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { Job } from "../../../core/models/job.ts";
 import type { StepKind } from "../../../core/models/model-use.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
+import type { AnswerOf } from "../answers/answer-of.ts";
+import type { TimelineSchema } from "../answers/entities.ts";
 import { type Call, collectCalls, isCutShort, spentOn } from "./calls.ts";
 
-/** What a time span was spent on. */
-export type SpanKind =
-  | "work"
-  | "queued"
-  | "waiting"
-  | "sleeping"
-  | "failed"
-  | "interrupted"
-  // Only on pages: what a step says that it does, and the time of a case with steps.
-  | StepKind
-  | "open";
+type Answer = AnswerOf<typeof TimelineSchema>;
+type AnsweredRow = Answer["rows"][number];
+type AnsweredSpan = AnsweredRow["spans"][number];
+
+/** What a time span was spent on; only on pages also what a step says that it does, and the time of a case with steps. */
+export type SpanKind = AnsweredSpan["kind"] | StepKind | "open";
 
 /** A time span, in milliseconds since the epoch. */
-export interface Span {
-  readonly kind: SpanKind;
-  readonly from: number;
-  readonly to: number;
-  readonly note?: string;
-}
+export type Span = Omit<AnsweredSpan, "kind"> & { readonly kind: SpanKind };
 
 /** One line of the waterfall. */
-export interface TimelineRow {
-  readonly kind: "job" | "case" | "step" | "question" | "sleep" | "child" | "event";
-  readonly name: string;
-  readonly case_id?: string;
-  /** Names the call in `?step=` of the job's page; absent for the job and its cases. */
-  readonly step?: string;
-  /** What a step says that it does. */
-  readonly work?: StepKind;
-  readonly from: number;
-  readonly to: number;
-  readonly spans: readonly Span[];
-  /** Moments on the line, such as updates. */
-  readonly moments: readonly { readonly at: number; readonly note: string }[];
-  readonly running: boolean;
-  /** Whether its run ended before it did. */
-  readonly unfinished?: boolean;
-  readonly failed: boolean;
-  readonly attempts: number;
-  readonly cost: number;
-  readonly error?: string;
-}
+export type TimelineRow = Omit<AnsweredRow, "spans"> & { readonly spans: readonly Span[] };
 
 /** What happened to a job, as rows on one time axis. */
-export interface Timeline {
-  readonly from: number;
-  readonly to: number;
-  readonly rows: readonly TimelineRow[];
-  readonly interruptions: number;
-  /** Milliseconds in which the service was down. */
-  readonly downtime: number;
-  /** Milliseconds that the job waited for people. */
-  readonly waited: number;
-}
+export type Timeline = Omit<Answer, "rows"> & { readonly rows: readonly TimelineRow[] };
 
 /** What a timeline shows of a case. */
 export type TimelineCase = Pick<
