@@ -4,14 +4,13 @@ import { VERSION } from "../../core/http/service-state.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { writeGeneration } from "../../core/store/backup/generation.ts";
 import { saveBackup } from "../../core/store/maintenance.ts";
-import { EXIT } from "../../deploy/errors.ts";
 import { requireDeployed } from "../../deploy/not-deployed.ts";
 import type { PlatformSession } from "../../deploy/platform.ts";
 import { UsageError } from "../errors.ts";
 import { openNamed } from "../store/named-storage.ts";
-import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 import { inFirst } from "./several.ts";
 
 /** Whether a backup's place is a storage; else it is a folder here. */
@@ -49,24 +48,16 @@ export const backupCommand = platformCommand({
         ? await saveBackup(send, resolve(shell.context.cwd, to))
         : await writeGeneration(storage, () => send, { now: new Date(), version: VERSION });
     const place = storage === undefined ? to : describeStorageUrl(to);
-    shell.progress.clear();
-    if (shell.json)
-      shell.document({ success: true, to: place, bytes, lines, id: "id" in rest ? rest.id : null });
-    else {
-      shell.print(
-        shell.paint(
-          "bold",
-          `Backup of ${deployment.target.serviceName}: ${countOf(lines, "line")}, no damage`,
-        ),
-      );
-      for (const line of facts(shell.paint, [
+    const id = "id" in rest ? rest.id : null;
+    return tellResult(shell, {
+      document: { success: true, to: place, bytes, lines, id },
+      title: `Backup of ${deployment.target.serviceName}: ${countOf(lines, "line")}, no damage`,
+      facts: [
         ["To", place],
-        ["Backup", "id" in rest ? rest.id : undefined],
+        ["Backup", id],
         ["Size", `${(bytes / 1e6).toFixed(1)} MB`],
-      ]))
-        shell.print(line);
-    }
-    return EXIT.done;
+      ],
+    });
   },
 });
 

@@ -6,7 +6,8 @@ import { defineCommand } from "../command.ts";
 import { UsageError } from "../errors.ts";
 import * as flags from "./flags.ts";
 import { isGiven, loadPlatform } from "./platforms.ts";
-import { type Shell, withShell } from "./session.ts";
+import { tellResult } from "./result.ts";
+import { withShell } from "./session.ts";
 
 /** `svc deploy ci`: writes a pipeline for `deploy.yaml`, and shows how its jobs get their rights. */
 export const ciCommand = defineCommand({
@@ -42,31 +43,27 @@ export const ciCommand = defineCommand({
         overwrite: given.overwriteFiles,
         loadPlatform: (name) => loadPlatform(name, context),
       });
-      shell.progress.clear();
-      if (shell.json) shell.document({ success: true, provider, ...made });
-      else report(shell, made);
-      return EXIT.done;
+      return tellResult(shell, { document: { success: true, provider, ...made }, lines: linesOf(made) });
     });
   },
 });
 
-function report(shell: Shell, made: CiOutcome): void {
+function linesOf(made: CiOutcome): string[] {
   const { file, outcome, environment, branch, previews, setup, secrets, notes, repository } = made;
   const done = {
     written: `Wrote ${file}. Commit it.`,
     unchanged: `${file} is up to date.`,
     kept: `${file} was not changed: it was edited, or is your own. --overwrite-files replaces it.`,
   };
-  shell.print(done[outcome]);
-  shell.print(`  ${branch} deploys ${environment}; a pull request shows its plan`);
-  if (previews) shell.print("  each pull request has a preview, until it is closed");
-  shell.print("");
-  shell.print(`# Run this once, logged in to the platform and to ${repository.host}:`);
-  for (const line of setup) shell.print(line);
-  if (secrets.length > 0) {
-    shell.print("");
-    shell.print(`# Secrets of the repository that jobs pass on, where they are set: ${secrets.join(", ")}`);
-  }
-  if (notes.length > 0) shell.print("");
-  for (const note of notes) shell.print(`# ${note}`);
+  const passedOn = `# Secrets of the repository that jobs pass on, where they are set: ${secrets.join(", ")}`;
+  return [
+    done[outcome],
+    `  ${branch} deploys ${environment}; a pull request shows its plan`,
+    ...(previews ? ["  each pull request has a preview, until it is closed"] : []),
+    "",
+    `# Run this once, logged in to the platform and to ${repository.host}:`,
+    ...setup,
+    ...(secrets.length > 0 ? ["", passedOn] : []),
+    ...(notes.length > 0 ? ["", ...notes.map((note) => `# ${note}`)] : []),
+  ];
 }

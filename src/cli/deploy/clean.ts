@@ -3,6 +3,7 @@ import { clean } from "../../deploy/clean.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { defineCommand } from "../command.ts";
 import * as flags from "./flags.ts";
+import { tellResult } from "./result.ts";
 import { withShell } from "./session.ts";
 
 /** `svc deploy clean`: removes the local files that deployments wrote. */
@@ -27,11 +28,12 @@ export const cleanCommand = defineCommand({
       )
         return EXIT.failed;
       const { removed, kept } = await clean(context.cwd, { all });
-      if (shell.json) shell.document({ success: true, removed, kept });
-      else {
-        shell.print(removed.length === 0 ? "Nothing to remove." : `Removed: ${removed.join(", ")}`);
-        if (kept.length > 0) shell.print(`Kept: ${kept.join(", ")}`);
-      }
-      return EXIT.done;
+      return tellResult(shell, {
+        document: { success: true, removed, kept },
+        lines: [
+          removed.length === 0 ? "Nothing to remove." : `Removed: ${removed.join(", ")}`,
+          ...(kept.length > 0 ? [`Kept: ${kept.join(", ")}`] : []),
+        ],
+      });
     }),
 });

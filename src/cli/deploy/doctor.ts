@@ -8,6 +8,7 @@ import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
 import { hintedFindings } from "./hints.ts";
 import type { PlatformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 import { openFrom, type Shell, withShell } from "./session.ts";
 
 /** `svc deploy doctor`: checks everything that a deployment needs. */
@@ -67,8 +68,9 @@ function unreachable(error: unknown): DeployError {
 function tell(shell: Shell, found: readonly Finding[], place: readonly string[] = []): number {
   const findings = hintedFindings(found, shell.hint);
   const bad = findings.some((finding) => finding.level === "error");
-  shell.progress.clear();
-  if (shell.json) shell.document({ ok: !bad, findings });
-  else for (const line of [...place, ...findingLines(findings, shell.paint)]) shell.print(line);
-  return bad ? EXIT.preflight : EXIT.done;
+  const done = tellResult(shell, {
+    document: { ok: !bad, findings },
+    lines: [...place, ...findingLines(findings, shell.paint)],
+  });
+  return bad ? EXIT.preflight : done;
 }

@@ -1,11 +1,11 @@
 import type { DeploymentPlan } from "../../core/models/deployment.ts";
 import { down } from "../../deploy/down.ts";
-import { EXIT } from "../../deploy/errors.ts";
 import { whereOf } from "../../deploy/not-deployed.ts";
 import { removeExpired } from "./expired.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
 import { platformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 import { inEach, inTurn } from "./several.ts";
 
 /** `svc deploy down`: removes the service and its secrets; images stay. */
@@ -46,10 +46,11 @@ export const downCommand = platformCommand({
         `Remove ${plan.service_name}${deployment.place === undefined ? "" : ` from ${deployment.place}`}? Its jobs and cases ${hasBucket(plan) ? "stay in the bucket" : fate}.`,
       );
     });
-    shell.progress.clear();
     const { serviceName } = deployment.target;
-    if (shell.json)
-      shell.document({
+    // Without a registry, images are on the machine of the service.
+    const images = deployment.session.push ? "" : " Its images are still in the registry.";
+    return tellResult(shell, {
+      document: {
         success: true,
         service_name: serviceName,
         removed,
@@ -57,19 +58,14 @@ export const downCommand = platformCommand({
           ...{ resource_type, resource_name, description },
         })),
         open_work: openWork ?? null,
-      });
-    else {
-      // Without a registry, images are on the machine of the service.
-      const images = deployment.session.push ? "" : " Its images are still in the registry.";
-      shell.print(
+      },
+      lines: [
         removed.length === 0
           ? `${serviceName} does not exist: nothing to remove.`
           : `${serviceName} was removed.${images}`,
-      );
-      for (const { resource_type, resource_name, description } of left)
-        shell.print(`  ${resource_type} ${resource_name}  ${description}`);
-    }
-    return EXIT.done;
+        ...left.map((one) => `  ${one.resource_type} ${one.resource_name}  ${one.description}`),
+      ],
+    });
   },
 });
 

@@ -3,6 +3,7 @@ import { down } from "../../deploy/down.ts";
 import { isDeclined, isExpired, listEnvironments, type OpenEnvironment } from "../../deploy/environments.ts";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import { expiryOf } from "../../deploy/expiry.ts";
+import { tellResult } from "./result.ts";
 import type { Shell } from "./session.ts";
 
 /** Removes the environments of a project that are over their time, one after the other, after consent. */
@@ -38,11 +39,11 @@ export async function removeExpired(
       await one.close();
     }
   }
-  shell.progress.clear();
-  if (shell.json) shell.document({ success: failed.length === 0, removed, failed });
-  else {
-    shell.print(removed.length === 0 ? "No environment was removed." : `Removed: ${removed.join(", ")}`);
+  tellResult(shell, {
+    document: { success: failed.length === 0, removed, failed },
+    lines: [removed.length === 0 ? "No environment was removed." : `Removed: ${removed.join(", ")}`],
+  });
+  if (!shell.json)
     for (const { environment, message } of failed) shell.context.note(`${environment}: ${message}`);
-  }
   return failed.length === 0 ? EXIT.done : EXIT.failed;
 }

@@ -1,10 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { EXIT } from "../../deploy/errors.ts";
 import { exportRelease } from "../../deploy/export/export.ts";
 import { UsageError } from "../errors.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 import { inFirst } from "./several.ts";
 
 /** `svc deploy export`: what `up` would release, for another tool. */
@@ -34,17 +34,16 @@ export const exportCommand = platformCommand({
       );
     const { text, image, secrets } = await exportRelease(deployment, format);
     const to = given.to as string | undefined;
-    shell.progress.clear();
     if (to !== undefined)
       await writeFile(resolve(shell.context.cwd, to), text, { flag: "wx" }).catch(refuse(to));
-    if (shell.json)
-      shell.document({ format, image, secrets, text: to === undefined ? text : null, file: to ?? null });
-    else if (to === undefined) for (const line of text.trimEnd().split("\n")) shell.print(line);
-    else {
-      shell.print(`Wrote ${to}, for the image ${image}`);
-      if (secrets.length > 0) shell.print(`Secrets that it refers to: ${secrets.join(", ")}`);
-    }
-    return EXIT.done;
+    const written = [
+      `Wrote ${to}, for the image ${image}`,
+      ...(secrets.length > 0 ? [`Secrets that it refers to: ${secrets.join(", ")}`] : []),
+    ];
+    return tellResult(shell, {
+      document: { format, image, secrets, text: to === undefined ? text : null, file: to ?? null },
+      lines: to === undefined ? text.trimEnd().split("\n") : written,
+    });
   },
 });
 

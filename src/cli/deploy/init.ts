@@ -1,6 +1,5 @@
 import { basename } from "node:path";
 import * as v from "valibot";
-import { EXIT } from "../../deploy/errors.ts";
 import { DEPLOY_FILE } from "../../deploy/file/deploy-file.ts";
 import { initFile } from "../../deploy/file/init-file.ts";
 import { parseFlags } from "../../deploy/flags.ts";
@@ -11,6 +10,7 @@ import { CliError, UsageError } from "../errors.ts";
 import { describeFlags } from "../flags.ts";
 import * as flags from "./flags.ts";
 import { isGiven, loadPlatform, offeredNames } from "./platforms.ts";
+import { tellResult } from "./result.ts";
 import { withShell } from "./session.ts";
 
 /** `svc deploy init`: writes `deploy.yaml`, and moves what an earlier version kept elsewhere into it. */
@@ -95,16 +95,15 @@ export function initCommand(entries: PlatformFlags["entries"]): Command {
         put("generateRsa", true);
 
         const { moved, undecided } = await initFile(context.cwd, first, platform);
-        shell.progress.clear();
-        if (shell.json)
-          shell.document({ success: true, file: DEPLOY_FILE, settings: first, moved, undecided });
-        else {
-          shell.print(`Wrote ${DEPLOY_FILE}. Commit it.`);
-          for (const one of moved) shell.print(`  Moved from .deployment/config.yaml: ${one}`);
-          for (const one of undecided) shell.print(`  Not decided yet: ${one}`);
-          shell.print("Next: svc deploy plan");
-        }
-        return EXIT.done;
+        return tellResult(shell, {
+          document: { success: true, file: DEPLOY_FILE, settings: first, moved, undecided },
+          lines: [
+            `Wrote ${DEPLOY_FILE}. Commit it.`,
+            ...moved.map((one) => `  Moved from .deployment/config.yaml: ${one}`),
+            ...undecided.map((one) => `  Not decided yet: ${one}`),
+            "Next: svc deploy plan",
+          ],
+        });
       });
     },
   });

@@ -1,9 +1,9 @@
 import { listEnvironments, type RunningEnvironment } from "../../deploy/environments.ts";
-import { EXIT } from "../../deploy/errors.ts";
 import { whereOf } from "../../deploy/not-deployed.ts";
+import { renderTable } from "../table.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
-import { pad } from "./terminal.ts";
+import { tellResult } from "./result.ts";
 
 /** `svc deploy list`: the environments of this project that run on the platform. */
 export const listCommand = platformCommand({
@@ -14,19 +14,17 @@ export const listCommand = platformCommand({
   run: async ({ shell, deployment, open }) => {
     const { platform, target, tools } = deployment;
     const found = await listEnvironments(deployment, open);
-    shell.progress.clear();
-    if (shell.json)
-      shell.document({
+    const none = `No environment of ${target.name} runs on ${platform.name} (${whereOf(deployment)}).`;
+    return tellResult(shell, {
+      document: {
         platform: platform.name,
         name: target.name,
         region: target.region,
         project_id: target.projectId ?? null,
         environments: found.map(toDocument),
-      });
-    else if (found.length === 0)
-      shell.print(`No environment of ${target.name} runs on ${platform.name} (${whereOf(deployment)}).`);
-    else for (const line of table(found, tools.now())) shell.print(line);
-    return EXIT.done;
+      },
+      lines: [found.length === 0 ? none : table(found, tools.now())],
+    });
   },
 });
 
@@ -47,7 +45,7 @@ function toDocument({ environment, serviceName, since, expires, live, health, pr
 
 const HEAD = ["ENVIRONMENT", "HEALTH", "IMAGE", "SINCE", "EXPIRES", "URL"];
 
-function table(found: readonly RunningEnvironment[], now: Date): string[] {
+function table(found: readonly RunningEnvironment[], now: Date): string {
   const day = (text: string | undefined) => text?.slice(0, 16).replace("T", " ") ?? "";
   const rows = found.map(({ environment, health, live, since, expires, problem }) => [
     environment,
@@ -57,14 +55,7 @@ function table(found: readonly RunningEnvironment[], now: Date): string[] {
     expires === undefined ? "never" : `${day(expires.toISOString())}${expires <= now ? " (over)" : ""}`,
     live?.url ?? "",
   ]);
-  const all = [HEAD, ...rows];
-  const widths = HEAD.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
-  return all.map((row) =>
-    row
-      .map((cell, column) => pad(cell, widths[column]!))
-      .join("  ")
-      .trimEnd(),
-  );
+  return renderTable(HEAD, rows);
 }
 
 /** The end of an image's name: its tag, or the start of its digest. */

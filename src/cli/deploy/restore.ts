@@ -7,16 +7,16 @@ import { countOf } from "../../core/base/count-of.ts";
 import { readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration } from "../../core/store/backup/generations.ts";
 import { restoreStore, saveBackup } from "../../core/store/maintenance.ts";
-import { DeployError, EXIT } from "../../deploy/errors.ts";
+import { DeployError } from "../../deploy/errors.ts";
 import { requireDeployed } from "../../deploy/not-deployed.ts";
 import { type TarEntry, toTar } from "../../deploy/tar.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { openNamed } from "../store/named-storage.ts";
 import { ability, isStorage } from "./backup.ts";
-import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 import { inFirst } from "./several.ts";
 
 /** `svc deploy restore`: replaces a server's jobs and cases by those of a backup. */
@@ -59,17 +59,14 @@ export const restoreCommand = platformCommand({
         throw new DeployError("declined", "Not restored", { outcome: "Nothing was changed" });
       await deployment.lock();
       const former = await restore(toTar(await archive(folder)));
-      shell.progress.clear();
-      if (shell.json) shell.document({ success: true, lines, former });
-      else {
-        shell.print(shell.paint("bold", `${target.serviceName} runs with the backup, and is healthy`));
-        for (const line of facts(shell.paint, [
+      return tellResult(shell, {
+        document: { success: true, lines, former },
+        title: `${target.serviceName} runs with the backup, and is healthy`,
+        facts: [
           ["Restored", countOf(lines, "line")],
           ["Before", `what was there is in ${former}: remove it when you no longer need it`],
-        ]))
-          shell.print(line);
-      }
-      return EXIT.done;
+        ],
+      });
     } finally {
       // Nothing has to be continued: a repeated restore starts over.
       journal.finish();

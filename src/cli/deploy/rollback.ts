@@ -1,9 +1,8 @@
-import { EXIT } from "../../deploy/errors.ts";
 import { commonRelease, lockAll } from "../../deploy/places.ts";
 import { rollback } from "../../deploy/rollback.ts";
-import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 import { inTurn } from "./several.ts";
 
 /** `svc deploy rollback`: makes an earlier release serve again. */
@@ -33,9 +32,10 @@ export const rollbackCommand = platformCommand({
       const to = releases[runs.findIndex(({ deployment }) => deployment === one.deployment)]?.revision;
       if (to !== undefined) return run({ ...one, given: { ...one.given, to } });
       const { place, target } = one.deployment;
-      if (one.shell.json) one.shell.document({ success: true, from: null });
-      else one.shell.print(`${target.serviceName} serves that release on ${place} already`);
-      return EXIT.done;
+      return tellResult(one.shell, {
+        document: { success: true, from: null },
+        lines: [`${target.serviceName} serves that release on ${place} already`],
+      });
     });
   },
   run: async ({ shell, deployment, given }) => {
@@ -48,35 +48,26 @@ export const rollbackCommand = platformCommand({
           `Roll back from revision ${from.revision} to ${to.revision} (${to.image ?? "image unknown"})?`,
         ),
     });
-    shell.progress.clear();
     const { from, to, release, health, openWork } = outcome;
-    if (shell.json)
-      shell.document({
+    const isCopy = to.revision !== undefined && to.revision !== release.revision;
+    return tellResult(shell, {
+      document: {
         success: true,
         from: from.revision,
         revision: release.revision,
         image: release.image,
         health,
         open_work: openWork ?? null,
-      });
-    else {
-      const isCopy = to.revision !== undefined && to.revision !== release.revision;
-      shell.print(
-        shell.paint(
-          "bold",
-          isCopy
-            ? `Revision ${to.revision} is serving again, as ${release.revision}`
-            : `Revision ${release.revision} is serving again`,
-        ),
-      );
-      const lines = facts(shell.paint, [
+      },
+      title: isCopy
+        ? `Revision ${to.revision} is serving again, as ${release.revision}`
+        : `Revision ${release.revision} is serving again`,
+      facts: [
         ["URL", release.url],
         ["Health", health.status],
         ["Before", from.revision],
         ["Next", shell.hint("svc deploy up deploys the newest version again")],
-      ]);
-      for (const line of lines) shell.print(line);
-    }
-    return EXIT.done;
+      ],
+    });
   },
 });

@@ -5,6 +5,7 @@ import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
 import { hintedFindings } from "./hints.ts";
 import { platformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 
 /** `svc deploy setup`: prepares the machine that a service will be deployed to. */
 export const setupCommand = platformCommand({
@@ -41,15 +42,12 @@ export const setupCommand = platformCommand({
     };
     const findings = hintedFindings(await session.setup(consent), shell.hint);
     const ok = findings.every(({ level }) => level !== "error");
-    shell.progress.clear();
-    if (shell.json) shell.document({ ok, findings });
-    else {
-      for (const line of findingLines(findings, shell.paint)) shell.print(line);
-      if (ok) {
-        const live = await session.inspect();
-        shell.print(shell.hint(`Next: ${live === undefined ? await firstUp(deployment) : "svc deploy up"}`));
-      }
+    tellResult(shell, { document: { ok, findings }, lines: findingLines(findings, shell.paint) });
+    if (!ok) return EXIT.preflight;
+    if (!shell.json) {
+      const live = await session.inspect();
+      shell.print(shell.hint(`Next: ${live === undefined ? await firstUp(deployment) : "svc deploy up"}`));
     }
-    return ok ? EXIT.done : EXIT.preflight;
+    return EXIT.done;
   },
 });

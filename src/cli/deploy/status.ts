@@ -3,9 +3,9 @@ import { EXIT } from "../../deploy/errors.ts";
 import { notDeployed, whereOf } from "../../deploy/not-deployed.ts";
 import { isWell } from "../../deploy/release-health.ts";
 import { type DatabaseStatus, type Status, status } from "../../deploy/status.ts";
-import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
+import { tellResult } from "./result.ts";
 
 /** `svc deploy status`: the running service, its health and its configuration. */
 export const statusCommand = platformCommand({
@@ -18,32 +18,26 @@ export const statusCommand = platformCommand({
   ],
   run: async ({ shell, deployment }) => {
     const found = await status(deployment);
-    shell.progress.clear();
     const { target } = deployment;
     const isFine = found.health !== undefined && isWell(found.health);
-    if (shell.json) shell.document(toDocument(found, target.serviceName, deployment.platform.name));
-    if (found.live === undefined) {
-      if (shell.json) return EXIT.failed;
+    const { live, health, state } = found;
+    if (live === undefined && !shell.json)
       throw await notDeployed(deployment, { outcome: [...found.drift, found.unfinished ?? []].flat() });
-    }
-    if (!shell.json) {
-      const { live, health, state } = found;
-      const checked = health ? new Date(health.timestamp * 1000).toISOString() : undefined;
-      shell.print(
-        shell.paint("bold", `${target.serviceName} on ${deployment.platform.name} (${whereOf(deployment)})`),
-      );
-      const lines = facts(shell.paint, [
-        ["URL", live.url],
-        ["Status", live.status],
+    tellResult(shell, {
+      document: toDocument(found, target.serviceName, deployment.platform.name),
+      title: `${target.serviceName} on ${deployment.platform.name} (${whereOf(deployment)})`,
+      facts: [
+        ["URL", live?.url],
+        ["Status", live?.status],
         ["Health", health && [health.status, health.error_message].filter(Boolean).join(": ")],
-        ["Checked", checked],
+        ["Checked", health && new Date(health.timestamp * 1000).toISOString()],
         ["Environment", target.environment],
-        ["Port", String(state?.port ?? live.env?.SERVICE_PORT ?? target.port)],
-        ["Image", live.image],
-        ["Revision", live.revision],
-        ["CPU", live.resources?.cpu],
-        ["Memory", live.resources?.memory],
-        ["Instances", live.resources?.instances],
+        ["Port", String(state?.port ?? live?.env?.SERVICE_PORT ?? target.port)],
+        ["Image", live?.image],
+        ["Revision", live?.revision],
+        ["CPU", live?.resources?.cpu],
+        ["Memory", live?.resources?.memory],
+        ["Instances", live?.resources?.instances],
         ["Database", found.database && databaseText(found.database)],
         ["Last backup", health && backupText(health)],
         ["Secrets", found.secretNames.join(", ")],
@@ -56,10 +50,9 @@ export const statusCommand = platformCommand({
             ? undefined
             : shell.hint("svc deploy logs shows what it wrote; svc deploy up starts it again"),
         ],
-      ]);
-      for (const line of lines) shell.print(line);
-      for (const line of found.drift) shell.print(`${shell.paint("yellow", "!")} ${shell.hint(line)}`);
-    }
+      ],
+      lines: found.drift.map((line) => `${shell.paint("yellow", "!")} ${shell.hint(line)}`),
+    });
     return isFine ? EXIT.done : EXIT.failed;
   },
 });

@@ -1,18 +1,17 @@
 import * as v from "valibot";
 import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
-import { EXIT } from "../../deploy/errors.ts";
 import { HELD_JOBS } from "../../deploy/held-jobs.ts";
 import { whereOf } from "../../deploy/not-deployed.ts";
 import { checkSame, following, lockAll } from "../../deploy/places.ts";
 import { formerKeys, ROTATED_KEYS, type RotatedKey } from "../../deploy/rotate-key.ts";
 import { type Consent, type UpOutcome, up } from "../../deploy/up.ts";
 import { checkJobsWith } from "./check-jobs.ts";
-import { facts } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
 import { platformCommand } from "./platform-command.ts";
 import type { PlatformRun } from "./platform-run.ts";
+import { type Result, tellResult } from "./result.ts";
 import type { Shell } from "./session.ts";
 import { inTurn } from "./several.ts";
 
@@ -105,10 +104,7 @@ async function deploy({ shell, deployment: mine, given, first }: PlatformRun): P
   const { context } = shell;
   const self = given.check === false ? undefined : context.self;
   const outcome = await up(deployment, consent, checkJobsWith(context, deployment), self);
-  shell.progress.clear();
-  if (shell.json) shell.document(toDocument(outcome));
-  else report(shell, deployment, outcome);
-  return EXIT.done;
+  return tellResult(shell, { document: toDocument(outcome), ...describe(shell, deployment, outcome) });
 }
 
 function toDocument({ result, changed, plan, openWork, continued }: UpOutcome): unknown {
@@ -124,7 +120,7 @@ function toDocument({ result, changed, plan, openWork, continued }: UpOutcome): 
   };
 }
 
-function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void {
+function describe({ hint }: Shell, deployment: Deployment, outcome: UpOutcome): Omit<Result, "document"> {
   const { release, result, health, image, changed, continued } = outcome;
   const { target } = deployment;
   const base = release.url?.replace(/\/$/, "") ?? "";
@@ -135,9 +131,7 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void 
   const title = changed
     ? `${target.serviceName} is up${isSeen} (${result.deployment_time} s)`
     : `${target.serviceName} is up to date${isSeen}: there was nothing to deploy`;
-  shell.print("");
-  shell.print(shell.paint("bold", title));
-  const lines = facts(shell.paint, [
+  const facts = [
     ["URL", base],
     ["Public URL", told === base ? undefined : told],
     ["Admin", `${told}/admin/`],
@@ -150,12 +144,12 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome): void 
     ],
     ["Revision", release.revision],
     ["Image", image],
-    ["API key", shell.hint(apiKeyText(deployment, outcome) ?? "")],
+    ["API key", hint(apiKeyText(deployment, outcome) ?? "")],
     ["Former key", formerKeyText(deployment.options.rotateKey, release.secretNames ?? [])],
     ["Jobs", continued?.continued ? describeContinued(continued) : undefined],
-    ["Next", shell.hint("svc deploy logs")],
-  ]);
-  for (const line of lines) shell.print(line);
+    ["Next", hint("svc deploy logs")],
+  ] as const;
+  return { isApart: true, title, facts };
 }
 
 /** Where the API key is, if this run has made it or found it; or that the service has made one which nobody has seen. */
