@@ -1,29 +1,27 @@
 import * as v from "valibot";
 import { assertStillIn } from "../../core/access/assert-still-in.ts";
 import type { Caller } from "../../core/audit/caller.ts";
-import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
+import type { Duration } from "../../core/base/duration.ts";
 import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { createGuardedFetch } from "../../core/delivery/guarded-post.ts";
 import { baseUrl } from "../../core/http/base-url.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
 import {
+  noSuchAgent,
+  OptionDurationSchema,
+  protocolParts,
+  protocolPath,
+} from "../../core/service/protocol-parts.ts";
+import {
   ACCESS,
-  AGENTS,
-  CASES,
-  CLOCK,
   EVENTS,
-  JOB_FEED,
-  JOBS,
   OPTIONS,
   PEOPLE,
   ROUTER,
-  RUNNER,
-  SEEN,
   SERVICE_STATE,
   SIGNING_KEYS,
   STORE,
   STREAMS,
-  THREADS,
 } from "../../core/service/tokens.ts";
 import { cardKeysOf } from "./card.ts";
 import { A2A_MESSAGE_TABLE, forgetMessages } from "./messages.ts";
@@ -50,14 +48,9 @@ export interface A2aOptions {
 }
 
 const OptionsSchema = v.strictObject({
-  path: v.optional(
-    v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)+$/, "must be a path such as /a2a")),
-    "/a2a",
-  ),
+  path: protocolPath("/a2a"),
   agents: v.optional(v.array(v.string())),
-  wait: v.optional(
-    v.pipe(v.custom<Duration>(isDuration, 'must be a duration such as "20s"'), v.transform(toMilliseconds)),
-  ),
+  wait: v.optional(OptionDurationSchema),
   main: v.optional(v.string()),
   publicCards: v.optional(v.boolean(), false),
   signingKey: v.optional(v.string()),
@@ -76,39 +69,25 @@ export const a2a = definePlugin({
   options: OptionsSchema,
   dependsOn: ["events"],
   tables: [A2A_MESSAGE_TABLE, A2A_PUSH_TABLE],
-  async setup({ options, get, hooks, log, participate }) {
+  async setup(context) {
+    const { options, get, participate } = context;
     const sdk = await loadSdk();
-    const agents = get(AGENTS);
-    const all = agents.list().map((agent) => agent.slug);
-    const shown = options.agents ?? all;
-    for (const slug of [...shown, ...(options.main === undefined ? [] : [options.main])]) {
-      if (agents.find(slug) && (slug !== options.main || shown.includes(slug))) continue;
-      throw new PluginError(`Plugin "a2a": agent "${slug}" does not exist; the agents are ${all.join(", ")}`);
-    }
-    const closing = new AbortController();
-    hooks.on("service:closing", () => closing.abort());
     const { apiPrefix } = get(OPTIONS);
     const state = get(SERVICE_STATE);
     const parts: A2aParts = {
+      ...protocolParts(context, options.agents),
       // Of push notifications: it is known once the service listens.
       get base() {
         return baseUrl(state, apiPrefix);
       },
-      seen: get(SEEN),
-      agents,
-      jobs: get(JOBS),
-      cases: get(CASES),
-      runner: get(RUNNER),
-      threads: get(THREADS),
-      feed: get(JOB_FEED),
-      store: get(STORE),
       push: new PushConfigs(get(STORE)),
-      log,
-      clock: get(CLOCK),
-      shown: options.agents && new Set(options.agents),
       wait: options.wait,
-      closing: closing.signal,
     };
+    const { agents } = parts;
+    const shown = options.agents ?? agents.list().map(({ slug }) => slug);
+    for (const slug of [...shown, ...(options.main === undefined ? [] : [options.main])])
+      if (!agents.find(slug) || (slug === options.main && !shown.includes(slug)))
+        throw noSuchAgent("a2a", slug, agents);
     participate(forgetMessages);
     participate(pushChanges(get(EVENTS), () => parts.base));
     const guards = { access: get(ACCESS), people: get(PEOPLE) };

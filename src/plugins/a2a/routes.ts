@@ -13,8 +13,9 @@ import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/ht
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { routesOf } from "../../core/http/topic-routes.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
+import { shownAgents } from "../../core/service/protocol-parts.ts";
 import { type CardKeys, signCard, toCard } from "./card.ts";
-import { type A2aParts, partsFor, shownAgents } from "./parts.ts";
+import { type A2aParts, partsFor } from "./parts.ts";
 import { type A2aSdk, AgentRequests } from "./requests.ts";
 import { errorInfo, REST_ERRORS } from "./rest-errors.ts";
 import { ThreadRequests } from "./thread-requests.ts";

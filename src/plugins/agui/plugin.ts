@@ -15,6 +15,7 @@ import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
 import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
+import { protocolPath } from "../../core/service/protocol-parts.ts";
 import { CLOCK, OPTIONS, ROUTER, SEEN, SERVICE_STATE, STORE, STREAMS } from "../../core/service/tokens.ts";
 import { readContent, takeMessage, unsupported } from "./take-message.ts";
 import { toChatEvents } from "./to-chat-events.ts";
@@ -26,10 +27,7 @@ export interface AgUiOptions {
 }
 
 const OptionsSchema = v.strictObject({
-  path: v.optional(
-    v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)+$/, "must be a path such as /ag-ui")),
-    "/ag-ui",
-  ),
+  path: protocolPath("/ag-ui"),
 });
 
 const InputSchema = v.looseObject({

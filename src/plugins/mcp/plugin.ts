@@ -1,6 +1,6 @@
 import type * as Sdk from "@modelcontextprotocol/server";
 import * as v from "valibot";
-import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
+import type { Duration } from "../../core/base/duration.ts";
 import { isNotInstalled, optionalPackage } from "../../core/base/optional-package.ts";
 import { jsonRpcErrors } from "../../core/http/json-rpc-errors.ts";
 import { defineRoute } from "../../core/http/route.ts";
@@ -8,20 +8,12 @@ import { VERSION } from "../../core/http/service-state.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
 import {
-  AGENTS,
-  CASES,
-  CLOCK,
-  JOB_FEED,
-  JOBS,
-  OPTIONS,
-  RETENTION,
-  ROUTER,
-  RUNNER,
-  SEEN,
-  SERVICE_STATE,
-  STORE,
-  THREADS,
-} from "../../core/service/tokens.ts";
+  noSuchAgent,
+  OptionDurationSchema,
+  protocolParts,
+  protocolPath,
+} from "../../core/service/protocol-parts.ts";
+import { OPTIONS, RETENTION, ROUTER, SERVICE_STATE } from "../../core/service/tokens.ts";
 import { OwnOrigins } from "./own-origins.ts";
 import type { McpParts } from "./parts.ts";
 import { createHandler } from "./protocol.ts";
@@ -38,19 +30,11 @@ export interface McpOptions {
   readonly wait?: Duration;
 }
 
-const DurationSchema = v.pipe(
-  v.custom<Duration>(isDuration, 'must be a duration such as "20s"'),
-  v.transform(toMilliseconds),
-);
-
 const OptionsSchema = v.strictObject({
-  path: v.optional(
-    v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)+$/, "must be a path such as /mcp")),
-    "/mcp",
-  ),
+  path: protocolPath("/mcp"),
   agents: v.optional(v.array(v.string())),
-  pollInterval: v.optional(DurationSchema, "1s"),
-  wait: v.optional(v.pipe(DurationSchema, v.maxValue(60_000, "must be at most 60s")), "20s"),
+  pollInterval: v.optional(OptionDurationSchema, "1s"),
+  wait: v.optional(v.pipe(OptionDurationSchema, v.maxValue(60_000, "must be at most 60s")), "20s"),
 });
 
 const IdSchema = v.optional(v.nullable(v.union([v.string(), v.number()])));
@@ -77,37 +61,18 @@ const AnswerSchema = v.object({
 export const mcp = definePlugin({
   name: "mcp",
   options: OptionsSchema,
-  async setup({ options, get, hooks, log, onClose }) {
+  async setup(context) {
+    const { options, get, onClose } = context;
     const sdk = await loadSdk();
-    const agents = get(AGENTS);
-    for (const slug of options.agents ?? []) {
-      if (!agents.find(slug)) {
-        const all = agents.list().map((agent) => agent.slug);
-        throw new PluginError(
-          `Plugin "mcp": agent "${slug}" does not exist; the agents are ${all.join(", ")}`,
-        );
-      }
-    }
-    const closing = new AbortController();
-    hooks.on("service:closing", () => closing.abort());
     const parts: McpParts = {
-      seen: get(SEEN),
-      agents,
-      jobs: get(JOBS),
-      cases: get(CASES),
-      runner: get(RUNNER),
-      threads: get(THREADS),
-      feed: get(JOB_FEED),
+      ...protocolParts(context, options.agents),
       retention: get(RETENTION),
-      log,
-      store: get(STORE),
-      clock: get(CLOCK),
-      shown: options.agents && new Set(options.agents),
       pollInterval: options.pollInterval,
       wait: options.wait,
       version: VERSION,
-      closing: closing.signal,
     };
+    for (const slug of options.agents ?? [])
+      if (!parts.agents.find(slug)) throw noSuchAgent("mcp", slug, parts.agents);
     assertDistinct(parts);
     const origins = new OwnOrigins(get(OPTIONS).allowedOrigins, get(SERVICE_STATE));
     const handler = createHandler(sdk, parts);

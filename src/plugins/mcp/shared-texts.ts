@@ -1,7 +1,8 @@
 import type * as Sdk from "@modelcontextprotocol/server";
 import { fillPrompt } from "../../core/agents/shared-texts.ts";
 import { PluginError } from "../../core/service/plugin.ts";
-import { type McpParts, shownAgents } from "./parts.ts";
+import { shownAgents } from "../../core/service/protocol-parts.ts";
+import type { McpParts } from "./parts.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 

@@ -19,8 +19,9 @@ import {
 import type { StoredJob } from "../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
+import { shownAgents } from "../../core/service/protocol-parts.ts";
 import { IDEMPOTENCY_KEY } from "./extension.ts";
-import { type McpParts, shownAgents } from "./parts.ts";
+import type { McpParts } from "./parts.ts";
 import { toResult } from "./tasks.ts";
 import { answerThread, isThread, THREAD_PROPERTY } from "./thread-calls.ts";
 
