@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { Breaker } from "../../src/plugins/events/breaker.ts";
 
 const HOUR = 3_600_000;
-const broken = (initial: number) => new Breaker({ threshold: 1, initial, max: HOUR, random: () => 0.5 });
+const broken = (initial: number) => new Breaker({ failures: 1, initial, max: HOUR, random: () => 0.5 });
 
 it("a pause is not longer because the clock is set back, and over where it is set forward", async () => {
   const now = Date.now();

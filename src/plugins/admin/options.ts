@@ -17,26 +17,24 @@ export interface AdminOptions {
   readonly sessionIdleMinutes?: number;
 }
 
-export type ResolvedAdminOptions = Required<AdminOptions>;
-
 const OptionsSchema = v.object({
-  title: v.optional(v.string()),
-  currency: v.optional(v.string()),
-  consoleLines: v.optional(wholeAtLeast(0)),
-  jobLogLines: v.optional(wholeAtLeast(0)),
-  sessionHours: v.optional(atLeast(0)),
-  sessionIdleMinutes: v.optional(atLeast(0)),
+  title: v.optional(v.string(), "Agent control"),
+  currency: v.optional(v.string(), "$"),
+  consoleLines: v.optional(
+    v.pipe(
+      wholeAtLeast(0),
+      v.transform((lines) => Math.max(100, lines)),
+    ),
+    2000,
+  ),
+  jobLogLines: v.optional(wholeAtLeast(0), 500),
+  sessionHours: v.optional(atLeast(0), 12),
+  sessionIdleMinutes: v.optional(atLeast(0), 30),
 });
+
+export type ResolvedAdminOptions = Readonly<v.InferOutput<typeof OptionsSchema>>;
 
 /** Fills in the defaults; throws if an option is invalid. */
 export function resolveAdminOptions(options: AdminOptions): ResolvedAdminOptions {
-  checkOptions(OptionsSchema, options, { of: 'of plugin "admin"' });
-  return {
-    title: options.title ?? "Agent control",
-    currency: options.currency ?? "$",
-    consoleLines: Math.max(100, options.consoleLines ?? 2000),
-    jobLogLines: options.jobLogLines ?? 500,
-    sessionHours: options.sessionHours ?? 12,
-    sessionIdleMinutes: options.sessionIdleMinutes ?? 30,
-  };
+  return checkOptions(OptionsSchema, options, { of: 'of plugin "admin"' });
 }

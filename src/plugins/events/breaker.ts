@@ -2,7 +2,7 @@ import { delays } from "../../core/base/backoff.ts";
 
 export interface BreakerOptions {
   /** Failures in a row after which it opens. */
-  readonly threshold: number;
+  readonly failures: number;
   /** First pause, milliseconds; doubled at each failed probe. */
   readonly initial: number;
   /** Longest pause, milliseconds. */
@@ -68,7 +68,7 @@ export class Breaker {
       return;
     }
     if (this.#pausedUntil !== undefined && !probed) return;
-    if (!probed && this.#failures < this.#options.threshold) return;
+    if (!probed && this.#failures < this.#options.failures) return;
     this.#pause(now, backoff(this.#options)(this.#pauses++, this.#options.random));
   }
 

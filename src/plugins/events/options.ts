@@ -21,49 +21,28 @@ export interface EventsOptions {
   maxDeadAge?: number;
 }
 
-/** `EventsOptions` with all defaults resolved; times in milliseconds. */
-export interface ResolvedEventsOptions {
-  readonly timeout: number;
-  readonly concurrency: number;
-  readonly backoff: { readonly initial: number; readonly max: number };
-  readonly breaker: { readonly threshold: number; readonly initial: number; readonly max: number };
-  readonly maxAge: number;
-  readonly maxWaiting: number;
-  readonly maxDead: number;
-  readonly maxDeadAge: number;
-}
-
-const time = (least = 0) => v.optional(atLeast(least));
-const count = (least: number) => v.optional(wholeAtLeast(least));
+/** Seconds, resolved to milliseconds. */
+const time = (fallback: number, least = 0) => {
+  const toMilliseconds = v.transform((seconds: number) => seconds * 1000);
+  return v.optional(v.pipe(atLeast(least), toMilliseconds), fallback);
+};
+const count = (fallback: number, least: number) => v.optional(wholeAtLeast(least), fallback);
 
 const OptionsSchema = v.object({
-  timeout: time(0.001),
-  concurrency: count(1),
-  backoff: v.optional(v.object({ initial: time(), max: time() })),
-  breaker: v.optional(v.object({ failures: count(1), initial: time(), max: time() })),
-  maxAge: time(),
-  maxWaiting: count(1),
-  maxDead: count(0),
-  maxDeadAge: time(),
+  timeout: time(10, 0.001),
+  concurrency: count(16, 1),
+  backoff: v.optional(v.object({ initial: time(0.5), max: time(60) }), {}),
+  breaker: v.optional(v.object({ failures: count(5, 1), initial: time(1), max: time(30) }), {}),
+  maxAge: time(3 * 86_400),
+  maxWaiting: count(500_000, 1),
+  maxDead: count(10_000, 0),
+  maxDeadAge: time(30 * 86_400),
 });
+
+/** `EventsOptions` with all defaults resolved; times in milliseconds. */
+export type ResolvedEventsOptions = Readonly<v.InferOutput<typeof OptionsSchema>>;
 
 /** Fills in the defaults; throws if an option is invalid. */
 export function resolveEventsOptions(options: EventsOptions): ResolvedEventsOptions {
-  checkOptions(OptionsSchema, options, { of: 'of plugin "events"' });
-  const { backoff = {}, breaker = {} } = options;
-  const ms = (seconds: number | undefined, fallback: number) => (seconds ?? fallback) * 1000;
-  return {
-    timeout: ms(options.timeout, 10),
-    concurrency: options.concurrency ?? 16,
-    backoff: { initial: ms(backoff.initial, 0.5), max: ms(backoff.max, 60) },
-    breaker: {
-      threshold: breaker.failures ?? 5,
-      initial: ms(breaker.initial, 1),
-      max: ms(breaker.max, 30),
-    },
-    maxAge: ms(options.maxAge, 3 * 86_400),
-    maxWaiting: options.maxWaiting ?? 500_000,
-    maxDead: options.maxDead ?? 10_000,
-    maxDeadAge: ms(options.maxDeadAge, 30 * 86_400),
-  };
+  return checkOptions(OptionsSchema, options, { of: 'of plugin "events"' });
 }

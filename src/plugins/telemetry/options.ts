@@ -17,27 +17,20 @@ export interface TelemetryOptions {
   logs?: "debug" | "info" | "warn" | "error" | "none";
 }
 
-export type ResolvedTelemetryOptions = Required<Omit<TelemetryOptions, "sample">> & {
-  readonly sample: Readonly<Record<TelemetrySeverity, number>>;
-};
-
-const share = v.optional(v.pipe(atLeast(0), v.maxValue(1, "must be at most 1")));
+const share = (fallback: number) =>
+  v.optional(v.pipe(atLeast(0), v.maxValue(1, "must be at most 1")), fallback);
+const SHARES = { debug: share(0.1), info: share(1), warning: share(1), error: share(1), critical: share(1) };
 const OptionsSchema = v.object({
-  sample: v.optional(v.object({ debug: share, info: share, warning: share, error: share, critical: share })),
-  interval: v.optional(atLeast(0)),
-  buffer: v.optional(wholeAtLeast(1)),
-  metricsInterval: v.optional(atLeast(0)),
-  logs: v.optional(v.picklist([...LOG_LEVELS, "none"])),
+  sample: v.optional(v.object(SHARES satisfies Record<TelemetrySeverity, unknown>), {}),
+  interval: v.optional(atLeast(0), 2),
+  buffer: v.optional(wholeAtLeast(1), 2000),
+  metricsInterval: v.optional(atLeast(0), 60),
+  logs: v.optional(v.picklist([...LOG_LEVELS, "none"]), "warn"),
 });
+
+export type ResolvedTelemetryOptions = Readonly<v.InferOutput<typeof OptionsSchema>>;
 
 /** Fills in the defaults; throws if an option is invalid. */
 export function resolveTelemetryOptions(options: TelemetryOptions): ResolvedTelemetryOptions {
-  checkOptions(OptionsSchema, options, { of: 'of plugin "telemetry"' });
-  return {
-    sample: { debug: 0.1, info: 1, warning: 1, error: 1, critical: 1, ...options.sample },
-    interval: options.interval ?? 2,
-    buffer: options.buffer ?? 2000,
-    metricsInterval: options.metricsInterval ?? 60,
-    logs: options.logs ?? "warn",
-  };
+  return checkOptions(OptionsSchema, options, { of: 'of plugin "telemetry"' });
 }
