@@ -45,112 +45,93 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       schema: BulkSchema,
       seen: ({ params }, seen) => bulkResource(seen, params.id),
     }),
+    ...Object.entries(STEPS).flatMap(([step, { act, body, status, answer, ...about }]) => [
+      seenRoute(parts, {
+        ...about,
+        ...{ method: "POST", path: `/admin/api/bulk/{id}/${step}`, needs: "operate", params: PathSchema },
+        body,
+        status,
+        responses: { [status]: { description: answer, schema: BulkSchema } },
+        handler: async ({ params: { id }, body, caller: by }, seen) =>
+          toBulkData(await act(parts, seen, { id, hash: body?.hash ?? "", by })),
+      }),
+      seenRoute(parts, {
+        ...{ method: "POST", path: `/admin/bulk/{id}/${step}`, needs: "operate", params: PathSchema },
+        summary: `${about.summary} (form)`,
+        hidden: true,
+        responses: { 303: { description: "Redirect to the page of the operation" } },
+        handler: async ({ params, event, caller: by }, seen) => {
+          const hash = body && ((await readForm(event)).get("hash") ?? "");
+          const { id } = await act(parts, seen, { id: params.id, hash: hash ?? "", by });
+          return redirect(`/admin/bulk/${id}`);
+        },
+      }),
+    ]),
     seenRoute(parts, {
-      method: "POST",
-      path: "/admin/api/bulk/{id}/run",
-      needs: "operate",
-      summary: "Run a preview",
-      description: "Does to each job what the preview shows. A preview runs once.",
-      params: PathSchema,
-      body: v.object({ hash: v.string() }),
-      status: 202,
-      responses: { 202: { description: "The running operation", schema: BulkSchema } },
-      handler: async ({ params, body, caller }, seen) =>
-        toBulkData(await runBulk(parts, seen, { id: params.id, hash: body.hash, by: caller })),
-    }),
-    seenRoute(parts, {
-      method: "POST",
-      path: "/admin/api/bulk/{id}/abort",
-      needs: "operate",
-      summary: "Abort an operation",
-      description: "What it has done stays; the other jobs are left as they are.",
-      params: PathSchema,
-      responses: { 200: { description: "The operation", schema: BulkSchema } },
-      handler: async ({ params, caller }, seen) =>
-        toBulkData(await abortBulk(parts, seen, { id: params.id, by: caller })),
-    }),
-    seenRoute(parts, {
-      method: "POST",
-      path: "/admin/api/bulk/{id}/undo",
-      needs: "operate",
-      summary: "Restore the jobs that an operation has deleted",
-      description: "Those that are still deleted. The answer is another operation, which runs.",
-      params: PathSchema,
-      status: 202,
-      responses: { 202: { description: "The running operation", schema: BulkSchema } },
-      handler: async ({ params, caller }, seen) =>
-        toBulkData(await undoBulk(parts, seen, { id: params.id, by: caller })),
-    }),
-    ...formRoutes(parts),
-  ];
-}
-
-function formRoutes(parts: AdminParts): RouteDefinition[] {
-  const page = { hidden: true } as const;
-  const pageOf = (id: string) => `/admin/bulk/${id}`;
-  return [
-    seenRoute(parts, {
-      ...page,
       method: "POST",
       path: "/admin/bulk",
       needs: "operate",
       summary: "Preview (form)",
+      hidden: true,
       responses: { 303: { description: "Redirect to the preview" } },
       handler: async ({ event, caller }, seen) => {
-        const form = await readForm(event);
-        const body = check(BulkBodySchema, fromForm(form), "body");
+        const body = check(BulkBodySchema, fromForm(await readForm(event)), "body");
         const { id } = await seen.bulk.preview(await freeze(seen, await selectionOf(seen, body), caller));
-        return redirect(pageOf(id));
+        return redirect(`/admin/bulk/${id}`);
       },
-    }),
-    seenRoute(parts, {
-      ...page,
-      method: "POST",
-      path: "/admin/bulk/{id}/run",
-      needs: "operate",
-      summary: "Run a preview (form)",
-      params: PathSchema,
-      responses: { 303: { description: "Redirect to its page" } },
-      handler: async ({ params, event, caller }, seen) => {
-        const form = await readForm(event);
-        await runBulk(parts, seen, { id: params.id, hash: form.get("hash") ?? "", by: caller });
-        return redirect(pageOf(params.id));
-      },
-    }),
-    seenRoute(parts, {
-      ...page,
-      method: "POST",
-      path: "/admin/bulk/{id}/abort",
-      needs: "operate",
-      summary: "Abort (form)",
-      params: PathSchema,
-      responses: { 303: { description: "Redirect to its page" } },
-      handler: async ({ params, caller }, seen) => {
-        const { id } = await abortBulk(parts, seen, { id: params.id, by: caller });
-        return redirect(pageOf(id));
-      },
-    }),
-    seenRoute(parts, {
-      ...page,
-      method: "POST",
-      path: "/admin/bulk/{id}/undo",
-      needs: "operate",
-      summary: "Undo (form)",
-      params: PathSchema,
-      responses: { 303: { description: "Redirect to the page of the new operation" } },
-      handler: async ({ params, caller }, seen) =>
-        redirect(pageOf((await undoBulk(parts, seen, { id: params.id, by: caller })).id)),
     }),
   ];
 }
 
 type SeenBulk = Pick<SeenParts, "bulk" | "jobs" | "cases">;
 
+/** A request for a step of an operation; the hash is that of what was shown, where the step needs it. */
+interface StepRequest {
+  readonly id: string;
+  readonly hash: string;
+  readonly by: Caller;
+}
+
+interface Step {
+  readonly summary: string;
+  readonly description: string;
+  readonly body?: v.ObjectSchema<{ readonly hash: v.StringSchema<undefined> }, undefined>;
+  readonly status: 200 | 202;
+  readonly answer: string;
+  act(parts: AdminParts, seen: SeenBulk, request: StepRequest): Promise<BulkOperation>;
+}
+
+/** What can be done with an operation, in the API and by form. */
+const STEPS: Readonly<Record<string, Step>> = {
+  run: {
+    summary: "Run a preview",
+    description: "Does to each job what the preview shows. A preview runs once.",
+    body: v.object({ hash: v.string() }),
+    status: 202,
+    answer: "The running operation",
+    act: runBulk,
+  },
+  abort: {
+    summary: "Abort an operation",
+    description: "What it has done stays; the other jobs are left as they are.",
+    status: 200,
+    answer: "The operation",
+    act: abortBulk,
+  },
+  undo: {
+    summary: "Restore the jobs that an operation has deleted",
+    description: "Those that are still deleted. The answer is another operation, which runs.",
+    status: 202,
+    answer: "The running operation",
+    act: undoBulk,
+  },
+};
+
 /** Restores what an operation has deleted. */
 async function undoBulk(
   parts: AdminParts,
   { bulk, jobs, cases }: SeenBulk,
-  { id, by }: { readonly id: string; readonly by: Caller },
+  { id, by }: StepRequest,
 ): Promise<BulkOperation> {
   const operation = await bulk.get(id);
   if (!canUndo(parts, operation)) {
@@ -175,7 +156,7 @@ async function undoBulk(
 async function runBulk(
   { audit }: Pick<AdminParts, "audit">,
   { bulk }: Pick<SeenBulk, "bulk">,
-  { id, hash, by }: { readonly id: string; readonly hash: string; readonly by: Caller },
+  { id, hash, by }: StepRequest,
 ): Promise<BulkOperation> {
   const operation = await audit.change(
     ({ tx }) => bulk.claim(tx, id, { hash, by }),
@@ -191,7 +172,7 @@ async function runBulk(
 async function abortBulk(
   { audit }: Pick<AdminParts, "audit">,
   { bulk }: Pick<SeenBulk, "bulk">,
-  { id, by }: { readonly id: string; readonly by: Caller },
+  { id, by }: StepRequest,
 ): Promise<BulkOperation> {
   await audit.change(
     ({ tx }) => bulk.abort(tx, id),

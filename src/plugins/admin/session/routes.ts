@@ -106,55 +106,53 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect("/admin/", [toCookie(event, parts, { name: SESSION_COOKIE, value: "", maxAge: 0 })]);
       },
     }),
-    defineRoute({
-      ...page,
-      method: "POST",
-      path: "/admin/theme",
-      auth: "session",
-      needs: "nothing",
-      summary: "Choose the color theme",
-      responses: { 303: { description: "Back" } },
-      handler: async ({ event }) => {
-        const form = await readForm(event);
-        const theme = form.get("theme") ?? "";
-        const value = theme === "dark" || theme === "light" ? theme : "";
-        const cookie = { name: THEME_COOKIE, value, maxAge: value === "" ? 0 : YEAR };
-        return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
-      },
-    }),
-    defineRoute({
-      ...page,
-      method: "POST",
-      path: "/admin/density",
-      auth: "session",
-      needs: "nothing",
-      summary: "Choose how close rows of lists are",
-      responses: { 303: { description: "Back" } },
-      handler: async ({ event }) => {
-        const form = await readForm(event);
-        const value = toDensity(form.get("density"));
-        const cookie = { name: DENSITY_COOKIE, value, maxAge: YEAR };
-        return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
-      },
-    }),
-    defineRoute({
-      ...page,
-      method: "POST",
-      path: "/admin/times",
-      auth: "session",
-      needs: "nothing",
-      summary: "Choose how times are shown",
-      responses: { 303: { description: "Back" } },
-      handler: async ({ event }) => {
-        const form = await readForm(event);
-        const given = { form: form.get("form"), zone: form.get("zone"), local: form.get("local") };
-        const value = writeTimes(toTimeSetting(given, readTimes(event, parts)));
-        const cookie = { name: TIMES_COOKIE, value, maxAge: YEAR };
-        return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
-      },
-    }),
+    ...Object.entries(SETTINGS).map(([setting, { summary, read }]) =>
+      defineRoute({
+        ...page,
+        method: "POST",
+        path: `/admin/${setting}`,
+        auth: "session",
+        needs: "nothing",
+        summary,
+        responses: { 303: { description: "Back" } },
+        handler: async ({ event }) => {
+          const form = await readForm(event);
+          const { name, value } = read(form, parts, event);
+          const cookie = { name, value, maxAge: value === "" ? 0 : YEAR };
+          return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
+        },
+      }),
+    ),
   ];
 }
+
+interface Setting {
+  readonly summary: string;
+  /** The cookie that keeps what a form says; empty for the default. */
+  read(form: URLSearchParams, parts: AdminParts, event: HttpEvent): { name: string; value: string };
+}
+
+/** What a browser remembers, by the last part of the path. */
+const SETTINGS: Readonly<Record<string, Setting>> = {
+  theme: {
+    summary: "Choose the color theme",
+    read(form) {
+      const theme = form.get("theme") ?? "";
+      return { name: THEME_COOKIE, value: theme === "dark" || theme === "light" ? theme : "" };
+    },
+  },
+  density: {
+    summary: "Choose how close rows of lists are",
+    read: (form) => ({ name: DENSITY_COOKIE, value: toDensity(form.get("density")) }),
+  },
+  times: {
+    summary: "Choose how times are shown",
+    read(form, parts, event) {
+      const given = { form: form.get("form"), zone: form.get("zone"), local: form.get("local") };
+      return { name: TIMES_COOKIE, value: writeTimes(toTimeSetting(given, readTimes(event, parts))) };
+    },
+  },
+};
 
 /** A page of another site must not sign its visitors in either. */
 function assertOwnPage(parts: AdminParts, event: HttpEvent): void {
