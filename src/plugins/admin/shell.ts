@@ -5,53 +5,16 @@ import type { HttpEvent } from "../../core/http/route.ts";
 import type { OwnAddress } from "../../core/http/same-origin.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
-import { type Density, readDensity } from "./density.ts";
+import { readDensity } from "./density.ts";
 import { countRecentFailures } from "./failures/count-recent.ts";
 import type { Flash } from "./flash.ts";
 import type { CommonParts } from "./parts.ts";
 import { SESSION_COOKIE } from "./sessions.ts";
-import { readTimes, type TimeSetting, zoneOf } from "./times.ts";
+import { readTimes, zoneOf } from "./times.ts";
 import { offeredTo, viewerOf } from "./viewer.ts";
 import { html } from "./views/html.ts";
 
 export const THEME_COOKIE = "svc-theme";
-
-/** What every page has around its content. */
-export interface Shell {
-  readonly title: string;
-  readonly environment: string;
-  readonly version: string;
-  readonly path: string;
-  readonly theme: string;
-  readonly otherTheme: string;
-  readonly otherThemeLabel: string;
-  readonly density: Density;
-  readonly otherDensity: Density;
-  readonly times: TimeSetting;
-  /** What the buttons that change it show and send. */
-  readonly timesLabel: string;
-  readonly otherTimes: TimeSetting["form"];
-  readonly zoneLabel: string;
-  readonly otherZone: TimeSetting["zone"];
-  readonly signedIn: boolean;
-  /** Whether the reader may see who is signed in. */
-  readonly managesAll: boolean;
-  /** Differs from session to session, and says nothing about one. */
-  readonly session: string;
-  readonly tick: number;
-  readonly assets: CommonParts["assets"]["urls"];
-  readonly nav: readonly NavItem[];
-  readonly flash: Flash | undefined;
-}
-
-interface NavItem {
-  readonly href: string;
-  readonly label: string;
-  readonly icon: string;
-  readonly current: boolean;
-  readonly badge: string;
-  readonly rule?: boolean;
-}
 
 interface PageLink extends RouteNeeds {
   readonly href: string;
@@ -90,8 +53,8 @@ export function isFor(caller: Caller, page: Pick<PageLink, "needs" | "narrows" |
 const NEXT_THEME = { "": "dark", dark: "light", light: "" } as const;
 const THEME_LABELS = { "": "Theme: system", dark: "Theme: dark", light: "Theme: light" } as const;
 
-/** Builds the frame of a page. */
-export async function createShell(parts: CommonParts, event: HttpEvent, flash?: Flash): Promise<Shell> {
+/** What every page has around its content. */
+export async function createShell(parts: CommonParts, event: HttpEvent, flash?: Flash) {
   const path = event.url.pathname;
   const theme = readTheme(event, parts);
   const times = readTimes(event, parts);
@@ -115,12 +78,15 @@ export async function createShell(parts: CommonParts, event: HttpEvent, flash?: 
     density,
     otherDensity: density === "compact" ? "comfortable" : "compact",
     times,
+    // What the buttons that change it show and send.
     timesLabel: `Times: ${times.form}`,
     otherTimes: times.form === "relative" ? "absolute" : "relative",
     zoneLabel: `Zone: ${zoneOf(times)}`,
     otherZone: times.zone === "local" ? "utc" : "local",
     signedIn: session !== undefined,
+    // Whether the reader may see who is signed in.
     managesAll: offeredTo(viewer).manageAll,
+    // Differs from session to session, and says nothing about one.
     session:
       session === undefined ? "" : createHash("sha256").update(session).digest("base64url").slice(0, 12),
     // The number of all changes says how much happens that others may not see.
@@ -173,12 +139,12 @@ function isWithin(at: string, href: string): boolean {
   return at === href || at.startsWith(`${href}/`);
 }
 
-const RULE: NavItem = { href: "", label: "", icon: "", current: false, badge: "", rule: true };
+const RULE = { href: "", label: "", icon: "", current: false, badge: "", rule: true };
 
 function item(
   path: string,
   { href, label, icon, badge }: { href: string; label: string; icon: string; badge: number },
-): NavItem {
+) {
   const current = isWithin(placeOf(path), href);
   const mark = badge > 0 ? html`<span class="count alert">${badge}</span>`.toString() : "";
   return { href, label, icon, current, badge: mark };

@@ -14,19 +14,6 @@ const LISTED = 50;
 
 const ORIGINS: Readonly<Record<FileOrigin, string>> = { field: "Input", answer: "Answer", step: "Step" };
 
-/** A file in a list. */
-interface FileRow {
-  readonly name: string;
-  /** What it is to people; empty where its agent has not said so. */
-  readonly tag: string;
-  readonly about: string;
-  /** A picture of it, if it is one. */
-  readonly thumb: string;
-  readonly created: string;
-  readonly viewHref: string;
-  readonly downloadHref: string;
-}
-
 /** The list of files of a job, or of one of its cases; `undefined` where there are none. */
 export async function filesView(
   { files }: Pick<SeenParts, "files">,
@@ -46,10 +33,11 @@ export async function filesView(
   };
 }
 
-function toRow(jobId: string, file: ListedFile, now: Date): FileRow {
+function toRow(jobId: string, file: ListedFile, now: Date) {
   const { artifact, title, name, type, size } = file;
   return {
     name: title ?? name,
+    // What it is to people, where its agent has said so.
     tag: artifact ?? "",
     about: [title === undefined ? "" : name, ORIGINS[file.origin], type, formatBytes(size)]
       .filter(Boolean)

@@ -2,35 +2,23 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { meterBar } from "../views/pieces.ts";
 
-/** How much of a limit is used. */
-export interface MeterView {
-  readonly label: string;
-  readonly value: string;
-  readonly tone: "" | "high" | "over";
-  readonly bar: string;
-}
-
-/** A meter for each limit of a job. */
-export function toMeters(job: StoredJob, now: Date, currency: string): MeterView[] {
+/** How much is used of each limit of a job. */
+export function toMeters(job: StoredJob, now: Date, currency: string) {
   const limits = job.job_context.job_instructions;
   if (!limits) return [];
-  const meters: MeterView[] = [];
-  const add = (label: string, used: number, limit: number | null, show: (value: number) => string): void => {
-    if (limit === null) return;
+  const meter = (label: string, used: number, limit: number | null, show: (value: number) => string) => {
+    if (limit === null) return [];
     const share = limit === 0 ? (used > 0 ? 1.01 : 0) : used / limit;
-    meters.push({
-      label,
-      value: `${show(used)} of ${show(limit)}`,
-      tone: share > 1 ? "over" : share >= 0.8 ? "high" : "",
-      bar: meterBar(share).toString(),
-    });
+    const tone = share > 1 ? "over" : share >= 0.8 ? "high" : "";
+    return [{ label, value: `${show(used)} of ${show(limit)}`, tone, bar: meterBar(share).toString() }];
   };
   const begun = limits.job_start_time ? new Date(limits.job_start_time * 1000).toISOString() : job.created_at;
   const took = elapsed(begun, job.finished_at, now) / 1000;
-  add("Cases", job.case_count, limits.max_cases, formatCount);
-  add("Time", took, limits.max_duration, (seconds) => formatDuration(seconds * 1000));
-  add("Cost", job.total_cost, limits.max_cost, (cost) => formatCost(cost, currency));
-  return meters;
+  return [
+    ...meter("Cases", job.case_count, limits.max_cases, formatCount),
+    ...meter("Time", took, limits.max_duration, (seconds) => formatDuration(seconds * 1000)),
+    ...meter("Cost", job.total_cost, limits.max_cost, (cost) => formatCost(cost, currency)),
+  ];
 }
 
 /** The limits without a number. */

@@ -9,37 +9,6 @@ import { renderJson } from "../views/json-tree.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
 import { aboutCall, conversationOf, renderResult } from "../views/work.ts";
 
-/** The selected call of a job, beside its timeline. */
-export interface StepView {
-  /** Its own address. */
-  readonly href: string;
-  readonly name: string;
-  readonly kind: string;
-  readonly status: string;
-  readonly about: string;
-  readonly caseName: string;
-  readonly caseHref: string;
-  readonly error: string;
-  readonly stack: string;
-  readonly input: string;
-  readonly output: string;
-  /** Why there is no input or output. */
-  readonly note: string;
-  readonly talk: string;
-  readonly attempts: readonly StepAttempt[];
-  readonly forkHref: string;
-  /** Since when it runs, ISO 8601; empty if it does not. */
-  readonly since: string;
-}
-
-interface StepAttempt {
-  readonly number: string;
-  readonly tone: "" | "bad";
-  readonly took: string;
-  readonly cost: string;
-  readonly text: string;
-}
-
 /** What each call is called on pages, unless it says what it does. */
 export const KINDS: Readonly<Record<CallEntry["call"], string>> = {
   step: "Step",
@@ -92,8 +61,8 @@ interface StepContext {
   readonly currency: string;
 }
 
-/** What is known of a call. */
-export function toStepView(call: Call, { jobId, run, line, caseName, now, currency }: StepContext): StepView {
+/** What is known of a call, for the selected one of a job, beside its timeline. */
+export function toStepView(call: Call, { jobId, run, line, caseName, now, currency }: StepContext) {
   const { entry } = call;
   const ended = call.end ?? (entry ? Date.parse(entry.at) : (call.cut ?? now.getTime()));
   const link: FileLink = (file) => viewPath(jobId, file);
@@ -114,10 +83,12 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
     stack: entry?.error?.stack ?? "",
     input: talk ? "" : shown(entry?.input),
     output: talk || entry?.error ? "" : outputOf(call, link),
+    // Why there is no input or output.
     note: noteOf(call),
     talk: talk ? html`${talk.said}${talk.asked}`.toString() : "",
     attempts: attemptsOf(call, currency),
     forkHref: line === undefined ? "" : withQuery(pathTo("jobs", jobId, "fork"), { line }),
+    // Since when it runs, ISO 8601.
     since: hasEnded(call) || call.cut !== undefined ? "" : new Date(call.begun).toISOString(),
   };
 }
@@ -155,12 +126,12 @@ function noteOf(call: Call): string {
   return "";
 }
 
-function attemptsOf(call: Call, currency: string): StepAttempt[] {
+function attemptsOf(call: Call, currency: string) {
   const { entry, tries } = call;
   if (tries.length === 0) return [];
   const failed = tries.map((one) => {
     const shown = attempt(one, { number: one.attempt, text: one.error, currency });
-    return isCutShort(call, one) ? { ...shown, tone: "" as const } : shown;
+    return isCutShort(call, one) ? { ...shown, tone: "" } : shown;
   });
   if (!entry) return failed;
   const text = entry.error?.message ?? "";
@@ -171,7 +142,7 @@ function attemptsOf(call: Call, currency: string): StepAttempt[] {
 function attempt(
   { at, started_at, cost }: Pick<AttemptEntry | CallEntry, "at" | "started_at" | "cost">,
   { number, text, currency }: { number: number; text: string; currency: string },
-): StepAttempt {
+) {
   return {
     number: `Attempt ${number}`,
     tone: text === "" ? "" : "bad",

@@ -8,21 +8,6 @@ import { elapsed, formatCost, formatCount, formatDuration, toLabel } from "../vi
 import { jobPiece } from "../views/pieces.ts";
 import { hasEnded, isLine } from "./step-view.ts";
 
-/** How a job ended, or what it does now: the first thing that its page says. */
-export interface VerdictView {
-  readonly tone: "good" | "bad" | "warn" | "run" | "held" | "";
-  readonly status: string;
-  readonly title: string;
-  /** The error, in full. */
-  readonly reason: string;
-  readonly traceback: string;
-  /** Link to the step that failed or runs. */
-  readonly stepHref: string;
-  /** Link to the cases that failed. */
-  readonly casesHref: string;
-  readonly figures: readonly { readonly label: string; readonly value: string; readonly since: string }[];
-}
-
 interface VerdictContext {
   readonly calls: readonly Call[];
   readonly caseNames: ReadonlyMap<string, string>;
@@ -35,8 +20,8 @@ interface VerdictContext {
   readonly isStuck: boolean;
 }
 
-/** The status of a job in words. */
-export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView {
+/** How a job ended, or what it does now, in words: the first thing that its page says. */
+export function toVerdict(job: StoredJob, context: VerdictContext) {
   const { calls, runs, now, currency, failedCases, isStuck } = context;
   const call = keyCall(job, calls);
   const ended = isTerminal(job.status);
@@ -52,6 +37,7 @@ export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView 
       job.error === null
         ? ""
         : (job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? ""),
+    // The cases that failed, and the step that failed or runs.
     casesHref: failedCases > 0 ? withQuery("/admin/cases", { job_id: job.id, status: "failed" }) : "",
     stepHref: call ? `?step=${encodeURIComponent(call.id)}` : "",
     figures: [
@@ -141,7 +127,7 @@ const REASONS: Readonly<Partial<Record<NonNullable<StoredJob["stop_reason"]>, st
   stopped: "Stopped by a person",
 };
 
-function toneOf(job: StoredJob): VerdictView["tone"] {
+function toneOf(job: StoredJob): string {
   if (job.status === "completed") return "good";
   if (job.status === "failed") return "bad";
   if (job.status === "in_progress") return shownStateOf(job) === "running" ? "run" : "";

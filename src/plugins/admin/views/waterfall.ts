@@ -5,7 +5,7 @@ import { calledOn } from "./calls.ts";
 import { formatCost, formatCount, formatDuration, toLabel } from "./format.ts";
 import { type Scale, toScale } from "./scale.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
-import { toZoom, type ZoomView, zoomed } from "./zoom.ts";
+import { toZoom, zoomed } from "./zoom.ts";
 
 /** Entries of a run log that a page reads: only the beginning and the end of a longer one. */
 export const SHOWN_ENTRIES = { first: 2000, last: 8000 } as const;
@@ -73,7 +73,7 @@ export interface WaterfallView {
   /** The link that shows only the lines that failed, or all again; empty where none did. */
   readonly only: { readonly label: string; readonly href: string };
   /** Links to parts of the time; absent where the page shows one case. */
-  readonly zoom: ZoomView | undefined;
+  readonly zoom: ReturnType<typeof toZoom> | undefined;
   /** Links of a page of lines; all empty where the timeline is shown from above. */
   readonly pages: {
     readonly label: string;

@@ -12,24 +12,6 @@ const PARTS = 6;
 /** Room around a step that is zoomed to, as a share of its own time. */
 const AROUND = 0.05;
 
-/** Links that show another part of a timeline; empty where there is none. */
-export interface ZoomView {
-  /** Which part is shown; empty if all of it is. */
-  readonly label: string;
-  readonly inHref: string;
-  /** Links of a part; without those that lead nowhere. */
-  readonly ways: readonly { readonly label: string; readonly href: string }[];
-  /** To the selected step. */
-  readonly stepHref: string;
-  /** Parts of the axis, each with the link that fills the axis with it. */
-  readonly parts: readonly {
-    readonly x: string;
-    readonly width: string;
-    readonly title: string;
-    readonly href: string;
-  }[];
-}
-
 /** The part of a timeline that a query names, with the rows that have a time in it; all of it without one. */
 export function zoomed(timeline: Timeline, span: string | undefined): Timeline {
   const [first = 0, last = 0] = (span ?? "").split("-").map(Number);
@@ -40,11 +22,11 @@ export function zoomed(timeline: Timeline, span: string | undefined): Timeline {
   return { ...timeline, from, to, rows };
 }
 
-/** Ways from the part that is shown to others. */
+/** Links from the part that is shown to others; empty where there is none. */
 export function toZoom(
   { whole, part, scale }: { readonly whole: Timeline; readonly part: Timeline; readonly scale: Scale },
   { query, row }: { readonly query: object; readonly row: TimelineRow | undefined },
-): ZoomView {
+) {
   const length = part.to - part.from;
   const isWhole = length === whole.to - whole.from;
   const hrefOf = (from: number, to: number): string => {
@@ -75,7 +57,9 @@ export function toZoom(
       { label: "Zoom out", href: hrefOf(part.from - length / 2, part.to + length / 2) },
       { label: "Whole time", href: hrefOf(whole.from, whole.to) },
     ].filter(({ href }) => href !== ""),
+    // To the selected step.
     stepHref: row && room && whole.to - whole.from > SHORTEST ? hrefOf(row.from - room, row.to + room) : "",
+    // Parts of the axis, each with the link that fills the axis with it.
     parts: !mayZoomIn
       ? []
       : edges.slice(1).flatMap((end, index) => {
