@@ -158,7 +158,7 @@ it.each([
 
     expect(failures).toEqual([]);
   },
-  limitOf(60_000, SHARES),
+  limitOf(240_000, SHARES),
 );
 
 it("a restore that is kept has the former files in a folder of its time, also where that is killed", async () => {

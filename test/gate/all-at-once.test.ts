@@ -1,4 +1,5 @@
 // @area service admin protocols
+// @long
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { hostileUrls, receiver, statesOf, work } from "../a2a/_hostile.ts";

@@ -1,4 +1,5 @@
 // @area service admin protocols
+// @long
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
