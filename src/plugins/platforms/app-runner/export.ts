@@ -1,6 +1,7 @@
 import type { ReleaseSpec } from "../../../deploy/platform.ts";
 import { cloudFormation, withStoredSecrets } from "../aws/export.ts";
 import { serviceTags } from "../aws/service-tags.ts";
+import { tagMap } from "../aws/tags.ts";
 import { isDomain } from "../cloud/domain.ts";
 import { blockOf, HclReference, hcl, requiredProvider } from "../cloud/hcl.ts";
 import { wantedConfiguration } from "./configuration.ts";
@@ -50,7 +51,7 @@ export async function exportTerraform(context: Context, spec: ReleaseSpec): Prom
   const described = {
     ...found,
     region,
-    Tags: Object.fromEntries(Tags.map(({ Key, Value }) => [Key, Value])),
+    Tags: tagMap(Tags),
   };
   return hcl([
     requiredProvider("aws", "hashicorp/aws", ">= 6.0"),

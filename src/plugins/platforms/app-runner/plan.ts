@@ -2,11 +2,8 @@ import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { labelChanges } from "../../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
 import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
-import { hasRepository } from "../aws/ecr.ts";
-import { planStorage } from "../aws/job-bucket.ts";
-import { findRole } from "../aws/roles.ts";
+import { planOnAws } from "../aws/plan.ts";
 import { tagMap } from "../aws/tags.ts";
-import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { domainChanges } from "../cloud/domain.ts";
 import {
   bucketRole,
@@ -33,19 +30,10 @@ export async function planRelease(
   const changes = service === undefined ? [] : settingChanges(context, spec, service);
   if (service !== undefined && context.target.labels !== undefined)
     changes.push(...labelChanges(context.target, tagMap(await listTags(context, service))));
-  const { serviceName, flags } = context.target;
-  if (service !== undefined) changes.push(...(await domainChanges(flags.domain, domainsOf(context))));
-  const own = ownRoles(context, spec, service);
-  return [
-    resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
-    ...(await Promise.all(
-      own.map(async ({ name, purpose }) =>
-        resourceAction("role", name, (await findRole(context, name)) !== undefined, `Role ${purpose}`),
-      ),
-    )),
-    ...(await planStorage(context, bucketRole(context, spec, service), spec, live)),
-    ...releaseActions({ serviceName, spec, live, changes }),
-  ];
+  if (service !== undefined)
+    changes.push(...(await domainChanges(context.target.flags.domain, domainsOf(context))));
+  const roles = ownRoles(context, spec, service);
+  return planOnAws(context, { roles, bucketRole: bucketRole(context, spec, service), spec, live, changes });
 }
 
 function settingChanges(context: Context, spec: ReleaseSpec, live: Service): FieldChange[] {

@@ -1,9 +1,10 @@
-import { DeployError } from "../../../deploy/errors.ts";
+import type { DeployError } from "../../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
 import { ensureRole } from "../aws/roles.ts";
 import { ensureLabels, serviceTags } from "../aws/service-tags.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { ensureDomain } from "../cloud/domain.ts";
+import { didNotStart, noLonger } from "../cloud/findings.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import { type Configuration, isSameConfiguration, ownRoles, wantedConfiguration } from "./configuration.ts";
 import { accessRole, type Context } from "./context.ts";
@@ -45,7 +46,7 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   else if (live.Status === "CREATE_FAILED") await repairService(context, live, spec, scaling);
   else await updateService(context, live, spec, scaling);
   const service = await settledService(context);
-  if (service === undefined) throw gone(context);
+  if (service === undefined) throw noLonger(context.target);
   await ensureDomain({ tools: context.tools, wanted: context.target.flags.domain }, domainsOf(context));
   await dropScaling(context, service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn);
   return toRelease(context, service);
@@ -128,7 +129,7 @@ export async function putConfiguration(
       tools.report("another operation on the service is in progress; waiting for it");
       await tools.sleep(4000);
       const settled = await settledService(context);
-      if (settled === undefined) throw gone(context);
+      if (settled === undefined) throw noLonger(context.target);
       if (settled.Status === "CREATE_FAILED") throw error;
     }
   }
@@ -179,15 +180,8 @@ async function finish(context: Context, { Service, OperationId }: Started): Prom
 async function operationError(context: Context, ended: Operation, service?: Service): Promise<DeployError> {
   const rolledBack = ended.Status === "ROLLBACK_SUCCEEDED";
   const words = rolledBack ? "App Runner rolled back to the previous version" : "see the log for the cause";
-  return new DeployError(
-    rolledBack ? "rolled_back" : "failed",
-    `"${context.target.serviceName}" did not start`,
-    {
-      detail: `Operation ${ended.Id} ended as ${ended.Status}: ${words}`,
-      outcome: rolledBack ? "The previous version is serving" : undefined,
-      log: await failureLog(context, service),
-    },
-  );
+  const detail = `Operation ${ended.Id} ended as ${ended.Status}: ${words}`;
+  return didNotStart(context.target, { rolledBack, detail, log: await failureLog(context, service) });
 }
 
 /**
@@ -205,8 +199,4 @@ async function judgeKilledRun(context: Context, live: Service): Promise<void> {
   const next = before < 0 ? newestFirst.at(-1) : newestFirst[before - 1];
   const ended = newestFirst.find(({ Id }) => Id === noted.operation) ?? next;
   if (ended?.Status && ended.Status !== "SUCCEEDED") throw await operationError(context, ended, live);
-}
-
-function gone({ target }: Context): DeployError {
-  return new DeployError("not_deployed", `Service "${target.serviceName}" no longer exists`);
 }

@@ -1,6 +1,6 @@
 import { removeRole } from "../aws/roles.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
-import { pollUntil } from "../cloud/poll.ts";
+import { pollGone } from "../cloud/poll.ts";
 import { accessRole, type Context, instanceRole } from "./context.ts";
 import { dropScaling } from "./scaling.ts";
 import { findOwnService, settledService, waitForOperation } from "./services.ts";
@@ -49,10 +49,5 @@ export async function deleteService(context: Context): Promise<void> {
       if (!(error instanceof CloudError) || error.code !== "ResourceNotFoundException") throw error;
     }
   });
-  await pollUntil({
-    tools: context.tools,
-    every: 4000,
-    read: () => findOwnService(context),
-    done: (left) => left === undefined,
-  });
+  await pollGone({ tools: context.tools, every: 4000, read: () => findOwnService(context) });
 }

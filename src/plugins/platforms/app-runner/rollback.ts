@@ -1,5 +1,5 @@
-import { DeployError } from "../../../deploy/errors.ts";
 import type { Release } from "../../../deploy/platform.ts";
+import { noLonger, notDescribed } from "../cloud/findings.ts";
 import { isSameSource, type Source, toSource, wantedAccessRole } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { putConfiguration } from "./release.ts";
@@ -12,16 +12,8 @@ import { settledService } from "./services.ts";
  */
 export async function rollbackService(context: Context, to: Release): Promise<Release> {
   const service = await settledService(context);
-  if (service === undefined)
-    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
-  if (typeof to.data?.image !== "string" || to.data.image === "")
-    throw new DeployError(
-      "failed",
-      "The release to roll back to is described neither by tags of the service nor in the state file",
-      {
-        fix: "Deploy its image again: svc deploy up --image TAG",
-      },
-    );
+  if (service === undefined) throw noLonger(context.target);
+  if (typeof to.data?.image !== "string" || to.data.image === "") throw notDescribed("tags of the service");
   const source = toSource(wantedAccessRole(context, service), to.data as unknown as Source);
   if (!isSameSource(service.SourceConfiguration, source))
     await putConfiguration(context, "service.rollback", service, { SourceConfiguration: source });

@@ -75,19 +75,15 @@ export async function waitForOperation(
   arn: string,
   id: string | undefined,
 ): Promise<Operation> {
-  let shown = "";
   const operation = await pollUntil({
     tools: context.tools,
     every: EVERY,
     read: async () => {
       const operations = await listOperations(context, arn);
-      const found = operations.find(({ Id }) => Id === id) ?? (id === undefined ? operations[0] : undefined);
-      if (found?.Status && found.Status !== shown)
-        context.tools.report(`operation ${found.Status.toLowerCase().replaceAll("_", " ")}`);
-      shown = found?.Status ?? shown;
-      return found;
+      return operations.find(({ Id }) => Id === id) ?? (id === undefined ? operations[0] : undefined);
     },
     done: (found) => found === undefined || isEnded(found),
+    stage: (found) => found?.Status && `operation ${found.Status}`,
   });
   return operation ?? { Status: "SUCCEEDED" };
 }

@@ -3,6 +3,7 @@ import type { ReleaseSpec } from "../../../deploy/platform.ts";
 import { capitalized, cloudFormation, withStoredSecrets } from "../aws/export.ts";
 import { roleArn } from "../aws/roles.ts";
 import { serviceTags } from "../aws/service-tags.ts";
+import { tagMap } from "../aws/tags.ts";
 import { blockOf, hcl, requiredProvider } from "../cloud/hcl.ts";
 import { wantedConfiguration, X86 } from "./configuration.ts";
 import { type Context, clusterOf, infrastructureRole } from "./context.ts";
@@ -49,7 +50,7 @@ export async function exportTerraform(context: Context, spec: ReleaseSpec): Prom
   const described = {
     ...found,
     region: context.target.region,
-    tags: Object.fromEntries(tags.map(({ Key, Value }) => [Key, Value])),
+    tags: tagMap(tags),
     primaryContainer: { ...container, secret },
   };
   return hcl([

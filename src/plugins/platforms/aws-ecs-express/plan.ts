@@ -2,11 +2,9 @@ import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { labelChanges } from "../../../deploy/labels.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
 import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
-import { hasRepository } from "../aws/ecr.ts";
-import { planStorage } from "../aws/job-bucket.ts";
-import { findRole, roleArn } from "../aws/roles.ts";
+import { planOnAws } from "../aws/plan.ts";
+import { roleArn } from "../aws/roles.ts";
 import { tagMap } from "../aws/tags.ts";
-import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import {
   bucketRole,
   isSameNetwork,
@@ -27,28 +25,18 @@ export async function planRelease(
 ): Promise<ResourceAction[]> {
   const service = await findOwnService(context);
   const active = service?.activeConfigurations?.[0];
-  const { serviceName } = context.target;
   const execution = executionRole(context);
   const own = wantedExecutionRole(context, active) === roleArn(context, execution.name);
-  const roles = [...(own ? [execution] : []), infrastructureRole(context)];
-  return [
-    resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
-    ...(await Promise.all(
-      roles.map(async ({ name, purpose }) =>
-        resourceAction("role", name, (await findRole(context, name)) !== undefined, `Role ${purpose}`),
-      ),
-    )),
-    ...(await planStorage(context, bucketRole(context, spec, active), spec, live)),
-    ...releaseActions({
-      serviceName,
-      spec,
-      live,
-      changes: [
-        ...(active === undefined ? [] : settingChanges(context, spec, active)),
-        ...(service === undefined ? [] : labelChanges(context.target, tagMap(tagsOf(service)))),
-      ],
-    }),
-  ];
+  return planOnAws(context, {
+    roles: [...(own ? [execution] : []), infrastructureRole(context)],
+    bucketRole: bucketRole(context, spec, active),
+    spec,
+    live,
+    changes: [
+      ...(active === undefined ? [] : settingChanges(context, spec, active)),
+      ...(service === undefined ? [] : labelChanges(context.target, tagMap(tagsOf(service)))),
+    ],
+  });
 }
 
 function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration): FieldChange[] {

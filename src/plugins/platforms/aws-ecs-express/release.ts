@@ -1,8 +1,9 @@
-import { DeployError } from "../../../deploy/errors.ts";
+import type { DeployError } from "../../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
 import { ensureRole, roleArn } from "../aws/roles.ts";
 import { secretPolicy } from "../aws/secret-policy.ts";
 import { ensureLabels, serviceTags } from "../aws/service-tags.ts";
+import { didNotStart, noLonger } from "../cloud/findings.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import {
   isSameConfiguration,
@@ -52,7 +53,7 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   if (live === undefined) await createService(context, spec);
   else await updateService(context, live, spec);
   const service = await settledService(context);
-  if (service === undefined) throw gone(context);
+  if (service === undefined) throw noLonger(context.target);
   const url = publicUrl(service);
   const guessed = live === undefined && spec.publicUrl === expectedUrl(context);
   // The format of the address is not guaranteed: a service that got a different one is updated, at the cost
@@ -137,16 +138,11 @@ async function finish(context: Context, arn: string | undefined): Promise<void> 
 
 /** ECS rolls back by itself when tasks or health checks fail; the service is ACTIVE all the time. */
 async function deploymentError(context: Context, ended: ServiceDeployment): Promise<DeployError> {
-  const rolledBack = ended.status === "ROLLBACK_SUCCESSFUL";
-  return new DeployError(
-    rolledBack ? "rolled_back" : "failed",
-    `"${context.target.serviceName}" did not start`,
-    {
-      detail: [`The deployment ended as ${ended.status}`, ended.statusReason].filter(Boolean).join(": "),
-      outcome: rolledBack ? "The previous version is serving" : undefined,
-      log: await failureLog(context),
-    },
-  );
+  return didNotStart(context.target, {
+    rolledBack: ended.status === "ROLLBACK_SUCCESSFUL",
+    detail: [`The deployment ended as ${ended.status}`, ended.statusReason].filter(Boolean).join(": "),
+    log: await failureLog(context),
+  });
 }
 
 /**
@@ -161,8 +157,4 @@ async function judgeKilledRun(context: Context, done: boolean): Promise<void> {
     const begun = newest !== undefined && newest.serviceDeploymentArn !== noted.before;
     if (begun && newest.status !== "SUCCESSFUL") throw await deploymentError(context, newest);
   }
-}
-
-export function gone({ target }: Context): DeployError {
-  return new DeployError("not_deployed", `Service "${target.serviceName}" no longer exists`);
 }

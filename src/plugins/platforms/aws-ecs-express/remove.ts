@@ -1,6 +1,6 @@
 import { removeRole } from "../aws/roles.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
-import { pollUntil } from "../cloud/poll.ts";
+import { pollGone } from "../cloud/poll.ts";
 import { type Context, executionRole, infrastructureRole, serviceArn, taskRole } from "./context.ts";
 import { findOwnService } from "./services.ts";
 
@@ -20,12 +20,7 @@ export async function removeService(context: Context): Promise<void> {
         if (!(error instanceof CloudError) || !/NotFound|ServiceNotActive/.test(error.code)) throw error;
       }
     });
-  await pollUntil({
-    tools: context.tools,
-    every: 5000,
-    read: () => findOwnService(context),
-    done: (left) => left === undefined,
-  });
+  await pollGone({ tools: context.tools, every: 5000, read: () => findOwnService(context) });
   await removeRole(context, executionRole(context).name);
   await removeRole(context, taskRole(context).name);
   await removeRole(context, infrastructureRole(context).name);

@@ -1,9 +1,9 @@
-import { DeployError } from "../../../deploy/errors.ts";
 import type { Release } from "../../../deploy/platform.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
+import { noLonger, notDescribed } from "../cloud/findings.ts";
 import { isSameContainer } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { gone, putConfiguration } from "./release.ts";
+import { putConfiguration } from "./release.ts";
 import { toRelease } from "./release-of.ts";
 import type { PrimaryContainer } from "./service-types.ts";
 import {
@@ -19,19 +19,12 @@ import {
  * it again.
  */
 export async function rollbackService(context: Context, to: Release): Promise<Release> {
-  if ((await findOwnService(context)) === undefined) throw gone(context);
+  if ((await findOwnService(context)) === undefined) throw noLonger(context.target);
   await stopDeployment(context);
   const service = await settledService(context);
-  if (service === undefined) throw gone(context);
+  if (service === undefined) throw noLonger(context.target);
   const container = to.data?.container as PrimaryContainer | null | undefined;
-  if (!container?.image)
-    throw new DeployError(
-      "failed",
-      "The release to roll back to is described neither by ECS nor in the state file",
-      {
-        fix: "Deploy its image again: svc deploy up --image TAG",
-      },
-    );
+  if (!container?.image) throw notDescribed("ECS");
   const { cpuArchitecture } = to.data as { readonly cpuArchitecture?: string | null };
   if (!isSameContainer(service.activeConfigurations?.[0]?.primaryContainer, container))
     await putConfiguration(context, "service.rollback", {

@@ -88,17 +88,11 @@ export async function settledService(context: Context): Promise<Service | undefi
 
 /** Follows a deployment to its end, reporting its stage. */
 export async function waitForDeployment(context: Context, arn: string): Promise<ServiceDeployment> {
-  let shown = "";
-  return pollUntil({
+  return pollUntil<ServiceDeployment>({
     tools: context.tools,
     every: EVERY,
-    async read() {
-      const deployment = (await readDeployment(context, arn)) ?? { status: "PENDING" };
-      const stage = deployment.lifecycleStage ?? deployment.status ?? "";
-      if (stage !== shown) context.tools.report(`deployment ${stage.toLowerCase().replaceAll("_", " ")}`);
-      shown = stage;
-      return deployment;
-    },
+    read: async () => (await readDeployment(context, arn)) ?? { status: "PENDING" },
     done: (deployment) => !isGoingOn(deployment),
+    stage: ({ lifecycleStage, status = "" }) => `deployment ${lifecycleStage ?? status}`,
   });
 }

@@ -2,7 +2,7 @@ import { isCloudError } from "../cloud/cloud-error.ts";
 import { removeDomains } from "../cloud/domain.ts";
 import { notOwn } from "../cloud/findings.ts";
 import { isOwn } from "../cloud/ownership.ts";
-import { pollUntil } from "../cloud/poll.ts";
+import { pollGone } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
 import { domainsOf } from "./domains.ts";
 import { isNotFound } from "./google-error.ts";
@@ -42,7 +42,7 @@ export async function removeService(context: Context): Promise<void> {
         await note({ operation: operation.name });
         await waitForOperation(context, "run", operation);
       });
-      await gone(context);
+      await pollGone({ tools: context.tools, every: 2000, read: () => ownService(context) });
       return;
     } catch (error) {
       if (isNotFound(error)) return;
@@ -50,15 +50,6 @@ export async function removeService(context: Context): Promise<void> {
       await context.tools.sleep(1000);
     }
   }
-}
-
-async function gone(context: Context): Promise<void> {
-  await pollUntil({
-    tools: context.tools,
-    every: 2000,
-    read: () => ownService(context),
-    done: (left) => left === undefined,
-  });
 }
 
 async function ownService(context: Context): Promise<Service | undefined> {

@@ -1,5 +1,6 @@
 import { DeployError } from "../../../deploy/errors.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
+import { noLonger } from "../cloud/findings.ts";
 import { pollUntil } from "../cloud/poll.ts";
 import type { Context } from "./context.ts";
 import { lastLogLines } from "./logs.ts";
@@ -47,8 +48,7 @@ export async function changeService(
 ): Promise<Service> {
   for (let conflicts = 0; ; conflicts++) {
     const live = await settledService(context);
-    if (live === undefined)
-      throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
+    if (live === undefined) throw noLonger(context.target);
     const change = plan(live);
     if (change === undefined) return live;
     try {
@@ -90,8 +90,7 @@ async function patchService({ context, step, live, change, finish }: Patch): Pro
 export async function finishRollout(context: Context, operation: Operation): Promise<Service> {
   const ended = await waitForOperation(context, "run", operation);
   const service = await settledService(context);
-  if (service === undefined)
-    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
+  if (service === undefined) throw noLonger(context.target);
   if (ended.error) throw await rolloutError(context, service, ended.error.message);
   if (service.terminalCondition?.state === "CONDITION_FAILED")
     throw await rolloutError(context, service, service.terminalCondition.message);
@@ -105,8 +104,7 @@ export async function finishRollout(context: Context, operation: Operation): Pro
 export async function finishChange(context: Context, operation: Operation): Promise<Service> {
   await waitForOperation(context, "run", operation);
   const service = await settledService(context);
-  if (service === undefined)
-    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
+  if (service === undefined) throw noLonger(context.target);
   return service;
 }
 

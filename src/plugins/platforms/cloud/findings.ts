@@ -33,6 +33,34 @@ interface NotOwn {
   readonly detail?: string;
 }
 
+/** For a service that was removed meanwhile. */
+export function noLonger({ serviceName }: Named, what = "Service"): DeployError {
+  return new DeployError("not_deployed", `${what} "${serviceName}" no longer exists`);
+}
+
+/** For a release that its cloud has given up on, and may have replaced by the one before. */
+export function didNotStart(
+  { serviceName }: Named,
+  { rolledBack, detail, log }: { rolledBack: boolean; detail: string; log: readonly string[] },
+): DeployError {
+  return new DeployError(rolledBack ? "rolled_back" : "failed", `"${serviceName}" did not start`, {
+    detail,
+    outcome: rolledBack ? "The previous version is serving" : undefined,
+    log,
+  });
+}
+
+/** For an earlier release of which nothing says what it ran. */
+export function notDescribed(by: string): DeployError {
+  return new DeployError(
+    "failed",
+    `The release to roll back to is described neither by ${by} nor in the state file`,
+    {
+      fix: "Deploy its image again: svc deploy up --image TAG",
+    },
+  );
+}
+
 /** What is wrong with a range of instances. */
 export function rangeFindings({
   minInstances = 1,

@@ -66,19 +66,13 @@ export async function newestDeployment({ api }: Context, appId: string): Promise
 
 /** Follows a deployment to its end; a failure has its cause and the last lines of its log. */
 export async function waitForDeployment(context: Context, appId: string, id: string): Promise<Deployment> {
-  let shown = "";
+  const path = `/v2/apps/${appId}/deployments/${id}`;
   const ended = await pollUntil({
     tools: context.tools,
     every: EVERY,
-    read: async () => {
-      const { deployment } = await context.api.get<{ deployment: Deployment }>(
-        `/v2/apps/${appId}/deployments/${id}`,
-      );
-      if (deployment.phase !== shown) context.tools.report(`deployment ${deployment.phase?.toLowerCase()}`);
-      shown = deployment.phase ?? "";
-      return deployment;
-    },
+    read: async () => (await context.api.get<{ deployment: Deployment }>(path)).deployment,
     done: ({ phase }) => ENDED.includes(phase ?? ""),
+    stage: ({ phase }) => phase && `deployment ${phase}`,
   });
   // A newer deployment replaced ours: that one counts now.
   if (ended.phase === "SUPERSEDED") {

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { CONTEXT } from "../../../deploy/config.ts";
-import { DeployError } from "../../../deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../../deploy/platform.ts";
 import { superseded } from "../../../deploy/serving.ts";
+import { noLonger } from "../cloud/findings.ts";
 import { ownService, wantedAppSpec } from "./app-spec.ts";
 import type { App, AppSpec, Deployment } from "./app-types.ts";
 import { deploymentError, findOwnApp, newestDeployment, settledApp, waitForDeployment } from "./apps.ts";
@@ -16,8 +16,7 @@ export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<R
   if (live === undefined) await createApp(context, wantedAppSpec(context, spec));
   else await updateApp(context, live, spec);
   const app = await settledApp(context);
-  if (app === undefined)
-    throw new DeployError("not_deployed", `App "${context.target.serviceName}" no longer exists`);
+  if (app === undefined) throw noLonger(context.target, "App");
   const domain = pendingDomain(app);
   if (domain !== undefined)
     context.tools.report(

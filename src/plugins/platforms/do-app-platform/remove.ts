@@ -1,5 +1,5 @@
 import { CloudError } from "../cloud/cloud-error.ts";
-import { pollUntil } from "../cloud/poll.ts";
+import { pollGone } from "../cloud/poll.ts";
 import { findOwnApp, settledApp } from "./apps.ts";
 import type { Context } from "./context.ts";
 import { putSpec } from "./release.ts";
@@ -25,10 +25,5 @@ export async function removeApp(context: Context): Promise<void> {
       if (!(error instanceof CloudError) || error.status !== 404) throw error;
     }
   });
-  await pollUntil({
-    tools: context.tools,
-    every: 2000,
-    read: () => findOwnApp(context),
-    done: (left) => left === undefined,
-  });
+  await pollGone({ tools: context.tools, every: 2000, read: () => findOwnApp(context) });
 }

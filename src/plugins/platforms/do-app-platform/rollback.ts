@@ -1,5 +1,6 @@
 import { DeployError } from "../../../deploy/errors.ts";
 import type { Release } from "../../../deploy/platform.ts";
+import { noLonger } from "../cloud/findings.ts";
 import type { Deployment } from "./app-types.ts";
 import { settledApp, waitForDeployment } from "./apps.ts";
 import type { Context } from "./context.ts";
@@ -15,8 +16,7 @@ interface Verdict {
 export async function rollbackApp(context: Context, to: Release): Promise<Release> {
   const { api, tools, target } = context;
   const app = await settledApp(context);
-  if (app === undefined)
-    throw new DeployError("not_deployed", `App "${target.serviceName}" no longer exists`);
+  if (app === undefined) throw noLonger(target, "App");
   const id = String(to.data?.deployment ?? to.revision ?? "");
   // A failed deployment never served: the previous one still does. A deployment cloned from it is the
   // rollback of an earlier run.
