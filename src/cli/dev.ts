@@ -12,18 +12,14 @@ import { ListenFlagsSchema } from "./start.ts";
 import { listenForStop } from "./stop-signal.ts";
 import { watchTree } from "./watch-tree.ts";
 
-const text = (description: string, value: string) =>
-  v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
-const toggle = (description: string) => option.flag(description);
-
 const DevFlagsSchema = v.object({
   ...ListenFlagsSchema.entries,
-  open: toggle("open the service in a browser, signed in"),
-  https: toggle("serve https, with a certificate made for this machine"),
-  tlsCert: text("certificate of your own, PEM", "file"),
-  tlsKey: text("its private key, PEM", "file"),
-  tunnel: toggle("let the internet reach the service through a tunnel of Cloudflare"),
-  qr: toggle("show the address as a QR code"),
+  open: option.flag("open the service in a browser, signed in"),
+  https: option.flag("serve https, with a certificate made for this machine"),
+  tlsCert: option.text("certificate of your own, PEM", "file"),
+  tlsKey: option.text("its private key, PEM", "file"),
+  tunnel: option.flag("let the internet reach the service through a tunnel of Cloudflare"),
+  qr: option.flag("show the address as a QR code"),
 });
 
 /** Distinguishes the process that serves from the one that watches. */

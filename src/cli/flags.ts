@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { describeIssue } from "../core/base/describe-issue.ts";
+import { toFlagName } from "../core/base/option.ts";
 import { suggest } from "../core/base/suggest.ts";
 import type { FlagsSchema } from "./command.ts";
 import { UsageError } from "./errors.ts";
@@ -55,11 +56,6 @@ export function readFlags<F extends FlagsSchema>(
   throw toUsageError(flag, issue, values[key]);
 }
 
-/** A key as it is typed: `minSize` is `min-size`. */
-export function spelled(key: string): string {
-  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-}
-
 function toFlag(key: string, entry: AnySchema): Flag {
   const layers = unwrap(entry);
   const list = layers.find((layer) => layer.type === "array");
@@ -74,7 +70,7 @@ function toFlag(key: string, entry: AnySchema): Flag {
   const choices = base.options?.filter((one) => typeof one === "string").join("|");
   return {
     key,
-    name: spelled(key),
+    name: toFlagName(key),
     alias: metadata.alias,
     kind,
     repeated: list !== undefined,

@@ -4,10 +4,10 @@ import { inlinedJsonSchema } from "../core/agents/inlined-json-schema.ts";
 import { entriesOf } from "../core/agents/shape.ts";
 import { validateNow } from "../core/agents/validate-now.ts";
 import { describeProblem } from "../core/base/describe-issue.ts";
+import { toFlagName } from "../core/base/option.ts";
 import type { FoundCommand } from "../core/service/find-commands.ts";
 import type { AnyFlagsSchema, FlagsSchema } from "../core/service/plugin-command.ts";
 import { UsageError } from "./errors.ts";
-import { spelled } from "./flags.ts";
 
 /** The flags of a plugin's command, as `svc` reads its own. */
 export interface PluginFlags {
@@ -34,7 +34,7 @@ export function pluginFlags({ plugin, command: { usage, flags } }: FoundCommand)
       const result = validateNow(flags, Object.fromEntries(own), what);
       if ("value" in result) return result.value as Record<string, unknown>;
       const { path, problem } = result.refused[0]!;
-      throw new UsageError(`Option ${describeProblem(path === "" ? "" : `--${spelled(path)}`, problem)}`);
+      throw new UsageError(`Option ${describeProblem(path === "" ? "" : `--${toFlagName(path)}`, problem)}`);
     },
   };
 }

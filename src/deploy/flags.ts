@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { describeIssue } from "../core/base/describe-issue.ts";
+import { toFlagName } from "../core/base/option.ts";
 import { DeployError } from "./errors.ts";
 import type { PlatformFlags } from "./platform.ts";
 
@@ -16,9 +17,4 @@ export function parseFlags(
   if (given[key] === undefined)
     throw new DeployError("usage", `${flag} is missing`, { fix: `This platform requires it: set ${flag}` });
   throw new DeployError("usage", `${flag} ${String(given[key])}: ${describeIssue(issue)}`);
-}
-
-/** `minInstances` as `min-instances`. */
-export function toFlagName(key: string): string {
-  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

@@ -1,7 +1,7 @@
 import { isNumberedKey, rsaKeyNames } from "../core/base/numbered-keys.ts";
+import { toFlagName } from "../core/base/option.ts";
 import { DATABASE_URL, type DeployConfig, SERVICE_SECRETS, STORAGE_URL, STORE } from "./config.ts";
 import { DeployError } from "./errors.ts";
-import { toFlagName } from "./flags.ts";
 import type { DeployOptions } from "./options.ts";
 import type { DeployTarget, Finding, Platform, Release } from "./platform.ts";
 import type { Project } from "./project.ts";

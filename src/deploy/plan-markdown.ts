@@ -1,10 +1,5 @@
 import type { DeploymentPlan, ResourceAction } from "../core/models/deployment.ts";
-
-interface Change {
-  readonly field: string;
-  readonly from: string | null;
-  readonly to: string | null;
-}
+import { type FieldChange, fieldChanges } from "./spec-changes.ts";
 
 /** A plan as a short table in Markdown, for a comment; `notes` are warnings. Text of the plan is never read as Markdown. */
 export function planMarkdown(
@@ -38,17 +33,11 @@ function cellsOf(action: ResourceAction): string[] {
     `**${action.action_type.toUpperCase()}**`,
     action.resource_type.replace("_", " "),
     code(action.resource_name),
-    [...details, ...changesOf(action).map(changeText)].filter(Boolean).join("<br>"),
+    [...details, ...fieldChanges(action).map(changeText)].filter(Boolean).join("<br>"),
   ];
 }
 
-function changesOf({ metadata, action_type, resource_type }: ResourceAction): readonly Change[] {
-  if (action_type !== "update" || resource_type === "secret") return [];
-  const changes = metadata?.changes;
-  return Array.isArray(changes) ? (changes as Change[]) : [];
-}
-
-function changeText({ field, from, to }: Change): string {
+function changeText({ field, from, to }: FieldChange): string {
   if (from === null) return code(`+ ${field}: ${to}`);
   if (to === null) return code(`- ${field}: ${from}`);
   return code(`${field}: ${from} → ${to}`);

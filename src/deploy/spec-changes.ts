@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import { passwordIn } from "../core/base/redactor.ts";
+import type { ResourceAction } from "../core/models/deployment.ts";
 import { MARKS } from "./config.ts";
 import type { Release, ReleaseSpec } from "./platform.ts";
 import { findSecret } from "./secret-forms.ts";
@@ -12,15 +14,27 @@ export interface FieldChange {
 
 /** Fields whose values differ, each with what it is and what it would be. */
 export function changesOf(
-  fields: readonly (readonly [
-    field: string,
-    from: string | null | undefined,
-    to: string | null | undefined,
-  ])[],
+  fields: readonly (readonly [field: string, from: unknown, to: unknown])[],
 ): FieldChange[] {
   return fields
-    .filter(([, from, to]) => from !== to)
-    .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
+    .filter(([, from, to]) => !isDeepStrictEqual(from, to))
+    .map(([field, from, to]) => ({ field, from: text(from), to: text(to) }));
+}
+
+function text(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** Fields that an action of a plan changes. A resource to create has none: its fields are in the configuration. */
+export function fieldChanges({
+  metadata,
+  action_type,
+  resource_type,
+}: ResourceAction): readonly FieldChange[] {
+  if (action_type !== "update" || resource_type === "secret") return [];
+  const changes = metadata?.changes;
+  return Array.isArray(changes) ? (changes as FieldChange[]) : [];
 }
 
 /**

@@ -5,15 +5,12 @@ import { option } from "../../core/base/option.ts";
 import { AUDIT_ACTIONS, type AuditEntry, describeValue } from "../../core/models/audit-entry.ts";
 import { requestCommand, showList } from "../job/request-command.ts";
 
-const text = (description: string, value: string) =>
-  v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
-
 const flags = {
   action: option.one(AUDIT_ACTIONS, "only this action"),
-  who: text("only lines whose user name or address contains this text", "text"),
-  target: text("only lines whose target contains this text, such as a job's id", "text"),
-  since: text("only lines at or after this day or time, UTC", "time"),
-  until: text("only lines before this day or time, UTC", "time"),
+  who: option.text("only lines whose user name or address contains this text", "text"),
+  target: option.text("only lines whose target contains this text, such as a job's id", "text"),
+  since: option.text("only lines at or after this day or time, UTC", "time"),
+  until: option.text("only lines before this day or time, UTC", "time"),
   limit: v.optional(
     v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200), v.description("how many, newest first")),
     50,

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { countOf } from "../../core/base/count-of.ts";
+import { option } from "../../core/base/option.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { writeGeneration } from "../../core/store/backup/generation.ts";
@@ -23,7 +24,7 @@ export const backupCommand = platformCommand({
     "Copy the jobs and cases of a service on your own server to a folder or a bucket, and verify the copy",
   flags: {
     ...flags.TARGET_FLAGS,
-    to: flags.text(
+    to: option.text(
       "empty folder, or s3://bucket/prefix?region=…, gs://bucket/prefix, file:///folder",
       "place",
     ),

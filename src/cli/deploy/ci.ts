@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { previewName } from "../../deploy/ci/short-name.ts";
 import { type CiOutcome, writeCi } from "../../deploy/ci/write-ci.ts";
 import { EXIT } from "../../deploy/errors.ts";
@@ -17,7 +18,7 @@ export const ciCommand = defineCommand({
   flags: v.object({
     ...flags.COMMON,
     env: flags.TARGET_FLAGS.env,
-    mainBranch: flags.text("the branch that is deployed (default: that of git's remote, else main)", "name"),
+    mainBranch: option.text("the branch that is deployed (default: that of git's remote, else main)", "name"),
     ...flags.OVERWRITE,
     ...flags.JSON_FLAG,
   }),

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { clean } from "../../deploy/clean.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import { defineCommand } from "../command.ts";
@@ -12,7 +13,7 @@ export const cleanCommand = defineCommand({
   summary: "Remove generated files and logs from .deployment/; edited files are kept",
   flags: v.object({
     ...flags.COMMON,
-    all: flags.switchOff("remove the whole folder, including state, configuration and edited files"),
+    all: option.flag("remove the whole folder, including state, configuration and edited files"),
     ...flags.YES,
     ...flags.JSON_FLAG,
   }),

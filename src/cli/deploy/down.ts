@@ -1,3 +1,4 @@
+import { option } from "../../core/base/option.ts";
 import type { DeploymentPlan } from "../../core/models/deployment.ts";
 import { down } from "../../deploy/down.ts";
 import { whereOf } from "../../deploy/not-deployed.ts";
@@ -15,9 +16,7 @@ export const downCommand = platformCommand({
   flags: {
     ...flags.TARGET_FLAGS,
     ...flags.TIMEOUT,
-    expired: flags.switchOff(
-      "remove the environments of this project that are over their time, and no other",
-    ),
+    expired: option.flag("remove the environments of this project that are over their time, and no other"),
     ...flags.ACCEPT_DATA_LOSS,
     ...flags.REMOVE_KEYS,
     ...flags.BREAK_LOCK,

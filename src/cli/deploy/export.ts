@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { option } from "../../core/base/option.ts";
 import { exportRelease } from "../../deploy/export/export.ts";
 import { UsageError } from "../errors.ts";
 import * as flags from "./flags.ts";
@@ -15,7 +16,7 @@ export const exportCommand = platformCommand({
   flags: {
     ...flags.TARGET_FLAGS,
     ...flags.RELEASE_FLAGS,
-    to: flags.text("file to write (default: standard output)", "file"),
+    to: option.text("file to write (default: standard output)", "file"),
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,
   },

@@ -3,9 +3,6 @@ import { option } from "../../core/base/option.ts";
 import { SETTINGS } from "../../deploy/file/settings.ts";
 import { ENVIRONMENT_NAME } from "../../deploy/name.ts";
 
-const text = (description: string, value: string) =>
-  v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
-const switchOff = (description: string) => option.flag(description);
 const seconds = (description: string) =>
   v.pipe(
     v.number(),
@@ -45,18 +42,18 @@ export const TARGET_FLAGS = {
 
 /** Accepts the loss of jobs that are open now. */
 export const ACCEPT_DATA_LOSS = {
-  acceptDataLoss: switchOff("continue even if jobs that are open now will be lost"),
+  acceptDataLoss: option.flag("continue even if jobs that are open now will be lost"),
 };
 
 /** Removes keys of jobs that stay. */
 export const REMOVE_KEYS = {
-  removeKeys: switchOff("remove, too, the keys without which jobs that stay cannot be read"),
+  removeKeys: option.flag("remove, too, the keys without which jobs that stay cannot be read"),
 };
 
 /** What to run there. */
 export const RELEASE_FLAGS = {
   port: SETTINGS.port,
-  image: text("image tag (default: from the git commit)", "tag"),
+  image: option.text("image tag (default: from the git commit)", "tag"),
   imageRef: SETTINGS.imageRef,
   generateApiKey: SETTINGS.generateApiKey,
   generateRsa: SETTINGS.generateRsa,
@@ -69,7 +66,7 @@ export const RELEASE_FLAGS = {
   baseImage: SETTINGS.baseImage,
   apt: SETTINGS.apt,
   ...ACCEPT_DATA_LOSS,
-  acceptEphemeralDisk: switchOff(
+  acceptEphemeralDisk: option.flag(
     'let a service in prod keep its jobs on a disk that does not last, as "store: file" in deploy.yaml does',
   ),
 };
@@ -85,14 +82,14 @@ export const IMAGE_FLAGS = {
   apt: RELEASE_FLAGS.apt,
 };
 
-export const YES = { yes: switchOff("do not ask for confirmation") };
-export const JSON_FLAG = { json: switchOff("print a single JSON document") };
-export const VERBOSE = { verbose: switchOff("show the output of the underlying tools") };
+export const YES = { yes: option.flag("do not ask for confirmation") };
+export const JSON_FLAG = { json: option.flag("print a single JSON document") };
+export const VERBOSE = { verbose: option.flag("show the output of the underlying tools") };
 export const OVERWRITE = {
-  overwriteFiles: switchOff("overwrite generated files that you edited"),
+  overwriteFiles: option.flag("overwrite generated files that you edited"),
 };
 export const BREAK_LOCK = {
-  breakLock: switchOff("take over the lock of another run that is dead"),
+  breakLock: option.flag("take over the lock of another run that is dead"),
 };
 export const DRAIN = { drain: SETTINGS.drain };
 export const TIMEOUT = { timeout: SETTINGS.timeout };
@@ -131,7 +128,7 @@ export const COMMON = hidden({
   ...TIMEOUT,
   ...YES,
   ...VERBOSE,
-  platform: text("where to deploy to", "name"),
+  platform: option.text("where to deploy to", "name"),
 });
 
 function hidden(entries: v.ObjectEntries): v.ObjectEntries {
@@ -143,4 +140,4 @@ function hidden(entries: v.ObjectEntries): v.ObjectEntries {
   );
 }
 
-export { port, seconds, switchOff, text };
+export { port, seconds };

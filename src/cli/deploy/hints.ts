@@ -1,7 +1,7 @@
 import * as v from "valibot";
+import { toFlagName } from "../../core/base/option.ts";
 import { quoted } from "../../core/base/quoted.ts";
 import { DeployError } from "../../deploy/errors.ts";
-import { toFlagName } from "../../deploy/flags.ts";
 import type { Finding, Platform } from "../../deploy/platform.ts";
 import { TARGET_FLAGS } from "./flags.ts";
 

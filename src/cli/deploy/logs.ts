@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { countOf } from "../../core/base/count-of.ts";
+import { option } from "../../core/base/option.ts";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import { requireDeployed } from "../../deploy/not-deployed.ts";
 import * as flags from "./flags.ts";
@@ -21,7 +22,7 @@ export const logsCommand = platformCommand({
       ),
       60,
     ),
-    follow: flags.switchOff("keep printing new lines until you stop it"),
+    follow: option.flag("keep printing new lines until you stop it"),
     ...flags.JSON_FLAG,
   },
   examples: [

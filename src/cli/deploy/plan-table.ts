@@ -1,14 +1,9 @@
 import type { DeploymentPlan, ResourceAction } from "../../core/models/deployment.ts";
+import { type FieldChange, fieldChanges } from "../../deploy/spec-changes.ts";
 import type { Paint } from "../paint.ts";
 import { pad } from "./terminal.ts";
 
 const COLOURS = { create: "green", update: "yellow", delete: "red", noop: "dim" } as const;
-
-interface Change {
-  readonly field: string;
-  readonly from: string | null;
-  readonly to: string | null;
-}
 
 /** The plan as a table, ready to print; `where` is the machine or region. */
 export function planTable(plan: DeploymentPlan, where: string, paint: Paint): string[] {
@@ -27,7 +22,7 @@ export function planTable(plan: DeploymentPlan, where: string, paint: Paint): st
     const row = rows[index]!;
     const cellsOfRow = row.slice(0, 3).map((cell, column) => pad(cell, widths[column]!));
     lines.push(`  ${[...cellsOfRow, row[3]].join("  ")}`.trimEnd());
-    for (const change of changesOf(action)) lines.push(`          ${changeLine(change, paint)}`);
+    for (const change of fieldChanges(action)) lines.push(`          ${changeLine(change, paint)}`);
   });
   const facts = [
     ["Cost", plan.total_cost_estimate],
@@ -51,14 +46,7 @@ function shortDigest(text: string): string {
   return text.replace(/(@sha256:[0-9a-f]{12})[0-9a-f]{52}$/, "$1…");
 }
 
-function changesOf({ metadata, action_type, resource_type }: ResourceAction): Change[] {
-  // A resource to create has no change to show: its fields are in the configuration.
-  if (action_type !== "update" || resource_type === "secret") return [];
-  const changes = metadata?.changes;
-  return Array.isArray(changes) ? (changes as Change[]) : [];
-}
-
-function changeLine({ field, from, to }: Change, paint: Paint): string {
+function changeLine({ field, from, to }: FieldChange, paint: Paint): string {
   const [before, after] = [shown(from), shown(to)];
   if (from === null) return `${paint("green", "+")} ${field}: ${after}`;
   if (to === null) return `${paint("red", "-")} ${field}: ${before}`;

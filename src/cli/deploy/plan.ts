@@ -1,3 +1,4 @@
+import { option } from "../../core/base/option.ts";
 import { guardCode } from "../../deploy/check-code.ts";
 import { putComment } from "../../deploy/ci/comment.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
@@ -23,12 +24,12 @@ export const planCommand = platformCommand({
   flags: {
     ...flags.TARGET_FLAGS,
     ...flags.RELEASE_FLAGS,
-    markdown: flags.switchOff("print the plan as a short table in Markdown"),
-    comment: flags.switchOff(
+    markdown: option.flag("print the plan as a short table in Markdown"),
+    comment: option.flag(
       "in a job of GitHub or GitLab: write it as a comment of the pull request, or update that comment",
     ),
-    readOnly: flags.switchOff("warn of rights that only a deployment needs: for a login that may only read"),
-    detailedExitcode: flags.switchOff("exit with 2 if there are changes, with 0 if there are none"),
+    readOnly: option.flag("warn of rights that only a deployment needs: for a login that may only read"),
+    detailedExitcode: option.flag("exit with 2 if there are changes, with 0 if there are none"),
     ...flags.CHECK,
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,

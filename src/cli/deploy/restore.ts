@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative, resolve, sep } from "node:path";
 import { countOf } from "../../core/base/count-of.ts";
+import { option } from "../../core/base/option.ts";
 import { readGeneration } from "../../core/store/backup/generation.ts";
 import { findGeneration } from "../../core/store/backup/generations.ts";
 import { restoreStore, saveBackup } from "../../core/store/maintenance.ts";
@@ -26,8 +27,8 @@ export const restoreCommand = platformCommand({
     "Replace the jobs and cases of a service on your own server by those of a backup; the service is stopped meanwhile",
   flags: {
     ...flags.TARGET_FLAGS,
-    from: flags.text("folder of a backup, or a storage that has backups", "place"),
-    at: flags.text(
+    from: option.text("folder of a backup, or a storage that has backups", "place"),
+    at: option.text(
       "with a storage: the newest backup of this time or before it (default: the newest)",
       "time",
     ),

@@ -1,3 +1,4 @@
+import { option } from "../../core/base/option.ts";
 import { commonRelease, lockAll } from "../../deploy/places.ts";
 import { rollback } from "../../deploy/rollback.ts";
 import * as flags from "./flags.ts";
@@ -11,7 +12,7 @@ export const rollbackCommand = platformCommand({
   summary: "Roll back to the previous release, or to a named revision",
   flags: {
     ...flags.TARGET_FLAGS,
-    to: flags.text("revision to roll back to (default: the previous one)", "revision"),
+    to: option.text("revision to roll back to (default: the previous one)", "revision"),
     ...flags.DRAIN,
     ...flags.TIMEOUT,
     ...flags.ACCEPT_DATA_LOSS,

@@ -1,13 +1,13 @@
 import { existsSync } from "node:fs";
 import { relative } from "node:path";
 import { confirm, isCancel } from "@clack/prompts";
+import { toFlagName } from "../../core/base/option.ts";
 import { Redactor } from "../../core/base/redactor.ts";
 import { type Deployment, openDeployments } from "../../deploy/deployment.ts";
 import { DeployError, isDeployError, toDeployError } from "../../deploy/errors.ts";
 import type { DeployEvent } from "../../deploy/events.ts";
 import { run as runProgram } from "../../deploy/exec.ts";
 import { SETTINGS } from "../../deploy/file/settings.ts";
-import { toFlagName } from "../../deploy/flags.ts";
 import { DEFAULT_OPTIONS, type DeployOptions } from "../../deploy/options.ts";
 import type { Platform } from "../../deploy/platform.ts";
 import type { CliContext } from "../context.ts";

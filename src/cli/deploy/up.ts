@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { option } from "../../core/base/option.ts";
 import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { HELD_JOBS } from "../../deploy/held-jobs.ts";
@@ -22,7 +23,7 @@ const UP_FLAGS = {
   ...flags.DRAIN,
   ...flags.TIMEOUT,
   ...flags.BUILD_TIMEOUT,
-  showApiKey: flags.switchOff("print a newly generated API key, once"),
+  showApiKey: option.flag("print a newly generated API key, once"),
   heldJobs: v.optional(
     v.pipe(
       v.picklist(HELD_JOBS),

@@ -58,6 +58,11 @@ export class ServiceError extends Error {
   }
 }
 
+/** What happened and why, as text that a person reads. */
+export function textOf({ message, detail }: Pick<ServiceError, "message" | "detail">): string {
+  return [message, detail].filter(Boolean).join(". ");
+}
+
 /** Recognizes a `ServiceError`, including one from another copy of this package. */
 export function isServiceError(error: unknown): error is ServiceError {
   return error instanceof Error && error.name === "ServiceError" && "type" in error && "status" in error;

@@ -3,6 +3,11 @@ import * as v from "valibot";
 type Rule = v.PipeItem<string, string, v.BaseIssue<unknown>>;
 type Help = Readonly<Record<string, string>>;
 
+/** `minInstances` as `min-instances`. */
+export function toFlagName(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
 /** Schemas of options of commands and platforms, each with what the help says of it. */
 export const option = {
   /** A switch that is off by default. */

@@ -5,7 +5,7 @@ import { fieldsOf } from "../../core/agents/fields.ts";
 import { type GivenFile, readJobFields, readValues } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
-import { isServiceError, ServiceError } from "../../core/base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../core/base/errors.ts";
 import { toGivenFile } from "../../core/conversations/file-parts.ts";
 import { behindCursor, toCursor } from "../../core/http/cursor.ts";
 import {
@@ -388,9 +388,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
         throw new ServiceError("internal_error", "Something went wrong in the service");
       }
       if (error.status >= 500) throw error;
-      throw new RequestMalformedError(
-        error.detail === undefined ? error.message : `${error.message}. ${error.detail}`,
-      );
+      throw new RequestMalformedError(textOf(error));
     }
   }
 }

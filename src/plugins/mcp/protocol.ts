@@ -1,6 +1,6 @@
 import type * as Sdk from "@modelcontextprotocol/server";
 import type { Caller } from "../../core/audit/caller.ts";
-import { isServiceError } from "../../core/base/errors.ts";
+import { isServiceError, textOf } from "../../core/base/errors.ts";
 import { shownNow } from "../../core/http/first-response.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
@@ -128,7 +128,7 @@ function createMethods(sdk: typeof Sdk, parts: McpParts) {
       return new ProtocolError(ProtocolErrorCode.InternalError, "Something went wrong in the service");
     }
     const code = error.status < 500 ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError;
-    return new ProtocolError(code, describe(error));
+    return new ProtocolError(code, textOf(error));
   };
   const guarded =
     (handle: Handler): Handler =>
@@ -174,7 +174,7 @@ function createMethods(sdk: typeof Sdk, parts: McpParts) {
       } catch (error) {
         // A model reads it and tries again; an error of the protocol would not reach it.
         if (!isServiceError(error) || error.type === "agent_not_found") throw error;
-        return { content: [{ type: "text", text: describe(error) }], isError: true };
+        return { content: [{ type: "text", text: textOf(error) }], isError: true };
       }
     }),
     tasks: {
@@ -191,7 +191,7 @@ function createMethods(sdk: typeof Sdk, parts: McpParts) {
           if (action !== "accept") continue;
           await answerByKey(parts, job, { key, values: content ?? {} }, by).catch((error: unknown) => {
             if (!isServiceError(error) || error.status >= 500) throw error;
-            refused.push(`${key}: ${describe(error)}`);
+            refused.push(`${key}: ${textOf(error)}`);
           });
         }
         if (refused.length > 0) throw new ProtocolError(ProtocolErrorCode.InvalidParams, refused.join("\n"));
@@ -224,10 +224,6 @@ function progressOf(
     // A client that is gone needs no progress.
     mcpReq.notify({ method: "notifications/progress", params }).catch(() => {});
   };
-}
-
-function describe(error: { readonly message: string; readonly detail?: string | undefined }): string {
-  return error.detail === undefined ? error.message : `${error.message}. ${error.detail}`;
 }
 
 interface ClientCapabilities {

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { CheckedFields, Fields } from "../../agents/fields.ts";
 import { toParts } from "../../agents/file-content.ts";
-import { isServiceError, ServiceError } from "../../base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../base/errors.ts";
 import { type Files, fileOf, uploadNotFound } from "../../entities/files.ts";
 import { type FileUse, linkFile } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -105,7 +105,7 @@ export async function checkClaimed(
       values = (await claimFiles(files, [field], values, { ...claimant, brings: "checked" })).fields;
     } catch (error) {
       if (!isServiceError(error) || error.status >= 500) throw error;
-      problems[field.name] = [error.message, error.detail].filter(Boolean).join(". ");
+      problems[field.name] = textOf(error);
     }
   }
   const checked = await fields.check(values);

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isDuration, toMilliseconds } from "../../../core/base/duration.ts";
-import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../../core/base/errors.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import { AccessSchema, NewAccessSchema, PersonSchema } from "../../../core/models/access.ts";
 import { button, type Confirm } from "../actions/confirms.ts";
@@ -160,7 +160,7 @@ async function addKey(parts: AdminParts, event: HttpEvent, caller: Caller): Prom
     return await show(parts, event, { made: { ...made, isRotated: false } });
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
-    return refuse([error.message, error.detail].filter(Boolean).join(". "), error.status);
+    return refuse(textOf(error), error.status);
   }
 }
 

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { countOf } from "../../../core/base/count-of.ts";
-import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../../core/base/errors.ts";
 import { parseJson } from "../../../core/base/parse-json.ts";
 import type { HttpEvent, RouteDefinition } from "../../../core/http/route.ts";
 import type { Right } from "../../../core/models/access.ts";
@@ -158,8 +158,7 @@ async function perform(
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || error.status === 404 || wantsJson(event))
       throw error;
-    const text = [error.message, error.detail].filter(Boolean).join(". ");
-    return redirect(here, [flashCookie(parts, event, "bad", text)]);
+    return redirect(here, [flashCookie(parts, event, "bad", textOf(error))]);
   }
 }
 

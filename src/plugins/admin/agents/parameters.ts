@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { OpenParameters } from "../../../core/agents/parameters.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
-import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../../core/base/errors.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { adminRoute } from "../admin-route.ts";
 import { redirect } from "../answer.ts";
@@ -44,8 +44,7 @@ export function parameterFormRoutes(parts: AdminParts): RouteDefinition[] {
           return redirect(to, [flashCookie(parts, event, "good", text)]);
         } catch (error) {
           if (!isServiceError(error) || error.status >= 500) throw error;
-          const text = [error.message, error.detail].filter(Boolean).join(". ");
-          return redirect(to, [flashCookie(parts, event, "bad", text)]);
+          return redirect(to, [flashCookie(parts, event, "bad", textOf(error))]);
         }
       },
     }),

@@ -1,7 +1,7 @@
 import { describeProblems } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { countOf } from "../../../core/base/count-of.ts";
-import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../../core/base/errors.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { uploaderOf } from "../../../core/http/uploads.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -113,7 +113,7 @@ async function refused(parts: SeenParts, event: HttpEvent, refusal: Refusal): Pr
     evidence: await readEvidence(parts, item),
     files: await readShownFiles(parts, item),
     form: { typed, problems },
-    problem: isFieldwise ? undefined : [error.message, error.detail].filter(Boolean).join(". "),
+    problem: isFieldwise ? undefined : textOf(error),
   });
   const ask = { ...view, ...beside };
   const answer = { status: error.status };

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Leaving } from "../../../core/access/identity-provider.ts";
-import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
 import { readCookie, toCookie } from "../cookies.ts";
@@ -131,10 +131,9 @@ async function orSignInPage(
     return await work();
   } catch (error) {
     if (!isServiceError(error)) throw error;
-    const { status, headers, message, detail } = error;
+    const { status, headers, message } = error;
     // Who is refused may try as often as they like. What fails has a cause.
     parts.log.warn("a person could not sign in", status < 500 ? { reason: message } : { error });
-    const problem = [message, detail].filter(Boolean).join(". ");
-    return showSignIn(parts, event, { status, headers, next: "/admin/", problem });
+    return showSignIn(parts, event, { status, headers, next: "/admin/", problem: textOf(error) });
   }
 }

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { isServiceError, ServiceError, textOf } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { assertSameOrigin } from "../../../core/http/same-origin.ts";
 import { redirect } from "../answer.ts";
@@ -186,7 +186,7 @@ async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
     return showSignIn(parts, event, {
       status: error.status,
       next,
-      problem: error.type === "unauthorized" ? "This is not the key of this service." : describe(error),
+      problem: error.type === "unauthorized" ? "This is not the key of this service." : textOf(error),
       headers: error.headers,
     });
   }
@@ -208,10 +208,6 @@ async function beginSession(
   );
   if (opened === undefined) return refuseLink(parts, event, token ?? "");
   return redirect(next, [cookieOf(parts, event, opened)]);
-}
-
-function describe(error: ServiceError): string {
-  return [error.message, error.detail].filter(Boolean).join(". ");
 }
 
 /** A name that can be shown in a line of a history. */

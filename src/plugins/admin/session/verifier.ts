@@ -1,4 +1,4 @@
-import type { ServiceError } from "../../../core/base/errors.ts";
+import { type ServiceError, textOf } from "../../../core/base/errors.ts";
 import { isKeyMissing, type SessionVerifier } from "../../../core/http/gate.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { negotiate } from "../negotiate.ts";
@@ -23,7 +23,7 @@ function isProgram({ req: { headers } }: HttpEvent): boolean {
 
 function problemOf({ req: { headers } }: HttpEvent, error: ServiceError): string {
   if (headers.has("x-api-key")) return "The X-API-Key header does not contain this service's key.";
-  return isKeyMissing(error) ? "" : [error.message, error.detail].filter(Boolean).join(". ");
+  return isKeyMissing(error) ? "" : textOf(error);
 }
 
 async function challenge(

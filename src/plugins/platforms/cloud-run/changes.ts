@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec } from "../../../deploy/platform.ts";
-import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import { INGRESS, vpcText } from "./network.ts";
 import type { Service, Template } from "./service-types.ts";
@@ -17,7 +17,7 @@ export function settingChanges(live: Service, spec: ReleaseSpec, flags: CloudRun
   const wanted = wantedTemplate(spec, flags, live.template);
   const [from, to] = [live.template?.containers?.[0], wanted.containers?.[0]];
   const scaling = wantedScaling(flags, live.scaling);
-  const pairs: [string, unknown, unknown][] = [
+  return changesOf([
     ["port", from?.ports?.[0]?.containerPort, to?.ports?.[0]?.containerPort],
     ["cpu", from?.resources?.limits?.cpu, to?.resources?.limits?.cpu],
     ["memory", from?.resources?.limits?.memory, to?.resources?.limits?.memory],
@@ -31,12 +31,5 @@ export function settingChanges(live: Service, spec: ReleaseSpec, flags: CloudRun
     ["min_instances", live.scaling?.minInstanceCount ?? 0, scaling.minInstanceCount ?? 0],
     ["max_instances", live.scaling?.maxInstanceCount, scaling.maxInstanceCount],
     ["scaling", live.scaling?.scalingMode === "MANUAL" ? "manual" : "automatic", "automatic"],
-  ];
-  return pairs
-    .filter(([, before, after]) => before !== after)
-    .map(([field, before, after]) => ({ field, from: text(before), to: text(after) }));
-}
-
-function text(value: unknown): string | null {
-  return value === undefined ? null : String(value);
+  ]);
 }

@@ -1,7 +1,6 @@
 import * as v from "valibot";
-import { option } from "../../../core/base/option.ts";
+import { option, toFlagName } from "../../../core/base/option.ts";
 import { DeployError } from "../../../deploy/errors.ts";
-import { toFlagName } from "../../../deploy/flags.ts";
 import { DOMAIN_OPTION } from "../cloud/domain.ts";
 
 const instances = (least: number) =>

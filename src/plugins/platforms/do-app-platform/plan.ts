@@ -1,8 +1,7 @@
-import { isDeepStrictEqual } from "node:util";
 import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import type { Release, ReleaseSpec, StoredSecret } from "../../../deploy/platform.ts";
-import type { FieldChange } from "../../../deploy/spec-changes.ts";
+import { changesOf, type FieldChange } from "../../../deploy/spec-changes.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { ownService, primaryDomain, secretRefs, wantedAppSpec } from "./app-spec.ts";
@@ -72,20 +71,12 @@ async function sizeCost({ api }: Context, wanted: AppSpec): Promise<number | und
 
 function settingChanges(live: AppSpec, wanted: AppSpec): FieldChange[] {
   const [from, to] = [ownService(live), ownService(wanted)];
-  const pairs: [string, unknown, unknown][] = [
+  return changesOf([
     ["port", from?.http_port, to?.http_port],
     ["size", from?.instance_size_slug, to?.instance_size_slug],
     ["instances", from?.autoscaling ?? from?.instance_count, to?.autoscaling ?? to?.instance_count],
     ["domain", primaryDomain(live.domains), primaryDomain(wanted.domains)],
     ["health_path", from?.health_check?.http_path, to?.health_check?.http_path],
     ["archived", live.maintenance?.archive ?? false, wanted.maintenance?.archive ?? false],
-  ];
-  return pairs
-    .filter(([, before, after]) => !isDeepStrictEqual(before, after))
-    .map(([field, before, after]) => ({ field, from: text(before), to: text(after) }));
-}
-
-function text(value: unknown): string | null {
-  if (value === undefined) return null;
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  ]);
 }

@@ -85,11 +85,8 @@ export function settingChanges(wanted: Settings, live: Settings | undefined): Fi
   if (live === undefined) return [];
   const gone = Object.fromEntries(Object.keys(live.labels ?? {}).map((name) => [name, null]));
   const labels = labelChanges({ labels: { ...gone, ...wanted.labels } }, live.labels ?? {});
-  const others = (["port", "bind", "domain", "memory", "cpus", "postgres"] as const).flatMap((key) => {
-    const [from, to] = [live[key], wanted[key]].map((value) => (value === undefined ? null : String(value)));
-    return changesOf([[key, from, to]]);
-  });
-  return [...others, ...labels];
+  const keys = ["port", "bind", "domain", "memory", "cpus", "postgres"] as const;
+  return [...changesOf(keys.map((key) => [key, live[key], wanted[key]])), ...labels];
 }
 
 /** Whether a container shares a network with the proxy or with its database. */
