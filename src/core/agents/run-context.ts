@@ -187,7 +187,8 @@ export interface CaseHandle {
   ask<F extends FieldsInput>(name: string, options: AskOptions<F>): Promise<FieldValues<F>>;
   ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>>;
   /**
-   * Says that a file is what people are to see of the case, such as a report: pages list it first, with its title.
+   * Says that a file is what people are to see of the job or case, such as a report: pages list it first, with its
+   * title.
    *
    * @example
    * const report = await item.step("report", ({ file }) => file("report.pdf", toPdf(rows)));
@@ -277,17 +278,8 @@ export interface ReceivedEvent<Data = Record<string, unknown>> {
 }
 
 /** A job as its agent sees it. */
-export interface JobHandle {
-  readonly id: string;
+export interface JobHandle extends Pick<CaseHandle, "id" | "step" | "model" | "artifact"> {
   readonly context: Job["job_context"];
-  step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
-  /** A step of kind `model`, as in a case. */
-  model<Request, Answer>(
-    name: string,
-    request: Request,
-    call: ModelCall<Request, Answer>,
-    options?: ModelOptions<Answer>,
-  ): Promise<Answer>;
   /** The case with this id; opens it if it does not exist yet. */
   openCase(input: {
     readonly id: string;
@@ -337,12 +329,6 @@ export interface JobHandle {
   waitFor<Data = Record<string, unknown>>(name: string, options?: WaitOptions): Promise<ReceivedEvent<Data>>;
   /** Makes a file of the job, in a step of its own; in a step's function, use the `file` that it is given. */
   file(name: string, data: FileData, options?: NewFileOptions & CallOptions): Promise<FileValue>;
-  /** Says that a file is what people are to see of the job, as in a case. */
-  artifact(
-    name: string,
-    file: FileValue,
-    options?: { readonly title?: string } & CallOptions,
-  ): Promise<FileValue>;
   /** A file of this job, such as one in its fields, with what reads its content. The content is not recorded. */
   open(file: FileValue): OpenFile;
   /** The job as stored. */
