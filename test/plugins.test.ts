@@ -76,7 +76,6 @@ describe("plugins", () => {
           "asSeen",
           "constructor",
           "costBy",
-          "costsNow",
           "countBy",
           "damaged",
           "deleted",

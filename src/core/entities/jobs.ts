@@ -170,11 +170,6 @@ export class Jobs {
     return items.filter(({ parent }) => parent && !parent.detached);
   }
 
-  /** What jobs that run here have cost so far, by id. */
-  costsNow(): ReadonlyMap<string, number> {
-    return (this.#sight ? undefined : this.#liveCosts.all?.()) ?? new Map();
-  }
-
   /** Lines of a job's run log after number `after`. */
   async log(id: string, range?: { after?: number; limit?: number }): Promise<LogEntry<RunEntry>[]> {
     if (this.#sight && !(await this.#others.sees(id))) return [];
