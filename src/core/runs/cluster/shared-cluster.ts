@@ -1,12 +1,9 @@
-import { type AgentRegistry, compareVersions } from "../../agents/registry.ts";
-import type { Logger } from "../../base/log.ts";
+import { compareVersions } from "../../agents/registry.ts";
 import { noteDoing, takeJob } from "../../entities/change-job.ts";
 import type { Hooks } from "../../entities/hooks.ts";
-import type { Jobs } from "../../entities/jobs.ts";
-import type { Ledger } from "../../entities/ledger.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn, QUEUED_JOBS as QUEUED, stateOf } from "../../models/job-state.ts";
-import { FencedError, type Store } from "../../store/store.ts";
+import { FencedError } from "../../store/store.ts";
 import type { Doing } from "../replay/activity.ts";
 import type { Run } from "../replay/run.ts";
 import type { QueuePosition } from "../runner.ts";
@@ -28,12 +25,7 @@ export class SharedCluster implements Cluster {
   hostedElsewhere: ReadonlySet<string> = new Set();
   /** Ids of other living instances. */
   livingElsewhere: ReadonlySet<string> = new Set();
-  readonly #membership: Membership;
-  readonly #agents: AgentRegistry;
-  readonly #jobs: Jobs;
-  readonly #ledger: Ledger;
-  readonly #store: Store;
-  readonly #log: Logger;
+  readonly #parts: SharedClusterParts;
   readonly #isRunning: (jobId: string) => boolean;
   /** The number of the last line of its job's log that a run knows. */
   readonly #linesSeen = new WeakMap<Run, number>();
@@ -44,24 +36,19 @@ export class SharedCluster implements Cluster {
   constructor(parts: SharedClusterParts, isRunning: (jobId: string) => boolean) {
     this.limits = new SharedLimits(parts);
     this.watched = new WatchedInStore(parts.hooks);
-    this.#membership = parts.membership;
-    this.#agents = parts.agents;
-    this.#jobs = parts.jobs;
-    this.#ledger = parts.ledger;
-    this.#store = parts.store;
-    this.#log = parts.log;
+    this.#parts = parts;
     this.#isRunning = isRunning;
   }
 
   get owner(): string {
-    return this.#membership.id;
+    return this.#parts.membership.id;
   }
 
   get mayBegin(): boolean {
-    return this.#membership.isAlive;
+    return this.#parts.membership.isAlive;
   }
 
-  checkLease = (): void => this.#membership.check();
+  checkLease = (): void => this.#parts.membership.check();
 
   isElsewhere({ owner }: Pick<StoredJob, "owner">): boolean {
     return Boolean(owner) && owner !== this.owner;
@@ -69,7 +56,7 @@ export class SharedCluster implements Cluster {
 
   mayRun({ agent_name, agent_version }: StoredJob): boolean {
     if (agent_version == null) return true;
-    const hosted = this.#agents.versions(agent_name).map(({ definition }) => definition.version);
+    const hosted = this.#parts.agents.versions(agent_name).map(({ definition }) => definition.version);
     if (hosted.includes(agent_version)) return true;
     if (this.hostedElsewhere.has(`${agent_name}@${agent_version}`)) return false;
     // Newer code may know what older code has recorded. Older code cannot, and may do less than the job was started for.
@@ -78,7 +65,8 @@ export class SharedCluster implements Cluster {
 
   lacksAgent(job: StoredJob): boolean {
     const { owner, agent_name } = job;
-    if (owner || isIn(job, "ended", "parked", "suspended") || this.#agents.find(agent_name)) return false;
+    if (owner || isIn(job, "ended", "parked", "suspended") || this.#parts.agents.find(agent_name))
+      return false;
     return ![...this.hostedElsewhere].some((one) => one.startsWith(`${agent_name}@`));
   }
 
@@ -96,7 +84,7 @@ export class SharedCluster implements Cluster {
   /** Counted once a second at most. */
   async countQueued(): Promise<number> {
     if (performance.now() >= this.#queued.until) {
-      const count = this.#jobs.countBy("status", { where: QUEUED }).then(({ stopped = 0 }) => stopped);
+      const count = this.#parts.jobs.countBy("status", { where: QUEUED }).then(({ stopped = 0 }) => stopped);
       this.#queued = { count, added: 0, until: performance.now() + 1000 };
     }
     const counted = this.#queued;
@@ -111,33 +99,33 @@ export class SharedCluster implements Cluster {
 
   async position(jobId: string): Promise<QueuePosition | undefined> {
     if (this.#isRunning(jobId)) return undefined;
-    const job = await this.#jobs.find(jobId);
+    const job = await this.#parts.jobs.find(jobId);
     if (!job || stateOf(job) !== "queued") return undefined;
     const before = { ...QUEUED, created_at: { lt: Date.parse(job.created_at) } };
     const [all, ahead] = await Promise.all(
-      [QUEUED, before].map((where) => this.#jobs.countBy("status", { where })),
+      [QUEUED, before].map((where) => this.#parts.jobs.countBy("status", { where })),
     );
     const queued = all!.stopped ?? 0;
     return { position: Math.min((ahead!.stopped ?? 0) + 1, queued), queued };
   }
 
   hint(jobIds: readonly string[]): void {
-    if (jobIds.length > 0) this.#store.hints.tell("run", jobIds);
+    if (jobIds.length > 0) this.#parts.store.hints.tell("run", jobIds);
   }
 
   offer(jobIds: readonly string[]): void {
-    if (jobIds.length > 0) this.#store.hints.tell("claim", jobIds);
+    if (jobIds.length > 0) this.#parts.store.hints.tell("claim", jobIds);
   }
 
   async release({ jobId, epoch, total_cost }: LeftRun): Promise<void> {
     const fence = { job: jobId, epoch };
     try {
-      await this.#ledger.write((unit) => takeJob(unit, jobId, { total_cost }), { fence });
+      await this.#parts.ledger.write((unit) => takeJob(unit, jobId, { total_cost }), { fence });
       this.offer([jobId]);
     } catch (error) {
       // It has ended, or others have it.
       if (!(error instanceof FencedError))
-        this.#log.warn("a job could not be given up: others claim it later", { job_id: jobId, error });
+        this.#parts.log.warn("a job could not be given up: others claim it later", { job_id: jobId, error });
     }
   }
 
@@ -145,7 +133,7 @@ export class SharedCluster implements Cluster {
     return async () => {
       const run = find();
       const after = this.#linesSeen.get(run) ?? run.record.lines;
-      for (const { seq, entry } of await this.#jobs.log(run.jobId, { after })) {
+      for (const { seq, entry } of await this.#parts.jobs.log(run.jobId, { after })) {
         if (entry.type === "answer") run.questions.answered(entry, seq);
         this.#linesSeen.set(run, seq);
       }

@@ -163,57 +163,49 @@ async function makeWritable({
   if (!hasRoom) journal.noteFull();
 }
 
+interface JsonBackendParts {
+  readonly files: FileSet;
+  readonly contents: Contents;
+  readonly journal: Journal;
+  readonly compactor: Compactor;
+  readonly checkpointer: Checkpointer;
+  readonly lock: FolderLock | undefined;
+  readonly remote: Remote | undefined;
+}
+
 /** Entities and entries in files of JSON lines. */
 export class JsonBackend implements Backend {
   readonly database = "json";
-  readonly #files: FileSet;
-  readonly #contents: Contents;
-  readonly #journal: Journal;
-  readonly #compactor: Compactor;
-  readonly #checkpointer: Checkpointer;
-  readonly #lock: FolderLock | undefined;
-  readonly #remote: Remote | undefined;
+  readonly #parts: JsonBackendParts;
 
-  constructor(parts: {
-    files: FileSet;
-    contents: Contents;
-    journal: Journal;
-    compactor: Compactor;
-    checkpointer: Checkpointer;
-    lock: FolderLock | undefined;
-    remote: Remote | undefined;
-  }) {
-    this.#files = parts.files;
-    this.#contents = parts.contents;
-    this.#journal = parts.journal;
-    this.#compactor = parts.compactor;
-    this.#checkpointer = parts.checkpointer;
-    this.#lock = parts.lock;
-    this.#remote = parts.remote;
+  constructor(parts: JsonBackendParts) {
+    this.#parts = parts;
   }
 
   body(table: StoreTable, slot: number): Body {
-    const cached = this.#contents.cachedBody(table, slot);
+    const cached = this.#parts.contents.cachedBody(table, slot);
     if (cached !== undefined) return cached;
-    return Body.from(readBodySync(this.#contents.segments, this.#contents.locatorOf(table, slot)));
+    return Body.from(
+      readBodySync(this.#parts.contents.segments, this.#parts.contents.locatorOf(table, slot)),
+    );
   }
 
   bodyOf(table: StoreTable, slot: number): MaybePromise<Body> {
-    return this.#contents.cachedBody(table, slot) ?? this.#readBody(table, slot);
+    return this.#parts.contents.cachedBody(table, slot) ?? this.#readBody(table, slot);
   }
 
   async bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]> {
-    const bodies = slots.map((slot) => this.#contents.cachedBody(table, slot));
+    const bodies = slots.map((slot) => this.#parts.contents.cachedBody(table, slot));
     const missing = slots.flatMap((_, place) => (bodies[place] === undefined ? [place] : []));
     if (missing.length === 0) return bodies as Body[];
-    const locators = missing.map((place) => this.#contents.locatorOf(table, slots[place]!));
-    const read = await readBodies(this.#contents.segments, locators, Body.from);
+    const locators = missing.map((place) => this.#parts.contents.locatorOf(table, slots[place]!));
+    const read = await readBodies(this.#parts.contents.segments, locators, Body.from);
     for (const [at, place] of missing.entries()) bodies[place] = read[at]!;
     return bodies as Body[];
   }
 
   lastOf(log: StoreLog, key: string): number {
-    return this.#contents.entriesOf(log, key)?.count ?? 0;
+    return this.#parts.contents.entriesOf(log, key)?.count ?? 0;
   }
 
   async entries<T>(
@@ -222,75 +214,78 @@ export class JsonBackend implements Backend {
     { from, to }: EntryRange,
     read: (text: string) => T,
   ): Promise<T[]> {
-    const entries = this.#contents.entriesOf(log, key);
+    const entries = this.#parts.contents.entriesOf(log, key);
     if (entries === undefined) return [];
     const locators = Array.from({ length: to - from + 1 }, (_, at) => entries.get(from + at));
-    return readBodies(this.#contents.segments, locators, read);
+    return readBodies(this.#parts.contents.segments, locators, read);
   }
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
-    this.#journal.commit(changes, done);
+    this.#parts.journal.commit(changes, done);
   }
 
   /** Between two groups of commits, so that only whole transactions are in it. */
   snapshot(): Promise<StoreSnapshot> {
-    return this.#journal.exclusive(async () => takeSnapshot(this.#files.order));
+    return this.#parts.journal.exclusive(async () => takeSnapshot(this.#parts.files.order));
   }
 
   /** The files between two groups of commits, and what `note` returns at that moment. */
   pin<T>(note: () => T): Promise<{ files: PinnedFile[]; noted: T }> {
-    return this.#journal.exclusive(async () => ({ files: pinFiles(this.#files.order), noted: note() }));
+    return this.#parts.journal.exclusive(async () => ({
+      files: pinFiles(this.#parts.files.order),
+      noted: note(),
+    }));
   }
 
   /** Number of the last write that is on disk. */
   get last(): number {
-    return this.#journal.last;
+    return this.#parts.journal.last;
   }
 
   refusal(): Error | undefined {
-    return this.#remote?.refusal();
+    return this.#parts.remote?.refusal();
   }
 
   health(): StoreHealth {
     const refusal = this.refusal();
-    const health = refusal === undefined ? this.#journal.health() : describeError(refusal);
-    const shipping = this.#remote?.shipping?.();
+    const health = refusal === undefined ? this.#parts.journal.health() : describeError(refusal);
+    const shipping = this.#parts.remote?.shipping?.();
     return shipping === undefined ? health : { ...health, shipping };
   }
 
   bytes(): number {
-    return this.#files.bytes;
+    return this.#parts.files.bytes;
   }
 
   details(): Readonly<Record<string, IndexValue>> {
     return {
-      files: this.#files.order.length,
-      compactions: this.#compactor.count,
-      checkpoints: this.#checkpointer.count,
-      covered_files: this.#checkpointer.coveredAtStart,
-      last_write: this.#journal.last,
-      ...this.#remote?.details(),
+      files: this.#parts.files.order.length,
+      compactions: this.#parts.compactor.count,
+      checkpoints: this.#parts.checkpointer.count,
+      covered_files: this.#parts.checkpointer.coveredAtStart,
+      last_write: this.#parts.journal.last,
+      ...this.#parts.remote?.details(),
     };
   }
 
   /** Rewrites everything into one set of files for each table. */
   compact(): Promise<void> {
-    return this.#compactor.compact();
+    return this.#parts.compactor.compact();
   }
 
   async close(): Promise<void> {
-    await this.#compactor.close();
-    await this.#checkpointer.close();
-    await this.#remote?.finish?.();
-    await this.#journal.close();
-    this.#files.close();
-    await this.#lock?.release();
+    await this.#parts.compactor.close();
+    await this.#parts.checkpointer.close();
+    await this.#parts.remote?.finish?.();
+    await this.#parts.journal.close();
+    this.#parts.files.close();
+    await this.#parts.lock?.release();
   }
 
   async #readBody(table: StoreTable, slot: number): Promise<Body> {
-    const at = this.#contents.locatorOf(table, slot);
-    const [body] = await readBodies(this.#contents.segments, [at], Body.from);
-    this.#contents.keepBody(table, slot, { body: body!, at });
+    const at = this.#parts.contents.locatorOf(table, slot);
+    const [body] = await readBodies(this.#parts.contents.segments, [at], Body.from);
+    this.#parts.contents.keepBody(table, slot, { body: body!, at });
     return body!;
   }
 }

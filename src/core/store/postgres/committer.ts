@@ -60,6 +60,18 @@ interface UnderWay {
   readonly over: Promise<void>;
 }
 
+interface CommitterParts {
+  readonly connections: Connections;
+  readonly schema: string;
+  /** The function that writes a group. */
+  readonly commit: CommitFunction;
+  readonly lockTimeout: number;
+  /** Called for each attempt before its promise settles. */
+  readonly onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
+  /** Hears whether the database answers and accepts writes. */
+  readonly health: DatabaseHealth;
+}
+
 /**
  * Sends attempts to the database: all that wait become one group, which is one statement and one commit, on a connection
  * of its own. The next group is sent while the database works on the one before, which it ends first.
@@ -71,14 +83,10 @@ interface UnderWay {
  * process registers as another writer.
  */
 export class Committer {
-  readonly #connections: Connections;
+  readonly #parts: CommitterParts;
   readonly #schema: string;
-  readonly #commit: CommitFunction;
   /** The function that writes a group, quoted. */
   readonly #function: string;
-  readonly #lockTimeout: number;
-  readonly #onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
-  readonly #health: DatabaseHealth;
   #waiting: Waiting[] = [];
   /** In the order in which they were sent. */
   readonly #underWay: UnderWay[] = [];
@@ -88,24 +96,10 @@ export class Committer {
   #writer: Registered | undefined;
   groups = 0;
 
-  constructor(options: {
-    connections: Connections;
-    schema: string;
-    /** The function that writes a group. */
-    commit: CommitFunction;
-    lockTimeout: number;
-    /** Called for each attempt before its promise settles. */
-    onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
-    /** Hears whether the database answers and accepts writes. */
-    health: DatabaseHealth;
-  }) {
-    this.#connections = options.connections;
-    this.#schema = identifier(options.schema);
-    this.#commit = options.commit;
-    this.#function = `${this.#schema}.${identifier(options.commit.name)}`;
-    this.#lockTimeout = options.lockTimeout;
-    this.#onSettled = options.onSettled;
-    this.#health = options.health;
+  constructor(parts: CommitterParts) {
+    this.#parts = parts;
+    this.#schema = identifier(parts.schema);
+    this.#function = `${this.#schema}.${identifier(parts.commit.name)}`;
   }
 
   /** Resolves once it is known what became of the attempt; rejects if it is not stored for another reason. */
@@ -119,7 +113,7 @@ export class Committer {
 
   /** Registers as a writer. */
   async register(): Promise<void> {
-    const rows = await this.#connections.write(
+    const rows = await this.#parts.connections.write(
       `with old as (delete from ${this.#schema}._writer where seen_at < now() - interval '30 days')
        insert into ${this.#schema}._writer default values returning id::text`,
       [],
@@ -154,14 +148,17 @@ export class Committer {
     const group = this.#waiting.splice(0, MOST);
     const units = unitsOf(group.map(({ attempt }) => attempt));
     const sent = this.#writer && this.#sendTo(this.#writer, units, last?.sent);
-    if (last === undefined) this.#health.writes();
+    if (last === undefined) this.#parts.health.writes();
     this.#underWay.push({ sent, over: this.#conclude(units, group, { sent, last }) });
     if (this.#waiting.length > 0) this.#sendSoon();
   }
 
   #mayFollow(sent: Sent | undefined): boolean {
     return (
-      sent !== undefined && !sent.isAnswered && sent.writer === this.#writer && this.#connections.writesFollow
+      sent !== undefined &&
+      !sent.isAnswered &&
+      sent.writer === this.#writer &&
+      this.#parts.connections.writesFollow
     );
   }
 
@@ -175,8 +172,8 @@ export class Committer {
     await this.#commitUnits(units, group, sent);
     if (sent) sent.follows = undefined;
     this.#underWay.shift();
-    this.#health.wrote();
-    if (this.#underWay.length > 0) this.#health.writes();
+    this.#parts.health.wrote();
+    if (this.#underWay.length > 0) this.#parts.health.writes();
     this.#sendSoon();
   }
 
@@ -196,8 +193,8 @@ export class Committer {
         for (const unit of units) await this.#commitUnits([unit], group);
         return;
       }
-      if (!isRefusal(error)) this.#health.goDown(error);
-      else if (isServerRefusal(error)) this.#health.refused(error, () => this.#rehearse(units[0]!));
+      if (!isRefusal(error)) this.#parts.health.goDown(error);
+      else if (isServerRefusal(error)) this.#parts.health.refused(error, () => this.#rehearse(units[0]!));
       const refused = new Set(units.flatMap(({ attempts }) => attempts));
       for (const each of group) if (refused.has(each.attempt)) this.#refuse(each, explain(error));
       this.#giveUpDependents();
@@ -229,13 +226,13 @@ export class Committer {
 
   #settle({ attempt, resolve }: Waiting, outcome: Outcome): void {
     attempt.state = outcome === "stored" ? "stored" : "failed";
-    this.#onSettled(attempt, outcome);
+    this.#parts.onSettled(attempt, outcome);
     resolve(outcome);
   }
 
   #refuse({ attempt, reject }: Waiting, error: Error): void {
     attempt.state = "failed";
-    this.#onSettled(attempt, "refused");
+    this.#parts.onSettled(attempt, "refused");
     reject(error);
   }
 
@@ -260,7 +257,7 @@ export class Committer {
         return readResult(result);
       } catch (error) {
         const isRefused = isRefusal(error);
-        if (!isRefused && sent.isSent) this.#health.goDown(error);
+        if (!isRefused && sent.isSent) this.#parts.health.goDown(error);
         // Its turn never came, and never will.
         if (sent.follows?.isTaken === false) throw new NotTaken();
         if (sent.isSent && !isRefused) {
@@ -306,7 +303,7 @@ export class Committer {
       ...{ writer, turn, follows, numbers: new Map(numbers) },
       ...{ isSent: false, isAnswered: false, isTaken: false, isFollowed: false },
       answer: this.#write({ writer, turn, units, before: follows?.numbers }, (text, values) =>
-        this.#connections.write(text, values, () => {
+        this.#parts.connections.write(text, values, () => {
           sent.isSent = true;
         }),
       ).finally(() => {
@@ -332,9 +329,9 @@ export class Committer {
     send: (text: string, values: readonly unknown[]) => Promise<Result["rows"]>,
   ): Promise<string> {
     const version = (BigInt(writer.id) * 2n ** 40n + BigInt(turn)).toString();
-    const { locks, modes, work } = statementOf(units, { version, commit: this.#commit, before });
+    const { locks, modes, work } = statementOf(units, { version, commit: this.#parts.commit, before });
     const rows = await send(`select ${this.#function}($1, $2, $3, $4, $5, $6, $7, $8) as result`, [
-      ...[writer.id, turn, version, `${this.#lockTimeout}`, units.length, locks, modes, work],
+      ...[writer.id, turn, version, `${this.#parts.lockTimeout}`, units.length, locks, modes, work],
     ]);
     return rows[0]!.result as string;
   }
@@ -345,7 +342,7 @@ export class Committer {
     if (writer !== undefined) {
       try {
         await this.#write({ writer, turn: writer.turn + 1, units: [unit] }, (text, values) =>
-          this.#connections.rehearse(text, values),
+          this.#parts.connections.rehearse(text, values),
         );
         return;
       } catch (error) {
@@ -361,15 +358,14 @@ export class Committer {
     const { writer, turn } = sent;
     for (let failures = 0; ; failures++) {
       try {
-        const rows = await this.#connections.write(`select ${this.#schema}._settle($1, $2, $3) as result`, [
-          writer.id,
-          turn,
-          `${this.#lockTimeout}`,
-        ]);
+        const rows = await this.#parts.connections.write(
+          `select ${this.#schema}._settle($1, $2, $3) as result`,
+          [writer.id, turn, `${this.#parts.lockTimeout}`],
+        );
         const own = rows[0]!.result as string | null;
         const result = own === null ? await this.#resultBefore(writer, turn + 1) : own.split(" ")[0]!;
         this.#take(sent);
-        this.#health.decided();
+        this.#parts.health.decided();
         // Without its row it is another database, or an older copy of it: the group is not in there.
         if (result === undefined) this.#leave(writer);
         return result === "void" ? undefined : result;
@@ -381,8 +377,8 @@ export class Committer {
             "The next start reads what is stored.",
           );
         }
-        if (!isRefusal(error)) this.#health.goDown(error);
-        else if (isServerRefusal(error)) this.#health.undecided(error);
+        if (!isRefusal(error)) this.#parts.health.goDown(error);
+        else if (isServerRefusal(error)) this.#parts.health.undecided(error);
         await delay(UNANSWERED(failures));
       }
     }
@@ -390,7 +386,7 @@ export class Committer {
 
   /** The result of the group before that of a turn, if that is the last one which was written. */
   async #resultBefore({ id }: Registered, turn: number): Promise<string | undefined> {
-    const rows = await this.#connections.write(
+    const rows = await this.#parts.connections.write(
       `select split_part(result, ' ', 2) as result from ${this.#schema}._writer where id = $1 and seq = $2`,
       [id, turn],
     );

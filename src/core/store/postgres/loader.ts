@@ -40,13 +40,18 @@ interface IdsRequest extends Request<AgedId[]> {
   readonly value: IndexValue;
 }
 
+interface LoaderParts {
+  readonly read: Read;
+  readonly heads: Heads<EntityHead>;
+  readonly logs: Heads<LogHead>;
+  /** Quoted. */
+  readonly logTable: string;
+  readonly lower: Lower;
+}
+
 /** Reads entities by id or by a facet, logs, and the ends of logs: all that are asked for at one moment in one statement. */
 export class Loader {
-  readonly #read: Read;
-  readonly #heads: Heads<EntityHead>;
-  readonly #logs: Heads<LogHead>;
-  readonly #logTable: string;
-  readonly #lower: Lower;
+  readonly #parts: LoaderParts;
   #ids = new Map<string, IdsRequest[]>();
   #entities = new Map<TableLayout, Request<EntityHead>[]>();
   #ends = new Map<string, Request<LogHead>[]>();
@@ -54,19 +59,8 @@ export class Loader {
   /** Counts what this process has stored: what was read before is not kept in place of it. */
   stored = 0;
 
-  constructor(options: {
-    read: Read;
-    heads: Heads<EntityHead>;
-    logs: Heads<LogHead>;
-    /** Quoted. */
-    logTable: string;
-    lower: Lower;
-  }) {
-    this.#read = options.read;
-    this.#heads = options.heads;
-    this.#logs = options.logs;
-    this.#logTable = options.logTable;
-    this.#lower = options.lower;
+  constructor(parts: LoaderParts) {
+    this.#parts = parts;
   }
 
   entity(layout: TableLayout, id: string): Promise<EntityHead> {
@@ -98,10 +92,10 @@ export class Loader {
 
   async #readEntities(layout: TableLayout, requests: readonly Request<EntityHead>[]): Promise<void> {
     const ids = [...new Set(requests.map(({ id }) => id))];
-    const known = ids.map((id) => this.#heads.kept(entityKey(layout, id)));
+    const known = ids.map((id) => this.#parts.heads.kept(entityKey(layout, id)));
     const { stored } = this;
     // A body that is in memory in this version is not sent again.
-    const rows = await this.#read(
+    const rows = await this.#parts.read(
       `select t._ver::text as version, case when t._ver is distinct from k.version then t._body end as body
        from unnest($1::text[], $2::bigint[]) with ordinality as k(id, version, n)
        left join ${layout.table} t on t.id = k.id collate "C" order by k.n`,
@@ -113,7 +107,8 @@ export class Loader {
       const id = ids[at]!;
       const head = headOf(layout, id, row as { version: string | null; body: string | null }, known[at]);
       found.set(id, head);
-      if (stored === this.stored || this.#heads.kept(head.key) === undefined) this.#heads.keep(head);
+      if (stored === this.stored || this.#parts.heads.kept(head.key) === undefined)
+        this.#parts.heads.keep(head);
     }
     for (const { id, resolve } of requests) resolve(found.get(id)!);
   }
@@ -122,9 +117,9 @@ export class Loader {
     const values = [...new Set(requests.map(({ value }) => value))];
     const parameters = new Parameters();
     const asked = { where: { [field]: values.length === 1 ? values[0]! : values } };
-    const where = conditionOf(layout, asked, { parameters, lower: this.#lower });
+    const where = conditionOf(layout, asked, { parameters, lower: this.#parts.lower });
     const age = layout.sqlOf("created_at");
-    const rows = await this.#read(
+    const rows = await this.#parts.read(
       `select id, ${layout.sqlOf(field).text} as value, ${age.text} as text, ${age.number} as number
        from ${layout.table} where ${where} order by ${orderOf(layout, "created_at")}`,
       parameters.values,
@@ -140,11 +135,11 @@ export class Loader {
   }
 
   async #readEntries(log: string, requests: readonly EntriesRequest[]): Promise<void> {
-    const rows = await this.#read(
+    const rows = await this.#parts.read(
       `select k.n::int as n, l.seq, l.body
        from unnest($2::text[], $3::float8[], $4::bigint[]) with ordinality as k(key, after, most, n)
        cross join lateral (
-         select e.seq, e.body from ${this.#logTable} e
+         select e.seq, e.body from ${this.#parts.logTable} e
          where e.log = $1 and e.key = k.key collate "C" and e.seq > k.after order by e.seq limit k.most) l
        order by k.n, l.seq`,
       [
@@ -164,8 +159,8 @@ export class Loader {
   async #readEnds(log: string, requests: readonly Request<LogHead>[]): Promise<void> {
     const ids = [...new Set(requests.map(({ id }) => id))];
     const { stored } = this;
-    const rows = await this.#read(
-      `select (select coalesce(max(l.seq), 0) from ${this.#logTable} l where l.log = $1 and l.key = k.key collate "C") as last
+    const rows = await this.#parts.read(
+      `select (select coalesce(max(l.seq), 0) from ${this.#parts.logTable} l where l.log = $1 and l.key = k.key collate "C") as last
        from unnest($2::text[]) with ordinality as k(key, n) order by k.n`,
       [toColumn(log), ids.map(toKeyColumn)],
       { steady: true },
@@ -175,7 +170,8 @@ export class Loader {
       const id = ids[at]!;
       const head = { key: logKey(log, id), log, id, last: last as number, by: undefined };
       found.set(id, head);
-      if (stored === this.stored || this.#logs.kept(head.key) === undefined) this.#logs.keep(head);
+      if (stored === this.stored || this.#parts.logs.kept(head.key) === undefined)
+        this.#parts.logs.keep(head);
     }
     for (const { id, resolve } of requests) resolve(found.get(id)!);
   }
