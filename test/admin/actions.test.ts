@@ -2,6 +2,9 @@ import { defineAgent } from "agent-control-service";
 import { JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it, vi } from "vitest";
+import { holdJob } from "../../src/core/entities/change-job.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
+import { ACCESS } from "../../src/core/service/tokens.ts";
 import { seedCase, seedJob } from "./_seed.ts";
 import { postForm, signIn } from "./_sign-in.ts";
 
@@ -55,6 +58,94 @@ it("a failed form is reported to a program as an error, to a person on the page"
 
   expect([program.status, person.status]).toEqual([409, 303]);
   expect(await json(program)).toMatchObject({ error_type: "invalid_transition", status_code: 409 });
+});
+
+it.each([
+  ...["stop", "retry", "continue", "restart", "resume", "fork", "status", "revoke-tokens", "delete"].map(
+    (action) => ["jobs", "named", action, /<b><bdi>Refund HL-9100<\/bdi><\/b>.*greeter · .*named/],
+  ),
+  ...["status", "delete"].map((action) => [
+    ...["cases", "named-1", action, /<b><bdi>Order HL-9100<\/bdi><\/b>.*named · .*named-1/],
+  ]),
+] as [string, string, string, RegExp][])(
+  "the confirmation of %s/%s/%s names what it is about",
+  async (kind, id, action, subject) => {
+    await using server = await start();
+    await seedJob(server.service, { id: "named", name: "Refund HL-9100", status: "in_progress" });
+    await seedCase(server.service, { job: "named", ref: "named-1", name: "Order HL-9100" });
+
+    const response = await server.request(`/admin/${kind}/${id}/${action}`, {
+      headers: { accept: "text/html" },
+    });
+    expect([response.status, (await response.text()).replaceAll("\n", "")]).toEqual([
+      200,
+      expect.stringMatching(subject),
+    ]);
+  },
+);
+
+it("a job with more cases than its page shows says how many there are, and where", async () => {
+  await using server = await start();
+  await seedJob(server.service, { id: "many", status: "in_progress" });
+  for (let n = 0; n < 54; n++)
+    await seedCase(server.service, { job: "many", ref: `case-${n}`, close: { n } });
+  await seedCase(server.service, { job: "many", ref: "open", question: "Pay?" });
+  await seedJob(server.service, { id: "few", status: "in_progress" });
+  await seedCase(server.service, { job: "few", ref: "only" });
+  const textOf = async (id: string) => {
+    const response = await server.request(`/admin/jobs/${id}`, { headers: { accept: "text/html" } });
+    return response.text();
+  };
+
+  expect(await textOf("many")).toMatch(
+    /51 of 55 cases: the first ones, and the last ones that failed or are open<\/span><a class="btn small" href="\/admin\/cases\?job_id=many">All cases of this job/,
+  );
+  expect(await textOf("few")).not.toContain("All cases of this job");
+});
+
+it.each([
+  [undefined, "They can be restored for 30 days after they were deleted."],
+  ["1d", "They can be restored for 1 day after they were deleted."],
+  ["keep", "They can be restored at any time."],
+  [0, "What is deleted now is deleted permanently."],
+] as const)(
+  "with deletedRetention %s, lists of what was deleted say how long it can be restored",
+  async (kept, text) => {
+    await using server = await testServer({
+      agents: [asker],
+      ...(kept !== undefined && { deletedRetention: kept }),
+    });
+    for (const path of ["deleted", "deleted-cases"]) {
+      const page = await server.request(`/admin/${path}`, { headers: { accept: "text/html" } });
+      expect(await page.text()).toContain(`<p>${text}</p>`);
+    }
+  },
+);
+
+it("who may not decide about held jobs, or start one, is not told to", async () => {
+  await using server = await start();
+  await seedJob(server.service, { id: "crashed", status: "in_progress" });
+  await server.service
+    .get(LEDGER)
+    .write((unit) => holdJob(unit, "crashed", { reason: "crash_loop", error: "It ended three times." }));
+  const pageOf = async (role: "operator" | "viewer", path: string) => {
+    const { key } = await server.service.get(ACCESS).add({ name: role, role }, { kind: "key" });
+    const response = await server.request(path, { key, headers: { accept: "text/html" } });
+    return response.text();
+  };
+
+  const decides = (html: string) => /class="st st-held">Held<.*?<a [^>]*>(\w+)<\/a>/s.exec(html)?.[1];
+  expect(decides(await pageOf("operator", "/admin/"))).toBe("Decide");
+  expect(decides(await pageOf("viewer", "/admin/"))).toBe("Look");
+  await using empty = await start();
+  for (const [role, text] of [
+    ["operator", "Start one from an agent"],
+    ["viewer", "Jobs appear when somebody starts them."],
+  ] as const) {
+    const { key } = await empty.service.get(ACCESS).add({ name: role, role }, { kind: "key" });
+    const response = await empty.request("/admin/jobs", { key, headers: { accept: "text/html" } });
+    expect(await response.text()).toContain(text);
+  }
 });
 
 it("a status is set from any status, by name and in the history", async () => {

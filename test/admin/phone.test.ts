@@ -8,6 +8,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { requirement } from "../_require.ts";
 import { launch, visit } from "./_browser.ts";
+import { seedCase, seedJob } from "./_seed.ts";
 
 const chromium = requirement("chromium");
 let browser: Browser;
@@ -91,3 +92,40 @@ chromium.it(
     await context.close();
   },
 );
+
+chromium.it("a list on a phone shows what it is sorted by, beside each name", async () => {
+  await using server = await testServer({ agents: [refunds("look up", "1.0.0")] });
+  await seedJob(server.service, {
+    id: "job-a",
+    name: "Order HL-9100 of Hallberg Lamps",
+    status: "in_progress",
+  });
+  await seedCase(server.service, { job: "job-a", ref: "case-a", cost: 0.5 });
+  await startWaiting(server, "waiting");
+  const { page, context } = await visit(browser, server.url, PHONE, {
+    extraHTTPHeaders: { "x-api-key": server.key },
+  });
+  const shown = async (path: string) => {
+    await page.goto(`${server.url}/admin/${path}`);
+    expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    const texts = async (selector: string) =>
+      (await page.locator(selector).filter({ visible: true }).allTextContents()).map((text) => text.trim());
+    return { heads: await texts(".rows th[aria-sort]"), cells: (await texts(".rows td.wide")).length };
+  };
+
+  expect(await shown("jobs")).toEqual({ heads: ["Created\nChanged"], cells: 0 });
+  for (const [sort, head] of [
+    ["-total_cost", "Cost"],
+    ["-duration", "Duration"],
+    ["case_count", "Cases"],
+    ["agent_name", "Agent"],
+  ])
+    expect([sort, await shown(`jobs?sort=${sort}`)]).toEqual([sort, { heads: [head], cells: 2 }]);
+  for (const [sort, head] of [
+    ["-total_cost", "Cost"],
+    ["-duration", "Duration"],
+    ["job_id", "Job"],
+  ])
+    expect([sort, await shown(`cases?sort=${sort}`)]).toEqual([sort, { heads: [head], cells: 2 }]);
+  await context.close();
+});

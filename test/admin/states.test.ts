@@ -167,6 +167,33 @@ it("a job that a person sets to stopped is called so where that is asked, and no
   expect(audit).toMatch(/job job-parked .* Queued → Stopped /);
 });
 
+it("an agent is busy while a job of it runs, not while they only sleep or wait", async () => {
+  const idle = defineAgent({
+    name: "Idle",
+    version: "1.0.0",
+    methods: { job_start: { run: ({ job }) => job.sleep("8h") } },
+  });
+  await using other = await testServer({ agents: [idle], suspendAfter: "10ms" });
+  await other.request("/agents/idle/jobs", { json: { job_context: jobContext("job-idle") } });
+  const stateOf = async (id: string) =>
+    ((await (await other.request(`/admin/api/jobs?search=${id}`)).json()) as { items: { state: string }[] })
+      .items[0]?.state;
+  await expect.poll(() => stateOf("job-idle")).toBe("sleeping");
+
+  const healthOf = async (one: TestServer, slug: string) => {
+    const { agents } = (await (await one.request("/agents/health")).json()) as {
+      agents: Record<string, { slug: string; status: string; statistics: { in_progress_jobs: number } }>;
+    };
+    return Object.values(agents).find((agent) => agent.slug === slug);
+  };
+  expect(await healthOf(other, "idle")).toMatchObject({
+    ...{ status: "available", statistics: { in_progress_jobs: 1 } },
+  });
+  expect(await healthOf(server, "worker")).toMatchObject({ status: "busy" });
+  const page = await other.request("/admin/agents/idle", { headers: { accept: "text/html" } });
+  expect(await page.text()).not.toContain("Busy");
+});
+
 it("the tabs count what they list, and all of them together all jobs", async () => {
   const shown = await tabs();
   const [, ...states] = shown;

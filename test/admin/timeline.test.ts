@@ -5,6 +5,7 @@ import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { duringRun, runsOf } from "../../src/plugins/admin/job/runs.ts";
 import { fold } from "../../src/plugins/admin/views/fold.ts";
 import { toStory } from "../../src/plugins/admin/views/story.ts";
+import { summaryOf } from "../../src/plugins/admin/views/summary.ts";
 import { toTimeline } from "../../src/plugins/admin/views/timeline.ts";
 import { toWaterfall } from "../../src/plugins/admin/views/waterfall.ts";
 
@@ -357,6 +358,43 @@ it("a wait that has not ended is folded as long as it has taken, not until the e
   expect(duration).toBe("9 min 44 s");
   expect(folded).toBe("9 min 41 s");
   expect(folds.map(({ title }) => title)).toEqual(["9 min 41 s of waiting, folded"]);
+});
+
+it("a timeline names each wait once: that for a person, and what else of the waiting is folded", () => {
+  const record = (...after: RunEntry[]): RunEntry[] => [
+    { type: "status", at: at(0), from: null, to: "in_progress" },
+    { type: "call", at: at(2), position: 0, call: "step", name: "read", started_at: at(0) },
+    { type: "begun", at: at(3), position: 1, call: "ask", name: "Pay?", attempt: 1 },
+    { type: "status", at: at(4), from: "in_progress", to: "awaiting" },
+    { type: "call", at: at(3604), position: 1, call: "ask", name: "Pay?" },
+    { type: "status", at: at(3604), from: "awaiting", to: "in_progress" },
+    ...after,
+  ];
+  const summary = (log: RunEntry[], end: number) => {
+    const ended = { ...job, finished_at: at(end) };
+    const done: RunEntry = { type: "status", at: at(end), from: "in_progress", to: "completed" };
+    return summaryOf(toWaterfall(toTimeline(ended, [], [...log, done], now), { currency: "$" }));
+  };
+  const slept: RunEntry[] = [
+    { type: "begun", at: at(3604), position: 2, call: "sleep", name: "sleep", attempt: 1 },
+    { type: "call", at: at(9004), position: 2, call: "sleep", name: "sleep" },
+  ];
+  const worked: RunEntry = {
+    type: "call",
+    at: at(9006),
+    position: 3,
+    call: "step",
+    name: "write",
+    started_at: at(9004),
+  };
+
+  // The question opened a second before the job waited: the times differ, the wait is one.
+  expect(summary(record({ ...worked, at: at(3606), started_at: at(3604) }), 3606)).toBe(
+    ", 1 h waiting for a person (folded)",
+  );
+  expect(summary(record(...slept, worked), 9006)).toBe(
+    ", 1 h waiting for a person (folded), 1 h 30 min of other waiting folded",
+  );
 });
 
 it("a long wait between two moments of work is folded, and says how long it was", () => {

@@ -1,10 +1,12 @@
 import { hash } from "node:crypto";
 import { type AgentDefinition, defineAgent } from "agent-control-service";
 import { definePlugin, EVENTS } from "agent-control-service/plugin";
+import type { StoreFactory } from "agent-control-service/store";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, it, onTestFinished } from "vitest";
 import type { AttentionItem } from "../../src/core/models/attention.ts";
+import { createMemoryStore } from "../../src/core/store/memory-store.ts";
 import { DeliveryError } from "../../src/plugin.ts";
 import { startInstances } from "../instances/_instances.ts";
 import { agentOf } from "./_agent.ts";
@@ -191,4 +193,33 @@ it("events that were given up, and paused agents, need a person; of agents that 
   expect(await kinds(keyOf("poller"))).toEqual(["paused"]);
   expect(await kinds(keyOf("other"))).toEqual([]);
   expect(await dashboard(server)).toMatch(/Health<\/span> 1 problem/);
+});
+
+it("a restored store that may lack writes needs a person, and is not well on its cards; a complete one is", async () => {
+  const serveRestored = (may_lack: boolean) => {
+    const shipping = { lag: 0, groups: 0, bytes: 0, last_at: null, error: null, set_aside: [] };
+    const restored = { as_of: "2026-11-28T15:00:00.000Z", may_lack };
+    const store: StoreFactory = async (context) => {
+      const health = () => ({ writable: true, shipping: { ...shipping, restored } });
+      return Object.assign(await createMemoryStore(context), { health });
+    };
+    return testServer({ agents: [other], store });
+  };
+  const text =
+    "The store was restored from the storage as of 2026-11-28 15:00:00 UTC: later writes may be missing.";
+  await using lacking = await serveRestored(true);
+  await using whole = await serveRestored(false);
+
+  expect(await attention(lacking)).toMatchObject([{ kind: "store", severity: "warn", text }]);
+  const page = await dashboard(lacking);
+  expect(page).toContain(text);
+  expect(page).toContain("restored, later writes may be missing");
+  expect(await attention(whole)).toEqual([]);
+  for (const [server, words] of [
+    [lacking, /Storage<\/h2><\/div>\s*<span class="st st-degraded">/],
+    [whole, /Storage<\/h2><\/div>\s*<span class="st st-healthy">/],
+  ] as const) {
+    const html = await (await server.request("/admin/server", { headers: { accept: "text/html" } })).text();
+    expect(html).toMatch(words);
+  }
 });

@@ -102,7 +102,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       needs: "view",
       summary: "Health of the agents",
       description:
-        "An agent is `busy` while a job is in progress and `degraded` when more than half of its jobs failed or were cancelled. `paused` agents start no new jobs. `success_rate` is the percentage of its jobs that completed.",
+        "An agent is `busy` while one of its jobs runs (not while they only sleep or wait) and `degraded` when more than half of its jobs failed or were cancelled. `paused` agents start no new jobs. `success_rate` is the percentage of its jobs that completed.",
       tag,
       responses: {
         200: {

@@ -8,7 +8,7 @@ import { ATTENTION_KINDS, type AttentionItem } from "../../models/attention.ts";
 import { HELD_JOBS, type HoldReason } from "../../models/job-state.ts";
 import type { BudgetUse } from "../../models/spending.ts";
 import type { BackupState } from "../../store/backup/backups.ts";
-import type { Store } from "../../store/store.ts";
+import type { ShippingHealth, Store } from "../../store/store.ts";
 import type { Budgets } from "../queue/budgets.ts";
 import type { Runner } from "../runner.ts";
 import type { FailureMarks } from "./failure-marks.ts";
@@ -138,6 +138,7 @@ export class Attention {
       ...(writable ? [] : [bad("store", `The store cannot write: ${error ?? "see the log"}.`)]),
       ...(shipping?.error ? [bad("store", `New writes are on this disk only: ${shipping.error}.`)] : []),
       ...toSetAside(shipping?.set_aside ?? []),
+      ...toRestored(shipping?.restored ?? null),
       ...(failed === null ? [] : [warn("backup", `The store could not be backed up: ${failed}.`)]),
       ...(dead === 0
         ? []
@@ -166,6 +167,13 @@ function toSetAside({ length }: readonly string[]): Found[] {
   const are = length === 1 ? "is" : "are";
   const text = `${countOf(length, "folder")} with writes that never reached the storage ${are} set aside on this disk.`;
   return [{ ...warn("store", text), count: length }];
+}
+
+/** Until the next start, as it concerns what this one found. */
+function toRestored(restored: ShippingHealth["restored"]): Found[] {
+  if (!restored?.may_lack) return [];
+  const asOf = restored.as_of === null ? "" : ` as of ${restored.as_of.slice(0, 19).replace("T", " ")} UTC`;
+  return [warn("store", `The store was restored from the storage${asOf}: later writes may be missing.`)];
 }
 
 const NOTHING_ELSE = { count: 1, agent: null, reason: null, since: null } as const;

@@ -124,7 +124,7 @@ function toConfirm(
   },
 ): Confirm {
   return {
-    ...{ title, lines, action, fields: "", back: "/admin/access" },
+    ...{ title, subject: "", lines, action, fields: "", back: "/admin/access" },
     buttons: [button(label, { style: isDanger ? "danger" : "" })],
   };
 }

@@ -16,6 +16,8 @@ import { labelOf, pathTo, setLabelOf } from "../views/pieces.ts";
 /** A confirmation before a change: what will happen, and a way to cancel. */
 export interface Confirm {
   readonly title: string;
+  /** What it is about, as HTML; empty where the title or the lines name it. */
+  readonly subject: string;
   readonly lines: readonly string[];
   /** Inputs, as HTML. */
   readonly fields: string;
@@ -33,10 +35,10 @@ export interface Confirm {
 /** Confirmations of changes to a job. */
 export function jobConfirms(parts: CommonParts, job: StoredJob, action: string): Confirm {
   const running = !isTerminal(job.status) && job.status !== "stopped";
-  const base = { action: pathTo("jobs", job.id, action), back: pathTo("jobs", job.id), fields: "" };
+  const base = { ...onJob(job, action), fields: "" };
   if (action === "stop") {
     const lines = [
-      `"${job.name}" will be asked to stop. Its results so far are kept; it may take a moment to clean up.`,
+      `It will be asked to stop. Its results so far are kept; it may take a moment to clean up.`,
       ...(job.open_questions > 0
         ? [`${countOf(job.open_questions, "open question")} will be withdrawn.`]
         : []),
@@ -94,7 +96,7 @@ export function jobConfirms(parts: CommonParts, job: StoredJob, action: string):
       ...statusConfirm(job.parked || job.status !== "stopped" ? job.status : "", setLabelOf, "job"),
     };
   const lines = [
-    `"${job.name}" will be deleted with ${job.case_count > 0 ? `${countOf(job.case_count, "case")} and ` : ""}its history. ${textOfUndo(parts)}`,
+    `It will be deleted with ${job.case_count > 0 ? `${countOf(job.case_count, "case")} and ` : ""}its history. ${textOfUndo(parts)}`,
     ...(running ? ["It is running: the run will be cancelled first."] : []),
   ];
   return {
@@ -106,10 +108,9 @@ export function jobConfirms(parts: CommonParts, job: StoredJob, action: string):
 }
 
 /** The confirmation before the tokens of a job are revoked. */
-export function revokeConfirm({ id }: StoredJob): Confirm {
+export function revokeConfirm(job: StoredJob): Confirm {
   return {
-    action: pathTo("jobs", id, "revoke-tokens"),
-    back: pathTo("jobs", id),
+    ...onJob(job, "revoke-tokens"),
     title: "Revoke the tokens of this job?",
     lines: [
       "Pages that use this job with a token are refused from now on, on every instance within seconds. Tokens that are made later work.",
@@ -165,8 +166,7 @@ export function forkConfirm(job: StoredJob, { calls, log, cases }: Recorded, lin
   // The id is created with the form: sending the form twice starts only one job.
   const fields = html`<input type="hidden" name="job_id" value="${randomUUID()}"><div class="field"><label for="fork-from">First call that is made again</label><select class="input" id="fork-from" name="from">${options}</select></div><div class="field"><label for="fork-fields">Other values for its fields, as JSON</label><textarea class="input" id="fork-fields" name="fields" rows="4" placeholder='{ "name": "value" }'></textarea></div>`;
   return {
-    action: pathTo("jobs", job.id, "fork"),
-    back: pathTo("jobs", job.id),
+    ...onJob(job, "fork"),
     title: "Fork this job?",
     lines: [
       "A new job starts with what this one recorded before a call, and makes that call and all later ones. This job does not change.",
@@ -179,10 +179,13 @@ export function forkConfirm(job: StoredJob, { calls, log, cases }: Recorded, lin
 
 /** Confirmations of changes to a case. */
 export function caseConfirms(parts: CommonParts, item: StoredCase, action: string): Confirm {
-  const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
+  const base = {
+    ...{ action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" },
+    subject: subjectOf(item, item.job_id),
+  };
   if (action === "status") return { ...base, ...statusConfirm(item.status, labelOf, "case") };
   const lines = [
-    `"${item.name}" will be deleted with ${countOf(item.update_count, "update")}. Its job is kept. ${textOfUndo(parts)}`,
+    `It will be deleted with ${countOf(item.update_count, "update")}. Its job is kept. ${textOfUndo(parts)}`,
   ];
   return {
     ...base,
@@ -190,6 +193,17 @@ export function caseConfirms(parts: CommonParts, item: StoredCase, action: strin
     lines,
     buttons: [button("Delete the case", { style: "danger" })],
   };
+}
+
+/** The addresses of a change to a job, and which job it is. */
+function onJob(job: StoredJob, action: string) {
+  const back = pathTo("jobs", job.id);
+  return { action: pathTo("jobs", job.id, action), back, subject: subjectOf(job, job.agent_name) };
+}
+
+/** What a change is about: its name, what it is of, and its id. */
+function subjectOf({ id, name }: { readonly id: string; readonly name: string }, of: string): string {
+  return html`<b><bdi>${name}</bdi></b><br><span class="faint">${of} · <span class="mono">${id}</span></span>`.toString();
 }
 
 function statusConfirm(current: string, labelOf: (status: string) => string, noun: string) {

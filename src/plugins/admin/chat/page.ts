@@ -22,6 +22,7 @@ import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { offeredTo } from "../viewer.ts";
+import { AttemptCounter } from "../views/attempts.ts";
 import { formatCost } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { jobPiece, pathTo } from "../views/pieces.ts";
@@ -125,7 +126,7 @@ function noteOf({ again, agreed, before }: AnsweredQuestion): Pick<Flash, "kind"
 function newThread(parts: SeenParts, slug: string): Resource {
   const { name } = parts.agents.get(slug).definition;
   const none = {
-    live: "",
+    live: "/admin/api/live",
     api: "",
     jobHref: "",
     newHref: "",
@@ -158,14 +159,9 @@ function chatResource(parts: SeenParts, job: StoredJob): Resource {
       const { items, total } = await parts.cases.list(query);
       const entries = await parts.jobs.logEnds(job.id, SHOWN_ENTRIES);
       const { definition } = parts.agents.of(job) ?? parts.agents.get(job.agent_name);
-      const turns = items.reverse().map((item) =>
-        toTurn(
-          parts,
-          job,
-          item,
-          entries.map(({ entry }) => entry),
-        ),
-      );
+      const counter = new AttemptCounter();
+      const counted = entries.map(({ entry }) => ({ entry, attempts: counter.add(entry) }));
+      const turns = items.reverse().map((item) => toTurn(parts, job, item, counted));
       return {
         chat: {
           title: `${definition.name}: ${items[0]?.name ?? "thread"}`,
@@ -195,11 +191,17 @@ function seenIn(items: readonly StoredCase[]): string {
   return asking ? keyOf(asking as AskingCase) : "";
 }
 
-async function toTurn(parts: SeenParts, job: StoredJob, item: StoredCase, entries: readonly RunEntry[]) {
+/** A line of a job's log, with the attempts that its run had made of its call. */
+interface CountedEntry {
+  readonly entry: RunEntry;
+  readonly attempts: number;
+}
+
+async function toTurn(parts: SeenParts, job: StoredJob, item: StoredCase, entries: readonly CountedEntry[]) {
   const { currency } = parts.options;
-  const steps = entries.flatMap((entry) => {
+  const steps = entries.flatMap(({ entry, attempts }) => {
     if (entry.type !== "call" || entry.call !== "step" || entry.case_id !== item.id) return [];
-    const tries = (entry.attempts ?? 1) > 1 ? `${entry.attempts} attempts` : "";
+    const tries = attempts > 1 ? countOf(attempts, "attempt") : "";
     const cost = entry.cost ? formatCost(entry.cost, currency) : "";
     return [
       {
@@ -228,9 +230,9 @@ async function toTurn(parts: SeenParts, job: StoredJob, item: StoredCase, entrie
 }
 
 /** The message of a turn without an answer: it came with an event, or with the job. */
-async function messageOf(item: StoredCase, entries: readonly RunEntry[]): Promise<string> {
+async function messageOf(item: StoredCase, entries: readonly CountedEntry[]): Promise<string> {
   let last: string | undefined;
-  for (const entry of entries) {
+  for (const { entry } of entries) {
     if (entry.type !== "call") continue;
     if (entry.call === "event")
       last = (entry.result as { data?: { content?: string } } | null)?.data?.content;

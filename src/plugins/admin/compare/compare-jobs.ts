@@ -59,7 +59,10 @@ async function readWork({ jobs, cases }: SeenParts, job: StoredJob, isOurs: bool
   ]);
   const names = new Map(items.map(({ id, name }) => [id, name]));
   const run = runsOf(job, entries).at(-1)!;
-  const calls = collectCalls(run.entries.map(({ entry }) => entry)).filter(isLine);
+  const calls = collectCalls(
+    run.entries.map(({ entry }) => entry),
+    run.before,
+  ).filter(isLine);
   return {
     cases: items,
     calls: calls.map((call) => ({
@@ -130,7 +133,7 @@ function toCompared(call: Call): ComparedCall {
     status: entry?.error ? "failed" : hasEnded(call) ? "completed" : "open",
     duration: end === undefined ? null : Math.max(0, end - call.begun),
     cost: spentOn(call),
-    attempts: call.attempt,
+    attempts: call.attempts,
     input: entry?.input ?? null,
     output: answer?.answer ?? entry?.result ?? null,
     error: entry?.error?.message ?? null,

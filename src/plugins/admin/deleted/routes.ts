@@ -15,6 +15,7 @@ import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts"
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { textOfRestoring } from "./deletion-text.ts";
 
 const QuerySchema = filterQuery({
   ...pageQuery({ max: 100, default: 50 }),
@@ -94,7 +95,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
         return { text: `The ${one} was restored.`, path: pathTo(many, id) };
       },
       confirm: async (_parts, id) => ({
-        ...{ action: pathTo(place, id, "restore"), back: path, fields: "" },
+        ...{ action: pathTo(place, id, "restore"), back: path, subject: "", fields: "" },
         title: `Restore this ${one}?`,
         lines: [`"${id}" ${kind.returns}`],
         buttons: [button("Restore", {})],
@@ -113,7 +114,7 @@ function routesOf(parts: AdminParts, kind: Kind): RouteDefinition[] {
         return `The job was deleted permanently${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
       },
       confirm: async (_parts, id) => ({
-        ...{ action: pathTo(place, id, "erase"), back: path, fields: "" },
+        ...{ action: pathTo(place, id, "erase"), back: path, subject: "", fields: "" },
         title: `Delete this ${one} permanently?`,
         lines: [`Nothing of "${id}" will be left. This cannot be undone.`],
         buttons: [button("Delete permanently", { style: "danger" })],
@@ -146,6 +147,7 @@ function deletedResource(parts: SeenParts, { one, many, place }: Kind, query: Qu
       return {
         search: search ?? "",
         ...{ one, many, path },
+        restoring: textOfRestoring(parts),
         rows: rows.map((row) => ({
           ...{ id: row.id, name: row.name, deleted_by: row.deleted_by },
           owner: "job_id" in row ? row.job_id : row.agent_name,

@@ -89,6 +89,7 @@ async function dropConfirm(parts: AdminParts, ids: Picked): Promise<Confirm> {
   const fields = ids === "all" ? [hidden("all", "1")] : ids.map((id) => hidden("id", id));
   return {
     title: `Drop ${what}?`,
+    subject: "",
     lines: ["Receivers will not get what is dropped. This cannot be undone."],
     fields: [hidden("action", "drop"), ...fields].join(""),
     action: "/admin/deliveries",

@@ -30,6 +30,7 @@ import { renderJson } from "../views/json-tree.ts";
 import { labelOf, linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { withRunning } from "../views/running.ts";
 import { toStory } from "../views/story.ts";
+import { summaryOf } from "../views/summary.ts";
 import { type TimelineCase, toTimeline } from "../views/timeline.ts";
 import { SHOWN_ENTRIES, toWaterfall, type WaterfallView } from "../views/waterfall.ts";
 import { countWork, toWork } from "../views/work.ts";
@@ -193,7 +194,7 @@ async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<R
   const run = findRun(runs, view);
   const isLast = run === runs.at(-1);
   const recorded = isLast ? withRunning(parts, job.id, run.entries) : run.entries.map(({ entry }) => entry);
-  const calls = collectCalls(recorded);
+  const calls = collectCalls(recorded, run.before);
   const tab = view.tab ?? "timeline";
   const shown: Shown = { job, view, cases, entries, runs, run, isLast, recorded, calls, now, currency };
   const [content, facts] = await Promise.all([CONTENT[tab](parts, shown), readFacts(parts, job, now)]);
@@ -294,11 +295,14 @@ async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
       : undefined;
   const openedCase = view.case ?? (picked ? undefined : failed?.id);
   const draw = (some: readonly StoredCase[]) =>
-    toWaterfall(toTimeline(during.job, [...some, ...recordedCases(some, recorded)], recorded, now), {
-      ...{ currency, jobId: job.id },
-      query: { ...view, run: isLast ? undefined : run.number },
-      ...{ step: picked?.id, case: openedCase },
-    });
+    toWaterfall(
+      toTimeline(during.job, [...some, ...recordedCases(some, recorded)], recorded, now, run.before),
+      {
+        ...{ currency, jobId: job.id },
+        query: { ...view, run: isLast ? undefined : run.number },
+        ...{ step: picked?.id, case: openedCase },
+      },
+    );
   const drawn = async () => {
     let known = during.cases;
     let fall = draw(known);
@@ -341,6 +345,10 @@ async function timelineTab(parts: SeenParts, shown: Shown): Promise<Content> {
       output: job.result === null ? "" : renderJson(job.result),
       noOutput: isTerminal(job.status) ? "No result." : "Not yet.",
       caseCount: formatCount(job.case_count),
+      casesShown:
+        job.case_count > cases.length
+          ? `${formatCount(cases.length)} of ${countOf(job.case_count, "case")}: the first ones, and the last ones that failed or are open`
+          : "",
       casesHref: job.case_count > cases.length ? withQuery("/admin/cases", { job_id: job.id }) : "",
       cases: cases.map((item) => toCaseLine(item, { now, currency })),
     },
@@ -390,14 +398,6 @@ async function readFacts(parts: SeenParts, job: StoredJob, now: Date): Promise<F
     ["Cost with children", children?.cost === undefined ? undefined : formatCost(children.cost, currency)],
     ["Parameters", job.agent_parameters?.map((parameter) => String(parameter.name)).join(", ")],
   ]);
-}
-
-function summaryOf(fall: ReturnType<typeof toWaterfall>): string {
-  const isFolded = fall.folded !== "" && fall.folded === fall.waited;
-  const waited = fall.waited ? `, ${fall.waited} waiting for a person${isFolded ? " (folded)" : ""}` : "";
-  const times = fall.interruptions > 1 ? ` in ${countOf(fall.interruptions, "interruption")}` : "";
-  const breaks = fall.downtime ? `, down for ${fall.downtime}${times}` : "";
-  return waited + breaks + (fall.folded && !isFolded ? `, ${fall.folded} of waiting folded` : "");
 }
 
 /** Cases that the page has not read, as far as the log has them. */

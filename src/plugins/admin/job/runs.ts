@@ -3,6 +3,7 @@ import { type EntityStatus, isTerminal } from "../../../core/models/entity-statu
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
+import { AttemptCounter, type LastAttempts } from "../views/attempts.ts";
 
 /** What a job did between its start, or a retry, and an end. */
 export interface JobRun {
@@ -14,20 +15,26 @@ export interface JobRun {
   /** ISO 8601; null while it is open. */
   readonly to: string | null;
   readonly entries: readonly LogEntry<RunEntry>[];
+  /** The last attempts of the runs before. */
+  readonly before: LastAttempts;
 }
 
 /** The runs of a job: a retry after an end begins another one. */
 export function runsOf(job: StoredJob, entries: readonly LogEntry<RunEntry>[]): JobRun[] {
-  const runs: { from: string; to: string | null; status: EntityStatus; entries: LogEntry<RunEntry>[] }[] = [
-    { from: job.created_at, to: null, status: job.status, entries: [] },
-  ];
+  const counter = new AttemptCounter();
+  const begin = (from: string) => ({
+    ...{ from, to: null as string | null, status: job.status, before: counter.last() },
+    entries: [] as LogEntry<RunEntry>[],
+  });
+  const runs = [begin(job.created_at)];
   for (const one of entries) {
     const { entry } = one;
     let run = runs.at(-1)!;
     if (run.to !== null && entry.type === "status" && !isTerminal(entry.to)) {
-      run = { from: entry.at, to: null, status: job.status, entries: [] };
+      run = begin(entry.at);
       runs.push(run);
     }
+    counter.add(entry);
     run.entries.push(one);
     if (entry.type === "status" && isTerminal(entry.to))
       Object.assign(run, { to: entry.at, status: entry.to });

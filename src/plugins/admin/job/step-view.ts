@@ -73,7 +73,10 @@ export function toStepView(call: Call, { jobId, run, line, caseName, now, curren
     kind: entry?.kind ? toLabel(entry.kind) : KINDS[call.call],
     status: statusOf(call).toString(),
     about: entry
-      ? aboutCall(entry, { currency, took: ended - call.begun, cost: spentOn(call) })
+      ? aboutCall(entry, {
+          ...{ currency, attempts: call.attempts },
+          ...{ took: ended - call.begun, cost: spentOn(call) },
+        })
       : [formatDuration(ended - call.begun), call.answer?.by ? `by ${call.answer.by}` : ""]
           .filter(Boolean)
           .join(" · "),

@@ -29,7 +29,7 @@ function casesList({ cases, caller }: SeenParts): ListOf<StoredCase, CasesQuery>
     columns: [
       { label: "Status", key: "status" },
       { label: "Name", key: "name", style: "main" },
-      { label: "Job", key: "job_id", style: "wide" },
+      { label: "Job", key: "job_id", style: "wide c-of" },
       { label: "Updates", style: "num wide c-count" },
       { label: "Cost", key: "total_cost", style: "num wide c-cost" },
       { label: "Duration", key: "duration", style: "num wide c-took" },

@@ -52,7 +52,7 @@ function jobsList(parts: SeenParts, { views }: Pick<AdminParts, "views">): ListO
     columns: [
       { label: "Status", key: "status" },
       { label: "Name", key: "name", style: "main" },
-      { label: "Agent", key: "agent_name", style: "wide agent" },
+      { label: "Agent", key: "agent_name", style: "wide agent c-of" },
       { label: "Cases", key: "case_count", style: "num wide c-count" },
       { label: "Cost", key: "total_cost", style: "num wide c-cost" },
       { label: "Duration", key: "duration", style: "num wide c-took" },

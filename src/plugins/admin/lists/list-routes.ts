@@ -9,6 +9,7 @@ import type { AdminParts, SeenParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import { type Resource, renderFragment } from "../respond.ts";
+import { offeredTo } from "../viewer.ts";
 import { formatCost } from "../views/format.ts";
 import type { Beside } from "./failed-cases.ts";
 import { IdsQuerySchema, readIds } from "./ids-query.ts";
@@ -162,7 +163,10 @@ function listResource<E, Q extends Query>(parts: SeenParts, list: ListOf<E, Q>, 
         views: (await list.views?.(given)) ?? [],
         savesViews: list.views !== undefined,
         cost: costText(await list.cost?.(given), parts.options.currency),
-        list: toListView({ ...source, isEncrypted, total, next, rows, icons, renderedAt: now.getTime() }),
+        list: toListView({
+          ...{ ...source, isEncrypted, total, next, rows, icons, renderedAt: now.getTime() },
+          mayStart: offeredTo(parts.caller).start,
+        }),
       };
     },
   };

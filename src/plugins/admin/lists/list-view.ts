@@ -37,6 +37,8 @@ export interface PageSource extends ListSource {
   readonly icons: string;
   /** Whether a search finds ids and names only. */
   readonly isEncrypted: boolean;
+  /** Whether the viewer may start a job. */
+  readonly mayStart: boolean;
   /** Milliseconds since the epoch: entities created later are new to the viewer of the page. */
   readonly renderedAt: number;
 }
@@ -176,7 +178,7 @@ export function toListView(source: PageSource) {
 }
 
 /** What a list says that has no rows. */
-function emptyOf({ kind, filters, status, isEncrypted }: PageSource) {
+function emptyOf({ kind, filters, status, isEncrypted, mayStart }: PageSource) {
   const noun = nounOf(kind);
   if (Object.values(filters).some((value) => value !== undefined)) {
     const isBlind = isEncrypted && filters.search !== undefined;
@@ -191,9 +193,11 @@ function emptyOf({ kind, filters, status, isEncrypted }: PageSource) {
   return {
     emptyTitle: `No ${noun}s yet.`,
     emptyText:
-      kind === "jobs"
-        ? "Start one from an agent's page, or over the API."
-        : "Cases appear when a job opens them.",
+      kind === "cases"
+        ? "Cases appear when a job opens them."
+        : mayStart
+          ? "Start one from an agent's page, or over the API."
+          : "Jobs appear when somebody starts them.",
   };
 }
 

@@ -1,5 +1,7 @@
+import type { Caller } from "../../../core/audit/caller.ts";
 import type { AttentionItem } from "../../../core/models/attention.ts";
 import { withQuery } from "../query.ts";
+import { offeredTo } from "../viewer.ts";
 import { pathTo } from "../views/pieces.ts";
 
 /** What needs a person, as the dashboard shows it. */
@@ -13,13 +15,17 @@ export interface AttentionView {
   readonly link: string;
 }
 
-/** An item of the list, with the page where something can be done about it. */
-export function toAttentionView(item: AttentionItem): AttentionView {
+/** An item of the list, with the page where something can be done about it, or seen by who may not. */
+export function toAttentionView(item: AttentionItem, caller: Caller): AttentionView {
   const { severity, text, kind } = item;
-  const [label, link, href] = PLACES[kind](item);
+  const [label, wanted, href] = PLACES[kind](item);
+  const link = wanted === DECIDE && !offeredTo(caller).operate ? LOOK : wanted;
   const mark = kind === "held" ? kind : severity === "bad" ? "failed" : "awaiting";
   return { mark, label, text, link, href };
 }
+
+const DECIDE = "Decide";
+const LOOK = "Look";
 
 type Place = readonly [label: string, link: string, href: string];
 
@@ -29,12 +35,12 @@ const PLACES: Readonly<Record<AttentionItem["kind"], (item: AttentionItem) => Pl
   deliveries: () => ["Given up", "Deliveries", "/admin/deliveries"],
   stuck: ({ job_ids: [id, ...more] }) => [
     "Stuck",
-    "Look",
+    LOOK,
     id !== undefined && more.length === 0 ? pathTo("jobs", id) : "/admin/jobs?status=stuck",
   ],
   held: ({ agent, reason }) => [
     "Held",
-    "Decide",
+    DECIDE,
     withQuery("/admin/jobs", {
       status: "held",
       stop_reason: reason ?? undefined,

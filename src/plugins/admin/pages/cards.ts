@@ -1,6 +1,6 @@
 import { countOf } from "../../../core/base/count-of.ts";
 import type { AttentionItem } from "../../../core/models/attention.ts";
-import type { StoreHealth } from "../../../core/store/store.ts";
+import type { ShippingHealth, StoreHealth } from "../../../core/store/store.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { formatBytes, formatCount, formatDuration } from "../views/format.ts";
@@ -88,21 +88,23 @@ function toHealth(
   };
 }
 
-/** Whether the store can write, and has a storage that takes what it ships. */
+/** Whether the store can write, and its storage has all that it acknowledged. */
 export function storePiece(health: StoreHealth): Html {
-  const status = troubleOf(health) === undefined ? "healthy" : "degraded";
-  return statusPiece(health.writable ? status : "unhealthy");
+  const isDegraded = health.shipping !== undefined && troubleOf(health.shipping) !== undefined;
+  return statusPiece(health.writable ? (isDegraded ? "degraded" : "healthy") : "unhealthy");
 }
 
-function troubleOf({ shipping }: StoreHealth): string | undefined {
-  const aside = shipping?.set_aside.length ?? 0;
-  return shipping?.error ?? (aside > 0 ? `${countOf(aside, "folder")} set aside` : undefined);
+/** What is wrong with what a store ships. */
+export function troubleOf({ error, set_aside, restored }: ShippingHealth): string | undefined {
+  if (error !== null) return error;
+  if (set_aside.length > 0) return `${countOf(set_aside.length, "folder")} set aside`;
+  return restored?.may_lack ? "restored, later writes may be missing" : undefined;
 }
 
 async function storeCard({ store }: AdminParts): Promise<CardView> {
   const stats = await store.stats();
   const health = store.health();
-  const trouble = troubleOf(health);
+  const trouble = health.shipping && troubleOf(health.shipping);
   return {
     title: "Store",
     status: storePiece(health).toString(),

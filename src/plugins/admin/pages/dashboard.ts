@@ -146,7 +146,7 @@ async function dashboardState(
   const stamp = stampsIn("UTC");
   return {
     startable: startable(seen.agents, caller),
-    attention: items.map(toAttentionView),
+    attention: items.map((item) => toAttentionView(item, caller)),
     calm: waiting.total > 0 ? "Only the open questions need you." : "Nothing needs you.",
     sentence: await readSentence(seen, { well, items }, now),
     figures: toTiles(well, month, seen),

@@ -132,7 +132,7 @@ function toConfirm(
   { title, lines, label }: { title: string; lines: readonly string[]; label: string },
 ): Confirm {
   return {
-    ...{ title, lines, fields: "", back: "/admin/schedules" },
+    ...{ title, subject: "", lines, fields: "", back: "/admin/schedules" },
     action: pathTo("schedules", id, action),
     buttons: [button(label, {})],
   };

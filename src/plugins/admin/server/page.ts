@@ -5,7 +5,7 @@ import type { BackupState } from "../../../core/store/backup/backups.ts";
 import type { ShippingHealth } from "../../../core/store/store.ts";
 import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
-import { storePiece } from "../pages/cards.ts";
+import { storePiece, troubleOf } from "../pages/cards.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -140,8 +140,9 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
   };
 }
 
-function shippingCard({ lag, groups, bytes, last_at, error, restored, set_aside }: ShippingHealth) {
-  const isWell = error === null && set_aside.length === 0;
+function shippingCard(shipping: ShippingHealth) {
+  const { lag, groups, bytes, last_at, error, restored, set_aside } = shipping;
+  const isWell = troubleOf(shipping) === undefined;
   return {
     title: "Storage",
     status: statusPiece(isWell ? "healthy" : "degraded").toString(),

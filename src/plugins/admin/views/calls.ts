@@ -7,6 +7,7 @@ import type {
   CallEntry,
   RunEntry,
 } from "../../../core/models/run-entry.ts";
+import { AttemptCounter, keyOf, type LastAttempts } from "./attempts.ts";
 
 /** A call of a job with its attempts, finished or not. */
 export interface Call {
@@ -23,7 +24,8 @@ export interface Call {
   /** When its run ended without it. */
   readonly cut?: number;
   readonly tries: readonly AttemptEntry[];
-  readonly attempt: number;
+  /** How many were made in its run. */
+  readonly attempts: number;
   /** The answer to a question, once a person gave it. */
   readonly answer?: AnswerEntry;
 }
@@ -48,21 +50,26 @@ type Position = Pick<CallEntry | AttemptEntry | BegunEntry, "case_id" | "positio
 
 const COLLECTED = new WeakMap<readonly RunEntry[], readonly Call[]>();
 
-/** The calls of a run log, in the order in which they started. What a page shows is made from one list several times. */
-export function collectCalls(entries: readonly RunEntry[]): readonly Call[] {
+/**
+ * The calls of a run log, in the order in which they started. What a page shows is made from one list several times.
+ * `before`: the last attempts of the runs before the first entry.
+ */
+export function collectCalls(entries: readonly RunEntry[], before?: LastAttempts): readonly Call[] {
   const known = COLLECTED.get(entries);
   if (known) return known;
-  const calls = collect(entries);
+  const calls = collect(entries, before);
   COLLECTED.set(entries, calls);
   return calls;
 }
 
-function collect(entries: readonly RunEntry[]): Call[] {
+function collect(entries: readonly RunEntry[], before?: LastAttempts): Call[] {
+  const counter = new AttemptCounter(before);
   const open = new Map<string, Open>();
   const done: (Open & Position)[] = [];
   const settled = new Map<string, Open & Position>();
   let endedAt: number | undefined;
   for (const entry of entries) {
+    const attempts = counter.add(entry);
     if (entry.type === "status") endedAt = isTerminal(entry.to) ? time(entry.at) : undefined;
     if (entry.type === "answer") {
       settle(open, { done, settled }, entry);
@@ -84,11 +91,10 @@ function collect(entries: readonly RunEntry[]): Call[] {
     const { name, case_id } = entry;
     const of = case_id === undefined ? undefined : { case_id };
     const tries = known?.tries ?? [];
-    if (entry.type === "begun")
-      open.set(key, { name, begun, tries, call: entry.call, attempt: entry.attempt, ...of });
+    if (entry.type === "begun") open.set(key, { name, begun, tries, call: entry.call, attempts, ...of });
     else if (entry.type === "attempt") {
       const call = known?.call ?? "step";
-      open.set(key, { name, begun, tries: [...tries, entry], call, attempt: entry.attempt, ...of });
+      open.set(key, { name, begun, tries: [...tries, entry], call, attempts, ...of });
     } else {
       open.delete(key);
       done.push({
@@ -98,7 +104,7 @@ function collect(entries: readonly RunEntry[]): Call[] {
         call: entry.call,
         begun: Math.min(begun, entry.started_at ? time(entry.started_at) : begun),
         entry,
-        attempt: entry.attempts ?? known?.attempt ?? 1,
+        attempts: entry.attempts === undefined ? (known?.attempts ?? 1) : attempts,
         ...of,
       });
     }
@@ -135,10 +141,6 @@ function withIds(calls: readonly (Open & Position)[]): Call[] {
     const place = n === 1 ? String(position) : `${position}~${n}`;
     return { ...call, id: call.case_id === undefined ? place : `${place}.${call.case_id}` };
   });
-}
-
-function keyOf({ case_id, position }: Position): string {
-  return `${position}\n${case_id ?? ""}`;
 }
 
 function positionIn(key: string): number {

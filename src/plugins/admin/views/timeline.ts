@@ -5,6 +5,7 @@ import type { StepKind } from "../../../core/models/model-use.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { AnswerOf } from "../answers/answer-of.ts";
 import type { TimelineSchema } from "../answers/entities.ts";
+import type { LastAttempts } from "./attempts.ts";
 import { type Call, collectCalls, isCutShort, spentOn } from "./calls.ts";
 
 type Answer = AnswerOf<typeof TimelineSchema>;
@@ -29,12 +30,13 @@ export type TimelineCase = Pick<
   "id" | "name" | "status" | "created_at" | "finished_at" | "total_cost" | "last_error"
 >;
 
-/** Builds a job's timeline from its run log. */
+/** Builds a job's timeline from its run log; `before`: the last attempts of the runs before the first entry. */
 export function toTimeline(
   job: Omit<Job, "case_ids">,
   stored: readonly TimelineCase[],
   recorded: readonly RunEntry[],
   now: Date,
+  before?: LastAttempts,
 ): Timeline {
   const { entries, cases } = withoutCopied(job, stored, recorded);
   const from = Math.min(time(job.created_at), ...entries.slice(0, 1).map((entry) => time(entry.at)));
@@ -44,7 +46,7 @@ export function toTimeline(
   const to = Math.max(end, from + 1, last ? time(last.at) : 0);
   const gaps = interruptions(entries, to);
   const spans = withGaps(statusSpans(entries, from, job.finished_at ? end : to), gaps);
-  const calls = collectCalls(entries);
+  const calls = collectCalls(entries, before);
   const jobRow: TimelineRow = {
     kind: "job",
     name: job.name,
@@ -146,7 +148,7 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
       running: isOpen && call.cut === undefined,
       ...(isOpen && call.cut !== undefined && { unfinished: true }),
       failed: error !== undefined,
-      attempts: Math.max(call.attempt, call.tries.length),
+      attempts: Math.max(call.attempts, call.tries.length),
       cost: spentOn(call),
       error,
     },

@@ -26,6 +26,8 @@ const MARKS = 400;
 const NARROW = 1.2;
 /** Longest name with its notes that no window cuts, in characters. */
 const SHORT = 16;
+/** Share of the folded waiting that is not named apart from the rest: what is between a question and its answer. */
+const HARDLY = 0.01;
 
 /** A row of the waterfall as the template renders it. */
 export interface WaterfallRow {
@@ -70,6 +72,9 @@ export interface WaterfallView {
   readonly waited: string;
   /** How much waiting is folded, empty if none is. */
   readonly folded: string;
+  /** Whether a wait for a person is part of it, and how much of it is none; empty if hardly any is. */
+  readonly foldedForPerson: boolean;
+  readonly foldedRest: string;
   /** The link that shows only the lines that failed, or all again; empty where none did. */
   readonly only: { readonly label: string; readonly href: string };
   /** Links to parts of the time; absent where the page shows one case. */
@@ -138,6 +143,11 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
   const lengthOf = ({ from, to }: { readonly from: number; readonly to: number }) =>
     Math.max(0, Math.min(to, timeline.to) - from);
   const folded = scale.folds.reduce((sum, fold) => sum + lengthOf(fold), 0);
+  const forPerson = overlapOf(
+    scale.folds,
+    (timeline.rows[0]?.spans ?? []).filter(({ kind }) => kind === "waiting"),
+  );
+  const rest = folded - forPerson;
   return {
     ...(query.line === undefined ? overview(lines) : pageOf(lines, query.line)),
     only: onlyFailed(failed.length),
@@ -159,6 +169,8 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
     downtime: timeline.downtime > 0 ? formatDuration(timeline.downtime) : "",
     waited: timeline.waited > 0 ? formatDuration(timeline.waited) : "",
     folded: folded > 0 ? formatDuration(folded) : "",
+    foldedForPerson: forPerson > 0,
+    foldedRest: rest > folded * HARDLY ? formatDuration(rest) : "",
   };
 
   function draw(line: Line): WaterfallRow {
@@ -210,6 +222,18 @@ export function toWaterfall(timeline: Timeline, options: WaterfallOptions): Wate
       },
     };
   }
+}
+
+/** How long the times of both last together, milliseconds. */
+function overlapOf(some: readonly Pick<Span, "from" | "to">[], others: readonly Pick<Span, "from" | "to">[]) {
+  return some.reduce(
+    (sum, one) =>
+      others.reduce(
+        (part, { from, to }) => part + Math.max(0, Math.min(to, one.to) - Math.max(from, one.from)),
+        sum,
+      ),
+    0,
+  );
 }
 
 /**

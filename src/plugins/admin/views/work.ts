@@ -3,6 +3,7 @@ import type { StoredCase } from "../../../core/models/case.ts";
 import type { FileValue } from "../../../core/models/file.ts";
 import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
+import { AttemptCounter } from "./attempts.ts";
 import {
   type FileLink,
   readAnswer,
@@ -54,18 +55,20 @@ export function toWork(
     readonly link: FileLink;
   },
 ): WorkView | undefined {
-  const calls: CallEntry[] = [];
+  const calls: { readonly entry: CallEntry; readonly attempts: number }[] = [];
+  const counter = new AttemptCounter();
   // Where the case is not among those of the page, the id that the agent gave it.
   const names = new Map<string, string>();
   let [input, output, cost] = [0, 0, 0];
   for (const { entry } of entries) {
+    const attempts = counter.add(entry);
     if (entry.type === "call" && entry.call === "open_case") names.set(String(entry.result), entry.name);
     if ((entry.type !== "call" && entry.type !== "attempt") || entry.kind === undefined) continue;
     if (caseId !== undefined && entry.case_id !== caseId) continue;
     input += entry.model?.input_tokens ?? 0;
     output += entry.model?.output_tokens ?? 0;
     cost += entry.cost ?? 0;
-    if (entry.type === "call") calls.push(entry);
+    if (entry.type === "call") calls.push({ entry, attempts });
   }
   if (calls.length === 0) return undefined;
   for (const { id, name } of cases) names.set(id, name);
@@ -73,10 +76,10 @@ export function toWork(
   return {
     lines: calls
       .slice(-SHOWN)
-      .map((entry) => {
+      .map(({ entry, attempts }) => {
         const { case_id } = entry;
         const caseName = case_id === undefined || case_id === caseId ? "" : (names.get(case_id) ?? case_id);
-        return toLine(entry, { now, currency, link, caseName });
+        return toLine(entry, { now, currency, link, caseName, attempts });
       })
       .reverse(),
     count: formatCount(calls.length),
@@ -97,18 +100,20 @@ function toLine(
     currency,
     link,
     caseName,
+    attempts,
   }: {
     readonly now: Date;
     readonly currency: string;
     readonly link: FileLink;
     readonly caseName: string;
+    readonly attempts: number;
   },
 ): WorkLine {
   const took = Date.parse(entry.at) - Date.parse(entry.started_at ?? entry.at);
   return {
     kind: entry.kind ?? "",
     name: entry.name,
-    about: [caseName, aboutCall(entry, { currency, took, cost: entry.cost ?? 0 })]
+    about: [caseName, aboutCall(entry, { currency, took, attempts, cost: entry.cost ?? 0 })]
       .filter(Boolean)
       .join(" · "),
     tone: entry.error ? "bad" : "",
@@ -117,10 +122,20 @@ function toLine(
   };
 }
 
-/** The model of a call, its tokens, time (milliseconds) and cost, in one line. */
+/** The model of a call, its tokens, attempts in its run, time (milliseconds) and cost, in one line. */
 export function aboutCall(
   entry: CallEntry,
-  { currency, took, cost }: { readonly currency: string; readonly took: number; readonly cost: number },
+  {
+    currency,
+    took,
+    cost,
+    attempts,
+  }: {
+    readonly currency: string;
+    readonly took: number;
+    readonly cost: number;
+    readonly attempts: number;
+  },
 ): string {
   const { model = {} } = entry;
   const { first_token_ms } = model;
@@ -130,7 +145,7 @@ export function aboutCall(
     model.cached_tokens ? `${formatCount(model.cached_tokens)} cached` : "",
     model.reasoning_tokens ? `${formatCount(model.reasoning_tokens)} reasoning` : "",
     model.finish_reason ?? "",
-    entry.attempts === undefined ? "" : countOf(entry.attempts, "attempt"),
+    attempts > 1 || entry.error ? countOf(attempts, "attempt") : "",
     first_token_ms === undefined ? "" : `first token after ${formatDuration(first_token_ms)}`,
     formatDuration(took),
     cost > 0 ? formatCost(cost, currency) : "",

@@ -481,10 +481,11 @@
     }
   });
 
+  const GONE = "The service does not respond. Check that it is running.";
   // What the page asks for by itself, it asks for again; a bar says that it failed.
   const complain = (textOf) => ({ detail }) => isRefresh(detail) || toast(textOf(detail.xhr));
   document.addEventListener("htmx:responseError", complain(messageOf));
-  document.addEventListener("htmx:sendError", complain(() => "The service does not respond. Check that it is running."));
+  document.addEventListener("htmx:sendError", complain(() => GONE));
   function messageOf(xhr) {
     try {
       const body = JSON.parse(xhr.responseText);
@@ -515,6 +516,27 @@
   // A menu closes when something else is clicked, or one of its actions.
   document.addEventListener("click", ({ target }) => {
     for (const menu of $$("details.menu[open]")) menu.open = menu.contains(target) && !target.closest("a, button");
+  });
+
+  // A form that leaves the page is sent once the service answers: the browser's own page would take what was typed.
+  let waiting;
+  let isPassed = false;
+  document.addEventListener("submit", async (event) => {
+    const { target: form, submitter } = event;
+    if (event.defaultPrevented || isPassed || form.method !== "post") return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (form === waiting) return;
+    waiting = form;
+    const signal = AbortSignal.timeout(PATIENCE);
+    const isThere = await fetch("/.well-known/health", { method: "HEAD", cache: "no-store", signal }).then(({ status }) => status < 500, () => false);
+    waiting = undefined;
+    if (!isThere) return toast(`${GONE} Nothing was sent, and what you typed is kept.`);
+    // A refresh may have replaced what was pressed.
+    if (!form.isConnected) document.body.append(form);
+    isPassed = true;
+    form.requestSubmit(submitter?.form === form ? submitter : null);
+    isPassed = false;
   });
 
   // What this tab remembers ends with the session.
