@@ -4,13 +4,10 @@ import type { StoredJob } from "../models/job.ts";
 import { laterOf } from "../store/timestamp.ts";
 import { eraseCasesOf, splitHistory } from "./case-history.ts";
 import { leaveRelatives } from "./change-job.ts";
-import { freeKey, takeKey } from "./idempotency-keys.ts";
-import { unlinkFiles } from "./job-files.ts";
+import { takeKey } from "./idempotency-keys.ts";
 import { jobNotFound } from "./jobs.ts";
-import { forgetRequests } from "./keyed-requests.ts";
 import type { Unit } from "./ledger.ts";
-import { removeMessages } from "./received-events.ts";
-import { caseIdsOf } from "./remove-job.ts";
+import { caseIdsOf, eraseRest } from "./remove-job.ts";
 
 /*
  * A deleted job and its cases are in tables of their own, so that no list, search, count or export has them. Their
@@ -69,11 +66,7 @@ export async function eraseJob(
   const job = await deletedJob(unit, id);
   const cases = await eraseCasesOf(unit, id);
   await unit.tx.remove("DeletedJob", id);
-  await freeKey(unit.tx, job);
-  await forgetRequests(unit, id);
-  await removeMessages(unit, id);
-  await unlinkFiles(unit, id);
-  await unit.tx.clear("Run", id);
+  await eraseRest(unit, job);
   await unit.emit({ kind: "job:erased", job, by });
   return { job, cases };
 }

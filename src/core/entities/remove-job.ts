@@ -1,4 +1,5 @@
 import { isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
 import { messageEvent } from "../models/message-event.ts";
 import type { Transaction } from "../store/store.ts";
 import { eraseCasesOf, removeCase } from "./case-history.ts";
@@ -50,15 +51,20 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   await eraseCasesOf(unit, id);
   if (!isTerminal(job.status)) await removeWaits(unit, id);
   await unit.tx.remove("Job", id);
-  await freeKey(unit.tx, job);
-  await forgetRequests(unit, id);
-  await removeMessages(unit, id);
-  await unlinkFiles(unit, id);
-  await unit.tx.clear("Run", id);
+  await eraseRest(unit, job);
   await unit.emit({ kind: "job:deleted", job, by });
   await unit.emit({ kind: "job:erased", job, by });
   await leaveRelatives(unit, job);
   return removed;
+}
+
+/** Removes inside a unit what is stored of a job besides itself and its cases. */
+export async function eraseRest(unit: Unit, job: StoredJob): Promise<void> {
+  await freeKey(unit.tx, job);
+  await forgetRequests(unit, job.id);
+  await removeMessages(unit, job.id);
+  await unlinkFiles(unit, job.id);
+  await unit.tx.clear("Run", job.id);
 }
 
 /** The ids of a job's cases inside a unit, oldest first. */

@@ -8,8 +8,9 @@ import type { StoredJob } from "../../models/job.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import type { Deletion, DeletionOptions } from "../runner.ts";
 import { asJob, note, type RequestParts } from "../runner-parts.ts";
+import { cancelWithCases } from "./end-cancelled.ts";
 import type { FoundJob } from "./job-change.ts";
-import { cancelWithCases, takeFrom } from "./steer.ts";
+import { takeFrom } from "./steer.ts";
 
 const END: RunEnd = { to: "cancelled", reason: "stopped", message: "The job was deleted" };
 

@@ -5,6 +5,7 @@ import type { Unit } from "../../entities/ledger.ts";
 import { caseIdsOf } from "../../entities/remove-job.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { whenWritable } from "../queue/when-writable.ts";
+import type { RunEnd } from "../replay/run-errors.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import { cancellingEndOf } from "../replay/stopping.ts";
 import type { RequestParts } from "../runner-parts.ts";
@@ -33,9 +34,7 @@ async function storeCancelled(
       // An operator may have given it another status meanwhile.
       const current = await unit.tx.get("Job", job.id);
       if (current?.status !== "cancelling") return;
-      const { message: error, reason: stop_reason } = cancellingEndOf(current);
-      await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
-      await endJob(unit, job.id, () => ({ to: "cancelled", patch: { error, stop_reason, total_cost } }));
+      await cancelWithCases(unit, current, { end: cancellingEndOf(current), total_cost });
     };
     await whenWritable(
       () => ledger.write(end),
@@ -46,4 +45,15 @@ async function storeCancelled(
   } catch (error) {
     log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
   }
+}
+
+/** Cancels a job with its cases inside a unit. */
+export async function cancelWithCases(
+  unit: Unit,
+  { id }: StoredJob,
+  { end, total_cost, by }: { end: RunEnd; total_cost: number; by?: string | undefined },
+): Promise<StoredJob> {
+  const { reason: stop_reason, message: error } = end;
+  await endCases(unit, await caseIdsOf(unit.tx, id), { to: "cancelled", error, name: "cancelled" });
+  return endJob(unit, id, () => ({ to: "cancelled", patch: { stop_reason, error, total_cost } }), by);
 }

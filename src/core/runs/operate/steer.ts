@@ -1,11 +1,10 @@
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import { isServiceError } from "../../base/errors.ts";
-import { endCases, overrideCase } from "../../entities/change-case.ts";
-import { endJob, moveJob, takeJob } from "../../entities/change-job.ts";
+import { overrideCase } from "../../entities/change-case.ts";
+import { moveJob, takeJob } from "../../entities/change-job.ts";
 import { TO_CANCELLING } from "../../entities/ending.ts";
 import { isRepeated } from "../../entities/keyed-requests.ts";
 import type { Unit } from "../../entities/ledger.ts";
-import { caseIdsOf } from "../../entities/remove-job.ts";
 import type { StoredCase } from "../../models/case.ts";
 import { type EntityStatus, isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
@@ -19,7 +18,7 @@ import type { Run } from "../replay/run.ts";
 import type { RunEnd } from "../replay/run-errors.ts";
 import { cancellingEndOf, STOPPED, toCancelling } from "../replay/stopping.ts";
 import { type Asked, asCase, asJob, note, type RequestParts, refusePulled } from "../runner-parts.ts";
-import { endCancelled } from "./end-cancelled.ts";
+import { cancelWithCases, endCancelled } from "./end-cancelled.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
@@ -237,15 +236,4 @@ export async function takeFrom<T>(
   } finally {
     fenced?.lift();
   }
-}
-
-/** Cancels a job with its cases inside a unit. */
-export async function cancelWithCases(
-  unit: Unit,
-  { id }: StoredJob,
-  { end, total_cost, by }: { end: RunEnd; total_cost: number; by: string | undefined },
-): Promise<StoredJob> {
-  const { reason: stop_reason, message: error } = end;
-  await endCases(unit, await caseIdsOf(unit.tx, id), { to: "cancelled", error, name: "cancelled" });
-  return endJob(unit, id, () => ({ to: "cancelled", patch: { stop_reason, error, total_cost } }), by);
 }

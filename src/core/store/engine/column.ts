@@ -167,6 +167,19 @@ export function compareValues(a: IndexValue, b: IndexValue): number {
   return rank(a) - rank(b);
 }
 
+/** Ids by when their entities were made, oldest first. */
+export function idsByAge(ages: ReadonlyMap<string, IndexValue>): string[] {
+  return [...ages]
+    .sort(([a, one], [b, other]) => compareValues(one, other) || (a < b ? -1 : 1))
+    .map(([id]) => id);
+}
+
+/** What JSON makes of a value: `NaN` and the infinities have no place in it. */
+export function toValue(value: IndexValue | undefined): IndexValue {
+  if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) return null;
+  return value;
+}
+
 function rank(value: IndexValue): number {
   if (value === null) return 0;
   if (typeof value === "boolean") return 1;

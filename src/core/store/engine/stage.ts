@@ -3,7 +3,7 @@ import { toJson } from "../json-value.ts";
 import { type Entity, type IndexValue, StoreConflictError, StoreMissingError } from "../store.ts";
 import type { Backend, Change, EntityChange, LogChange, PutChange, StoreLog, StoreTable } from "./backend.ts";
 import { Body } from "./body.ts";
-import { compareValues } from "./column.ts";
+import { idsByAge } from "./column.ts";
 
 /** Maximum number of changes that are searched one by one. */
 const FEW = 16;
@@ -52,9 +52,7 @@ export class Stage {
       if (matches) found.set(change.id, values.created_at ?? null);
       else found.delete(change.id);
     }
-    const byAge = ([a, one]: [string, IndexValue], [b, other]: [string, IndexValue]) =>
-      compareValues(one, other) || (a < b ? -1 : 1);
-    return [...found].sort(byAge).map(([id]) => id);
+    return idsByAge(found);
   }
 
   insert(table: StoreTable, entity: Entity): void {

@@ -1,6 +1,6 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import type { IndexValue, TableSpec } from "../store.ts";
-import { Column } from "./column.ts";
+import { Column, toValue } from "./column.ts";
 import { Facet } from "./facet.ts";
 import { FreeSlots } from "./free-slots.ts";
 import type { FieldSlice, IndexSlice } from "./index-slice.ts";
@@ -342,10 +342,4 @@ export class TableIndex {
     this.#fields.set(name, field);
     return field;
   }
-}
-
-/** What JSON makes of a value: `NaN` and the infinities have no place in it. */
-function toValue(value: IndexValue | undefined): IndexValue {
-  if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) return null;
-  return value;
 }

@@ -1,5 +1,5 @@
 import { Body } from "../engine/body.ts";
-import { compareValues } from "../engine/column.ts";
+import { idsByAge } from "../engine/column.ts";
 import type { IndexRecord } from "../engine/table-index.ts";
 import { toJson } from "../json-value.ts";
 import {
@@ -166,9 +166,7 @@ export class Attempt implements Transaction, Writer {
         found.set(id, record.values.created_at ?? null);
       } else found.delete(id);
     }
-    const byAge = ([a, one]: [string, IndexValue], [b, other]: [string, IndexValue]) =>
-      compareValues(one, other) || (a < b ? -1 : 1);
-    return [...found].sort(byAge).map(([id]) => id);
+    return idsByAge(found);
   }
 
   async append(log: string, key: string, entry: unknown, json?: string): Promise<number> {

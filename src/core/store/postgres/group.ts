@@ -1,4 +1,4 @@
-import type { IndexValue } from "../store.ts";
+import { toValue } from "../engine/column.ts";
 import { type Attempt, facetKey, type IdRead, type LogWrite } from "./attempt.ts";
 import type { CommitFunction } from "./commit-sql.ts";
 import { type EntityHead, isPending, type LogHead, type Writer } from "./heads.ts";
@@ -68,10 +68,6 @@ export function changedFacets(attempt: Attempt): string[] {
     }
   }
   return [...keys];
-}
-
-function toValue(value: IndexValue | undefined): IndexValue {
-  return value === undefined || (typeof value === "number" && !Number.isFinite(value)) ? null : value;
 }
 
 function recordOf(head: EntityHead): EntityHead["record"] {

@@ -3,7 +3,7 @@ import type { Condition, ListQuery } from "../store.ts";
 import type { Client } from "./connection.ts";
 import { conditionOf, fieldCondition, type Lower, type Parameters } from "./query-sql.ts";
 import { constant, hashOf, identifier, nameOf } from "./sql-text.ts";
-import { type FieldSql, LOWEST_NUMBER, type TableLayout } from "./table-layout.ts";
+import { CHANGES, type FieldSql, LOWEST_NUMBER, type TableLayout } from "./table-layout.ts";
 
 /** The numbers of entities by hour, and until when they are known. */
 export const TALLIES = "_tally";
@@ -73,12 +73,6 @@ export class HourTallies {
       );
       return `if ${isOld.join(" or ")} then ${cells.map((make) => make(parts)).join("\n")} end if;`;
     };
-    const triggers: readonly [on: string, tables: string][] = [
-      ["insert", "referencing new table as added"],
-      ["update", "referencing old table as gone new table as added"],
-      ["delete", "referencing old table as gone"],
-      ["truncate", ""],
-    ];
     const names = this.#tallies.map((_, at) => constant(this.#cellsOf(at)));
     return `
       create or replace function ${own}() returns trigger language plpgsql as $$
@@ -95,12 +89,10 @@ export class HourTallies {
         end if;
         return null;
       end $$;
-      ${triggers
-        .map(
-          ([on, tables]) =>
-            `create or replace trigger ${identifier(nameOf(`${this.function}:${on}`))} after ${on} on ${layout.table} ${tables} for each statement execute function ${own}();`,
-        )
-        .join("\n")}`;
+      ${CHANGES.map(
+        ([on, tables]) =>
+          `create or replace trigger ${identifier(nameOf(`${this.function}:${on}`))} after ${on} on ${layout.table} ${tables} for each statement execute function ${own}();`,
+      ).join("\n")}`;
   }
 
   /** What reads until when hours are counted, `null` if none is, and whether the table has any entity. */

@@ -1,3 +1,4 @@
+import { toValue } from "../engine/column.ts";
 import type { IndexRecord } from "../engine/table-index.ts";
 import { spanClassSql } from "../span-class.ts";
 import type { Entity, IndexValue, TableSpec } from "../store.ts";
@@ -14,6 +15,14 @@ const FILLED = 85;
 
 /** The setting that says which rows of the counts a writer adds to. */
 export const SLOT = "agent_control_service.slot";
+
+/** What triggers of a table fire after, and the rows that they are given. */
+export const CHANGES = [
+  ["insert", "referencing new table as added"],
+  ["update", "referencing old table as gone new table as added"],
+  ["delete", "referencing old table as gone"],
+  ["truncate", ""],
+] as const;
 
 /** `false` and `true` among numbers: below all of them, as `compareValues` orders them. */
 const FALSE = Number.NEGATIVE_INFINITY;
@@ -268,14 +277,8 @@ export class TableLayout {
           on conflict (name, slot, key) do update set n = c.n + excluded.n;`;
     const [added, gone] = [`select ${key}, 1 from added`, `select ${key}, -1 from gone`];
     const as = (first: string) => first.replace(/, (-?1) from/, " as key, $1 as n from");
-    const triggers: [string, string][] = [
-      ["insert", "referencing new table as added"],
-      ["update", "referencing old table as gone new table as added"],
-      ["delete", "referencing old table as gone"],
-      ["truncate", ""],
-    ];
     if (this.counted.length === 0) {
-      const drops = triggers.map(([on]) => `drop trigger if exists count_${on} on ${this.table};`);
+      const drops = CHANGES.map(([on]) => `drop trigger if exists count_${on} on ${this.table};`);
       return { body: "", sql: `${drops.join(" ")} delete from ${this.counts} where name = ${name};` };
     }
     const body = `
@@ -288,7 +291,7 @@ export class TableLayout {
         end if;
         return null;
       end `;
-    const makes = triggers.map(
+    const makes = CHANGES.map(
       ([on, tables]) =>
         `create or replace trigger count_${on} after ${on} on ${this.table} ${tables} for each statement execute function ${count}();`,
     );
@@ -330,12 +333,6 @@ export class TableLayout {
     row._rest = rest;
     return row;
   }
-}
-
-/** What JSON makes of a value: `NaN` and the infinities have no place in it. */
-function toValue(value: IndexValue | undefined): IndexValue {
-  if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) return null;
-  return value;
 }
 
 /** A value that is not text as the column of numbers has it. */
