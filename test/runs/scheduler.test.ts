@@ -96,8 +96,12 @@ test(`${PROGRAMS} random programs give slots as the rules say, with and without 
     const scheduler = new Scheduler({
       startTimer,
       slots: limits.places,
-      slotsOf: (agent) => limits.agents[agent]!,
-      keyLimitOf: () => ({ limit: limits.key, isKept: limits.isKept }),
+      agents: new Map(
+        Object.entries(limits.agents).map(([agent, slots]) => [
+          agent,
+          { slots, key: { limit: limits.key, isKept: limits.isKept } },
+        ]),
+      ),
     });
     const places = new Map<string, Slot>();
     const running = new Set<string>();
@@ -233,8 +237,7 @@ test("what waits for a key is counted by the key, and what cannot run yet is not
   const scheduler = new Scheduler({
     startTimer,
     slots: 1,
-    slotsOf: () => 9,
-    keyLimitOf: () => ({ limit: 1, isKept: true }),
+    agents: new Map([["a", { slots: 9, key: { limit: 1, isKept: true } }]]),
   });
   const job = (jobId: string, key: string | null, workspace = "w"): QueuedJob => ({
     jobId,

@@ -30,6 +30,8 @@ export type CheckedFields =
 /** The inputs of a method or a question: as a form, and as a check. */
 export interface Fields {
   readonly list: readonly AgentMethodField[];
+  /** Whether one of them is for files. */
+  readonly hasFiles: boolean;
   /** Validates values: synchronously, unless the schema is asynchronous. */
   check(given: Readonly<Record<string, unknown>>): MaybePromise<CheckedFields>;
 }
@@ -102,6 +104,11 @@ export function describeProblems(problems: Readonly<Record<string, string>>): st
   return listProblems(Object.entries(problems).map(([name, problem]) => describeProblem(name, problem)));
 }
 
+/** Whether a list of fields has one for files. */
+export function hasFiles(list: readonly AgentMethodField[]): boolean {
+  return list.some(({ field_type }) => field_type === "FileField");
+}
+
 function remembered<K extends object>(known: WeakMap<K, Fields>, key: K, read: () => Fields): Fields {
   const found = known.get(key);
   if (found) return found;
@@ -162,6 +169,7 @@ function fieldsFrom(list: readonly AgentMethodField[], schema: FieldsSchema): Fi
   const fill = createFill(list, validate);
   return {
     list,
+    hasFiles: hasFiles(list),
     check(given) {
       const problems = new Map<string, string>();
       const unknown = Object.keys(given).filter((name) => !known.has(name));

@@ -13,24 +13,24 @@ const OTHERS = "*";
 
 /** The limits of workspaces, as the code declares them. */
 export class Workspaces {
+  /** Whether any of them has a budget, a time to keep jobs, or a limit of slots: where none has, nothing is looked up. */
+  readonly haveBudgets: boolean;
+  readonly haveRetention: boolean;
+  readonly haveSlots: boolean;
   readonly #declared: ReadonlyMap<string, WorkspaceOptions>;
 
   constructor(options: Readonly<Record<string, WorkspaceOptions>> = {}) {
     for (const [name, one] of Object.entries(options)) check(`workspaces["${name}"]`, one);
     this.#declared = new Map(Object.entries(options));
+    const all = [...this.#declared.values()];
+    this.haveBudgets = all.some(({ budget }) => budget !== undefined);
+    this.haveRetention = all.some(({ retention }) => retention !== undefined);
+    this.haveSlots = all.some(({ maxConcurrentJobs }) => maxConcurrentJobs !== undefined);
   }
 
   /** What a workspace may take; nothing is limited where nothing is said. */
   of(name: string): WorkspaceOptions {
     return this.#declared.get(name) ?? this.#declared.get(OTHERS) ?? {};
-  }
-
-  get haveBudgets(): boolean {
-    return this.#some(({ budget }) => budget !== undefined);
-  }
-
-  get haveRetention(): boolean {
-    return this.#some(({ retention }) => retention !== undefined);
   }
 
   /** How long jobs of a workspace are kept whose agent says this. */
@@ -41,10 +41,6 @@ export class Workspaces {
   /** All times to keep jobs that some workspace has. */
   policies(agent: RetentionPolicy): RetentionPolicy[] {
     return [agent, ...[...this.#declared.values()].map(({ retention }) => withOverride(agent, retention))];
-  }
-
-  #some(has: (one: WorkspaceOptions) => boolean): boolean {
-    return [...this.#declared.values()].some(has);
   }
 }
 

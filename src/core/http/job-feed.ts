@@ -1,4 +1,5 @@
 import { isLongerThan } from "../agents/json-value.ts";
+import { getOrMake } from "../base/get-or-make.ts";
 import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import type { EmittedChunks } from "../models/emitted-chunks.ts";
@@ -50,19 +51,11 @@ interface JobFeedParts {
 /** Reports what happens to jobs: what is in their run logs, and what their steps emit now. */
 export class JobFeed {
   readonly #parts: JobFeedParts;
-  readonly #followers: Map<string, Set<() => void>>;
+  readonly #followers: Followers;
 
-  constructor(parts: JobFeedParts, followers?: Map<string, Set<() => void>>) {
+  constructor(parts: JobFeedParts, followers = new Followers(parts.hooks)) {
     this.#parts = parts;
-    this.#followers = followers ?? new Map();
-    if (followers) return;
-    const { hooks } = parts;
-    hooks.on("run:entry", ({ job_id }) => this.#tell(job_id));
-    hooks.on("job:changed", ({ job }) => this.#tell(job.id));
-    hooks.on("job:deleted", ({ job }) => this.#tell(job.id));
-    hooks.on("jobs:touched", ({ jobs }) => {
-      for (const id of jobs === "all" ? this.#followers.keys() : jobs) this.#tell(id);
-    });
+    this.#followers = followers;
   }
 
   /** The same for a caller who sees a part: as these jobs show it. */
@@ -212,22 +205,54 @@ export class JobFeed {
       change.isStored = true;
       wake();
     };
-    const followers = this.#followers.get(jobId) ?? new Set();
-    this.#followers.set(jobId, followers.add(tell));
+    const stopFollowing = this.#followers.add(jobId, tell);
     const leave = (): void => {
       stopRelay?.();
       reader.close();
-      followers.delete(tell);
-      if (followers.size === 0 && this.#followers.get(jobId) === followers) this.#followers.delete(jobId);
+      stopFollowing();
       wake();
     };
     if (signal.aborted) leave();
     else signal.addEventListener("abort", leave, { once: true });
     return change;
   }
+}
+
+/** Those who follow jobs, by job. While there are none, no hook is listened to. */
+class Followers {
+  readonly #hooks: HookListener;
+  readonly #byJob = new Map<string, Set<() => void>>();
+  #stop: (() => void)[] = [];
+
+  constructor(hooks: HookListener) {
+    this.#hooks = hooks;
+  }
+
+  /** Calls `tell` whenever something may have been stored of a job, until the result is called. */
+  add(jobId: string, tell: () => void): () => void {
+    if (this.#byJob.size === 0) this.#listen();
+    const followers = getOrMake(this.#byJob, jobId, () => new Set());
+    followers.add(tell);
+    return () => {
+      if (!followers.delete(tell) || followers.size > 0) return;
+      this.#byJob.delete(jobId);
+      if (this.#byJob.size === 0) for (const stop of this.#stop.splice(0)) stop();
+    };
+  }
+
+  #listen(): void {
+    this.#stop = [
+      this.#hooks.on("run:entry", ({ job_id }) => this.#tell(job_id)),
+      this.#hooks.on("job:changed", ({ job }) => this.#tell(job.id)),
+      this.#hooks.on("job:deleted", ({ job }) => this.#tell(job.id)),
+      this.#hooks.on("jobs:touched", ({ jobs }) => {
+        for (const id of jobs === "all" ? this.#byJob.keys() : jobs) this.#tell(id);
+      }),
+    ];
+  }
 
   #tell(jobId: string): void {
-    const followers = this.#followers.get(jobId);
+    const followers = this.#byJob.get(jobId);
     if (followers) for (const tell of [...followers]) tell();
   }
 }

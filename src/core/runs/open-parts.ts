@@ -1,3 +1,4 @@
+import type { AgentDefinition } from "../agents/define-agent.ts";
 import { toMilliseconds } from "../base/duration.ts";
 import type { StoredJob } from "../models/job.ts";
 import { CodeChecks } from "./check/code-checks.ts";
@@ -14,7 +15,7 @@ import { Pauses } from "./operate/pauses.ts";
 import { stopChild } from "./operate/steer.ts";
 import { ActiveRuns } from "./queue/active-runs.ts";
 import { toQueuedJob } from "./queue/queued-job.ts";
-import { Scheduler } from "./queue/scheduler.ts";
+import { type AgentLimits, Scheduler } from "./queue/scheduler.ts";
 import { Turns } from "./queue/turns.ts";
 import { Waker } from "./queue/waker.ts";
 import type { RequestParts, RunnerParts } from "./runner-parts.ts";
@@ -49,27 +50,34 @@ function openScheduler(given: RunnerParts) {
   return new Scheduler({
     slots: maxConcurrentJobs,
     isPaused,
-    keyLimitOf: (slug) => {
-      const { limit, scope } = agents.find(slug)?.definition.concurrency ?? {};
-      return limit === undefined ? undefined : { limit, isKept: scope === "job" };
-    },
-    rateOf: (slug) => {
-      const { limit, period, key } = agents.find(slug)?.definition.rateLimit ?? {};
-      if (limit === undefined) return undefined;
-      return { limit, period: toMilliseconds(period!), isKeyed: key !== undefined };
-    },
+    agents: new Map(
+      agents.list().map(({ slug, definition }) => [slug, limitsOf(definition, maxConcurrentJobs)]),
+    ),
     clock,
     startTimer,
     isShared: store.isShared,
-    slotsIn: workspaces && ((name) => workspaces.of(name).maxConcurrentJobs),
-    slotsOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
+    slotsIn: workspaces?.haveSlots ? (name) => workspaces.of(name).maxConcurrentJobs : undefined,
   });
+}
+
+/** What an agent declares for its jobs. */
+function limitsOf({ maxConcurrentJobs, concurrency, rateLimit }: AgentDefinition, most: number): AgentLimits {
+  return {
+    slots: maxConcurrentJobs ?? most,
+    key: concurrency && { limit: concurrency.limit, isKept: concurrency.scope === "job" },
+    rate: rateLimit && {
+      limit: rateLimit.limit,
+      period: toMilliseconds(rateLimit.period),
+      isKeyed: rateLimit.key !== undefined,
+    },
+  };
 }
 
 function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): RequestParts {
   const { agents, hooks, underWay } = given;
   const ended = ({ job }: { job: StoredJob }) => {
-    scheduler.ended(toQueuedJob(job));
+    // Only a concurrency key may be kept until then.
+    if (job.concurrency_key != null) scheduler.ended(toQueuedJob(job));
     cluster.limits.ended(job);
   };
   hooks.on("job:finished", ended);
@@ -90,14 +98,16 @@ function assemble(given: RunnerParts, scheduler: Scheduler, cluster: Cluster): R
     onSuspended: (agent) => codeChecks.suspended(agent),
   });
   const codeChecks = new CodeChecks({ ...given, scheduler, tries, waker });
-  const isIsolated = (slug: string) => Boolean(agents.find(slug)?.definition.isolate);
+  const isolated = new Set(
+    agents.list().flatMap(({ slug, definition }) => (definition.isolate ? [slug] : [])),
+  );
   scheduler.watch = {
     // What an isolated agent does cannot end this process.
-    began: ({ jobId, agent }) => isIsolated(agent) || underWay?.began(jobId),
+    began: ({ jobId, agent }) => isolated.has(agent) || underWay?.began(jobId),
     used: () => underWay?.flush(),
     rested: ({ jobId, agent }, isOver) => {
       if (isOver) underWay?.left(jobId);
-      else if (!isIsolated(agent)) underWay?.rested(jobId);
+      else if (!isolated.has(agent)) underWay?.rested(jobId);
       suspects.rested(jobId);
     },
   };

@@ -4,7 +4,6 @@ import type { SigningKeys, SigningPair } from "../../core/access/signing-keys.ts
 import { fieldsOf } from "../../core/agents/fields.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
-import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 
 /** Signs the cards: with the service's own key, or with one that is given. */
 export type CardKeys = Pick<SigningKeys, "present" | "verifying">;
@@ -33,7 +32,7 @@ export function toCard(sdk: typeof Sdk, { slug, definition }: HostedAgent, base:
   const { job_start } = definition.methods;
   const description = job_start.description ?? definition.description ?? `Runs the agent ${definition.name}.`;
   const modes = ["application/json", "text/plain"];
-  const takesFiles = definition.chats || hasFiles(fieldsOf(job_start).list);
+  const takesFiles = definition.chats || fieldsOf(job_start).hasFiles;
   return sdk.AgentCard.fromJSON({
     name: definition.name,
     description: definition.description ?? description,

@@ -22,7 +22,6 @@ import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { keyOf } from "../../core/models/question-key.ts";
 import { answerByKey, openQuestions } from "../../core/runs/questions/open-questions.ts";
-import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import type { ListQuery, Page } from "../../core/store/store.ts";
 import { followTask } from "./follow-task.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
@@ -285,7 +284,7 @@ export class AgentRequests implements Server.A2ARequestHandler {
    */
   #readParts(parts: readonly SentPart[], isAnswer: boolean): GivenPart[] {
     const { chats, methods } = this.agent.definition;
-    const takesFiles = chats || isAnswer || hasFiles(fieldsOf(methods.job_start).list);
+    const takesFiles = chats || isAnswer || fieldsOf(methods.job_start).hasFiles;
     return parts.map((part, at) => {
       const { text, data, raw, url, mediaType: type, filename: name, metadata } = part;
       if (text !== undefined || data !== undefined) return { text, data };

@@ -13,7 +13,6 @@ import { defineRoute } from "../../core/http/route.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import { answerByKey } from "../../core/runs/questions/open-questions.ts";
-import { hasFiles } from "../../core/runs/queue/claim-files.ts";
 import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
 import { protocolPath } from "../../core/service/protocol-parts.ts";
 import { CLOCK, OPTIONS, ROUTER, SEEN, SERVICE_STATE, STORE, STREAMS } from "../../core/service/tokens.ts";
@@ -152,7 +151,7 @@ function readInput({ messages, forwardedProps }: Input, definition: AgentDefinit
   const data = (forwardedProps as { fields?: unknown } | null | undefined)?.fields;
   const content = messages.findLast(({ role }) => role === "user")?.content;
   const { content: text, files } = readContent(content ?? "");
-  if (files.length > 0 && !definition.chats && !hasFiles(fieldsOf(definition.methods.job_start).list)) {
+  if (files.length > 0 && !definition.chats && !fieldsOf(definition.methods.job_start).hasFiles) {
     const parts = content as readonly { readonly type?: unknown }[];
     throw unsupported(parts.find(({ type }) => type !== "text")?.type);
   }

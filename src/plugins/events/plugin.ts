@@ -116,8 +116,35 @@ async function createLink(
     void (await link.record(tx, event, stream));
   const link: ControlLink = new ControlLink({
     ...{ store, outbox, dispatcher, ids, account, log, register },
-    onFirstTarget: () => participate(record, [...CHANGES, "budget:reached", "job:erased"]),
+    onFirstTarget: () => {
+      participate(record, [...CHANGES, "budget:reached", "job:erased"]);
+      listen();
+    },
   });
+  const notices = new AttentionNotices({
+    ...{ store, clock, log },
+    read: () => get(ATTENTION).read(),
+    record: (tx, event) => link.record(tx, event, SERVICE_STREAM),
+    wake: () => link.wake(SERVICE_STREAM),
+  });
+  const listening: (() => void)[] = [];
+  // Without a target, nobody is notified of what happens.
+  const listen = (): void => {
+    for (const kind of CHANGES) {
+      listening.push(
+        hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)),
+      );
+    }
+    listening.push(
+      hooks.on("budget:reached", () => link.wake(SERVICE_STREAM)),
+      hooks.on("job:finished", ({ job }) => {
+        if (job.status === "failed") notices.lookSoon();
+      }),
+      hooks.on("job:changed", ({ job }) => {
+        if (isIn(job, "held")) notices.lookSoon();
+      }),
+    );
+  };
   if (account) {
     const parts = { ...registration, account, fetch, log };
     link.addTarget(createControlTarget(account, fetch, (slug) => fetchOnboarding(slug, parts)));
@@ -131,10 +158,9 @@ async function createLink(
       }),
     );
   }
-  for (const kind of CHANGES) {
-    onClose(hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)));
-  }
-  onClose(hooks.on("budget:reached", () => link.wake(SERVICE_STREAM)));
+  onClose(() => {
+    for (const stop of listening) stop();
+  });
   onClose(
     hooks.on("service:ready", () =>
       dispatcher.during(
@@ -144,26 +170,10 @@ async function createLink(
       ),
     ),
   );
-  const notices = new AttentionNotices({
-    ...{ store, clock, log },
-    read: () => get(ATTENTION).read(),
-    record: (tx, event) => link.record(tx, event, SERVICE_STREAM),
-    wake: () => link.wake(SERVICE_STREAM),
-  });
   onClose(() => notices.close());
   onClose(
     hooks.on("service:ready", () => {
       if (link.hasTargets) notices.start();
-    }),
-  );
-  onClose(
-    hooks.on("job:finished", ({ job }) => {
-      if (job.status === "failed") notices.lookSoon();
-    }),
-  );
-  onClose(
-    hooks.on("job:changed", ({ job }) => {
-      if (isIn(job, "held")) notices.lookSoon();
     }),
   );
   const prune = (): Promise<void> =>

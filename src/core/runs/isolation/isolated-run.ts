@@ -1,4 +1,4 @@
-import { asInput, type CheckedFields, type Fields, readFields } from "../../agents/fields.ts";
+import { asInput, type CheckedFields, type Fields, hasFiles, readFields } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import type { AskOptions, CaseHandle, ChildHandle, StepInfo, StepOptions } from "../../agents/run-context.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
@@ -381,6 +381,7 @@ export class IsolatedRun {
       fields: asInput(
         {
           list: options.fields as Fields["list"],
+          hasFiles: hasFiles(options.fields as Fields["list"]),
           check: (answer) => this.#check(id, options.fields as Fields["list"], { ...answer }),
         },
         unknown,

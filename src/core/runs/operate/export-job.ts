@@ -3,7 +3,7 @@ import { withResult } from "../../entities/large-results.ts";
 import { Scrub } from "../../entities/scrub.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { EXPORT_FORMAT, type ExportLine } from "../../models/job-export.ts";
-import { openParameters, openSent } from "../replay/handler-context.ts";
+import { openParameters } from "../replay/handler-context.ts";
 import { asJob, note, type RequestParts } from "../runner-parts.ts";
 
 /** Reads all that is recorded of a job, without secrets and without what only its own service needs. */
@@ -57,7 +57,7 @@ async function learnSecrets(parts: RequestParts, job: StoredJob): Promise<void> 
   const agent = parts.agents.of(job);
   if (!agent) return;
   try {
-    await openParameters(parts, agent, openSent(parts, agent, job.encrypted_agent_parameters));
+    await openParameters(parts, agent, job.encrypted_agent_parameters);
   } catch {
     // They were encrypted with another key: nobody here can read them.
   }

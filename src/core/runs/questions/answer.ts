@@ -1,4 +1,10 @@
-import { type CheckedFields, describeProblems, type Fields, readFields } from "../../agents/fields.ts";
+import {
+  type CheckedFields,
+  describeProblems,
+  type Fields,
+  hasFiles,
+  readFields,
+} from "../../agents/fields.ts";
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
@@ -11,7 +17,7 @@ import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn } from "../../models/job-state.ts";
 import { agreement } from "../../models/question.ts";
-import { type Claimed, claimFiles, hasFiles, linkClaimed, whileClaimed } from "../queue/claim-files.ts";
+import { type Claimed, claimFiles, linkClaimed, whileClaimed } from "../queue/claim-files.ts";
 import type { AnswerRequest } from "../runner.ts";
 import { asCase, note, type RequestParts } from "../runner-parts.ts";
 import { addApproval } from "./approvals.ts";

@@ -113,11 +113,6 @@ export async function checkClaimed(
   return { ok: false, problems: { ...(!checked.ok && checked.problems), ...problems } };
 }
 
-/** Whether a list of fields has one for files. */
-export function hasFiles(list: readonly AgentMethodField[]): boolean {
-  return list.some(({ field_type }) => field_type === "FileField");
-}
-
 /** Has a job name the files that its start, or an answer, has claimed, inside the unit that stores it. */
 export async function linkClaimed(
   unit: Unit,

@@ -10,18 +10,18 @@ export interface KeyLimit {
 /** A concurrency key: open while another job may have it. */
 export class Key implements Gate {
   readonly id: string;
-  readonly limitOf: () => KeyLimit | undefined;
+  readonly #limit: number;
   /** The jobs that have it: with how many slots, and whether they keep it without one. */
   readonly holders = new Map<string, { slots: number; isKept: boolean }>();
   /** Whether jobs of all instances together have all of it. */
   isBlocked = false;
 
-  constructor(id: string, limitOf: () => KeyLimit | undefined) {
+  constructor(id: string, { limit }: KeyLimit) {
     this.id = id;
-    this.limitOf = limitOf;
+    this.#limit = limit;
   }
 
   get isOpen(): boolean {
-    return !this.isBlocked && this.holders.size < (this.limitOf()?.limit ?? Number.POSITIVE_INFINITY);
+    return !this.isBlocked && this.holders.size < this.#limit;
   }
 }

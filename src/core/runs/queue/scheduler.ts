@@ -16,6 +16,15 @@ export interface SlotWatch {
   rested(job: QueuedJob, isOver: boolean): void;
 }
 
+/** What the jobs of an agent may have at the same time, and how often they may start. */
+export interface AgentLimits {
+  readonly slots: number;
+  /** @default as many jobs as may of each concurrency key */
+  readonly key?: KeyLimit | undefined;
+  /** @default as often as there are slots */
+  readonly rate?: Rate | undefined;
+}
+
 /** Ends the name under which first starts of an agent with a rate limit wait: others of that agent do not wait for it. */
 const RATED = "\0start";
 
@@ -42,9 +51,8 @@ interface Share {
  */
 export class Scheduler {
   readonly #slots: number;
-  readonly #slotsOf: (agent: string) => number;
-  readonly #slotsIn: (workspace: string) => number | undefined;
-  readonly #keyLimitOf: (agent: string) => KeyLimit | undefined;
+  readonly #agents: ReadonlyMap<string, AgentLimits>;
+  readonly #slotsIn: ((workspace: string) => number | undefined) | undefined;
   readonly #rates: StartRates;
   /** Is notified from when it is set. */
   watch: SlotWatch | undefined;
@@ -76,11 +84,10 @@ export class Scheduler {
 
   constructor(options: {
     slots: number;
-    slotsOf: (agent: string) => number;
-    /** Jobs of a workspace that may run; `undefined` for no limit. */
+    /** The limits of agents, by slug; of one without, only those of the service hold. */
+    agents?: ReadonlyMap<string, AgentLimits>;
+    /** Jobs of a workspace that may run; `undefined` for no limit. @default no workspace has one */
     slotsIn?: ((workspace: string) => number | undefined) | undefined;
-    keyLimitOf?: (agent: string) => KeyLimit | undefined;
-    rateOf?: (agent: string) => Rate | undefined;
     clock?: () => Date;
     startTimer: StartTimer;
     isPaused?: boolean;
@@ -88,10 +95,9 @@ export class Scheduler {
     isShared?: boolean;
   }) {
     this.#slots = options.slots;
-    this.#slotsOf = options.slotsOf;
-    this.#slotsIn = options.slotsIn ?? (() => undefined);
-    this.#keyLimitOf = options.keyLimitOf ?? (() => undefined);
-    this.#rates = new StartRates(options);
+    this.#agents = options.agents ?? new Map();
+    this.#slotsIn = options.slotsIn;
+    this.#rates = new StartRates({ ...options, rateOf: (agent) => this.#agents.get(agent)?.rate });
     this.#isShared = options.isShared ?? false;
     this.#isPaused = options.isPaused ?? false;
     this.#resumed = new Promise((resolve) => {
@@ -150,12 +156,8 @@ export class Scheduler {
   /** Whether a slot is free for a job, whatever other instances have of its limits: it may have a part of these itself. */
   hasRoom({ agent, workspace }: QueuedJob): boolean {
     const isFree = !this.#isClosed && !this.#isPaused && this.#running < this.#slots;
-    const most = this.#slotsIn(workspace);
-    return (
-      isFree &&
-      (most === undefined || this.runningOf(workspace) < most) &&
-      (this.#perAgent.get(agent) ?? 0) < this.#slotsOf(agent)
-    );
+    const most = this.#slotsIn?.(workspace);
+    return isFree && (most === undefined || this.runningOf(workspace) < most) && this.#hasSlotOf(agent);
   }
 
   /** Whether no more slots will be assigned. */
@@ -165,18 +167,14 @@ export class Scheduler {
 
   /** Whether a slot is free for a job, and its concurrency key is. */
   hasFreeSlot(job: QueuedJob): boolean {
-    const isFree = !this.#isClosed && !this.#isPaused && this.#fits(this.#nameInLine(job));
-    return isFree && this.#gateOf(job)?.isOpen !== false;
+    if (this.#isClosed || this.#isPaused || !this.#mayHave(job, this.#rateOf(job))) return false;
+    return job.key == null || this.#gateOf(job)?.isOpen !== false;
   }
 
   /** Waits for a slot for a job that ran before: it comes before those that have not. */
   async takeAgain(job: QueuedJob, order = this.#counter++): Promise<Slot> {
     await this.retake(job, order);
     return new Slot(this, job, order);
-  }
-
-  used(): void {
-    this.watch?.used();
   }
 
   /** A slot, where one is free. */
@@ -234,7 +232,7 @@ export class Scheduler {
 
   /** Gives a job that was started before its concurrency key, where jobs keep theirs: whatever the limit is now. */
   hold(job: QueuedJob): void {
-    if (!this.#keyLimitOf(job.agent)?.isKept) return;
+    if (!this.#agents.get(job.agent)?.key?.isKept) return;
     this.#changeHold(job, (hold) => {
       hold.isKept = true;
     });
@@ -268,6 +266,7 @@ export class Scheduler {
 
   /** Position of a job in the queue, as far as known. */
   position(jobId: string): QueuePosition | undefined {
+    if (this.#waiting.size === 0) return undefined;
     const ahead = this.#waiting.ahead(jobId);
     return ahead === undefined ? undefined : { position: ahead + 1, queued: this.#waiting.size };
   }
@@ -298,10 +297,12 @@ export class Scheduler {
     this.#running--;
     this.#perAgent.set(job.agent, this.#perAgent.get(job.agent)! - 1);
     this.#shareOf(job.workspace).running--;
-    this.#waiting.shareChanged(job.workspace);
-    this.#changeHold(job, (hold) => {
-      hold.slots--;
-    });
+    if (this.#waiting.size > 0) this.#waiting.shareChanged(job.workspace);
+    if (job.key != null) {
+      this.#changeHold(job, (hold) => {
+        hold.slots--;
+      });
+    }
     this.#forget(job);
     this.#serve();
   }
@@ -325,7 +326,8 @@ export class Scheduler {
 
   /** By what name its start is counted; `undefined` if it is not. */
   #rateOf({ agent, rateKey, isFirst }: QueuedJob): string | undefined {
-    return isFirst === true ? this.#rates.nameOf(agent, rateKey) : undefined;
+    const isCounted = isFirst === true && this.#agents.get(agent)?.rate !== undefined;
+    return isCounted ? this.#rates.nameOf(agent, rateKey) : undefined;
   }
 
   #nameInLine(job: QueuedJob): string {
@@ -336,36 +338,45 @@ export class Scheduler {
 
   /** A name for those of a workspace only, where that has a limit. */
   #nameIn(workspace: string, name: string): string {
-    if (this.#slotsIn(workspace) === undefined) return name;
+    if (this.#slotsIn?.(workspace) === undefined) return name;
     return `${LIMITED}${JSON.stringify(workspace)}${LIMITED}${name}`;
   }
 
   /** Whether there is a slot for those who wait under a name. */
   #fits(given: string): boolean {
     let name = given;
+    let workspace: string | undefined;
     if (name.startsWith(LIMITED)) {
       const end = name.indexOf(LIMITED, 1);
-      const workspace: string = JSON.parse(name.slice(1, end));
-      if (this.#blockedWorkspaces.has(workspace)) return false;
-      if (this.runningOf(workspace) >= (this.#slotsIn(workspace) ?? Number.POSITIVE_INFINITY)) return false;
+      workspace = JSON.parse(name.slice(1, end)) as string;
       name = name.slice(end + 1);
     }
-    if (name.endsWith(FIRST)) return this.#mayStart(name.slice(0, -FIRST.length));
-    if (!name.endsWith(RATED)) return this.#hasSlot(name);
-    const rate = name.slice(0, -RATED.length);
-    if (!this.#mayStart(this.#rates.agentOf(rate))) return false;
-    if (this.#rates.nextAt(rate) === undefined) return true;
+    if (name.endsWith(RATED)) {
+      const rate = name.slice(0, -RATED.length);
+      return this.#mayHave({ agent: this.#rates.agentOf(rate), workspace, isFirst: true }, rate);
+    }
+    const isFirst = name.endsWith(FIRST);
+    return this.#mayHave({ agent: isFirst ? name.slice(0, -FIRST.length) : name, workspace, isFirst });
+  }
+
+  /** Whether there is a slot for jobs of an agent, and of a workspace; where `rate` counts their starts, whether one may start. */
+  #mayHave(
+    { agent, workspace, isFirst }: Partial<QueuedJob> & Pick<QueuedJob, "agent">,
+    rate?: string,
+  ): boolean {
+    const most = workspace === undefined ? undefined : this.#slotsIn?.(workspace);
+    if (most !== undefined && (this.#blockedWorkspaces.has(workspace!) || this.runningOf(workspace!) >= most))
+      return false;
+    if (isFirst === true && (this.#isDrained || this.#pausedAgents.has(agent))) return false;
+    if (this.#blocked.has(agent) || this.#running >= this.#slots || !this.#hasSlotOf(agent)) return false;
+    if (rate === undefined || this.#rates.nextAt(rate) === undefined) return true;
     this.#rates.whenFree(rate, () => this.#serve());
     return false;
   }
 
-  #mayStart(agent: string): boolean {
-    return !this.#isDrained && !this.#pausedAgents.has(agent) && this.#hasSlot(agent);
-  }
-
-  #hasSlot(agent: string): boolean {
-    if (this.#blocked.has(agent)) return false;
-    return this.#running < this.#slots && (this.#perAgent.get(agent) ?? 0) < this.#slotsOf(agent);
+  /** Whether an agent runs fewer jobs than it may. */
+  #hasSlotOf(agent: string): boolean {
+    return (this.#perAgent.get(agent) ?? 0) < (this.#agents.get(agent)?.slots ?? this.#slots);
   }
 
   #occupy(job: QueuedJob, rate: string | undefined): void {
@@ -377,8 +388,9 @@ export class Scheduler {
     const share = this.#shareOf(workspace);
     share.running++;
     share.served = ++this.#counter;
-    this.#waiting.shareChanged(workspace);
-    const isKept = !this.#isShared && (this.#keyLimitOf(job.agent)?.isKept ?? false);
+    if (this.#waiting.size > 0) this.#waiting.shareChanged(workspace);
+    if (job.key == null) return;
+    const isKept = !this.#isShared && (this.#agents.get(agent)?.key?.isKept ?? false);
     this.#changeHold(job, (hold) => {
       hold.slots++;
       hold.isKept ||= isKept;
@@ -386,6 +398,7 @@ export class Scheduler {
   }
 
   #serve(): void {
+    if (this.#waiting.size === 0 && this.#returning.size === 0) return;
     const fits = (name: string): boolean => this.#fits(name);
     while (!this.#isClosed && !this.#isPaused && this.#running < this.#slots) {
       const next = this.#returning.next(fits) ?? this.#waiting.next(fits);
@@ -400,14 +413,15 @@ export class Scheduler {
     const key = this.#keyOf(job);
     if (key?.holders.has(job.jobId)) return undefined;
     const { isFirst, isRefused } = job;
-    const keeps = this.#isShared && isFirst === false && this.#keyLimitOf(job.agent)?.isKept;
+    const keeps = this.#isShared && isFirst === false && this.#agents.get(job.agent)?.key?.isKept;
     return keeps && !isRefused ? undefined : key;
   }
 
   #keyOf({ agent, key }: QueuedJob): Key | undefined {
-    if (key == null || !this.#keyLimitOf(agent)) return undefined;
+    const limit = key == null ? undefined : this.#agents.get(agent)?.key;
+    if (!limit) return undefined;
     const id = `${agent} ${key}`;
-    return getOrMake(this.#keys, id, () => new Key(id, () => this.#keyLimitOf(agent)));
+    return getOrMake(this.#keys, id, () => new Key(id, limit));
   }
 
   /** Changes what a job has of its concurrency key. */
@@ -434,9 +448,10 @@ export class Scheduler {
   /** Keeps nothing of workspaces and keys that nobody uses. */
   #forget(job: QueuedJob): void {
     const { workspace } = job;
-    if (this.#shares.get(workspace)?.running === 0 && !this.#waiting.hasWaitingOf(workspace))
+    const isIdle = this.#shares.get(workspace)?.running === 0;
+    if (isIdle && (this.#waiting.size === 0 || !this.#waiting.hasWaitingOf(workspace)))
       this.#shares.delete(workspace);
-    const key = this.#keyOf(job);
+    const key = job.key == null ? undefined : this.#keyOf(job);
     if (!key || key.holders.size > 0 || key.isBlocked) return;
     if (!this.#waiting.hasWaitingAt(key) && !this.#returning.hasWaitingAt(key)) this.#keys.delete(key.id);
   }

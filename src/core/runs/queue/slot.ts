@@ -12,8 +12,8 @@ interface SlotGiver {
   withdraw(job: QueuedJob, refuse: () => void): void;
   release(job: QueuedJob, seconds: number, isOver: boolean): void;
   takeAgain(job: QueuedJob, order?: number): Promise<Slot>;
-  /** Jobs that were given slots are about to run code. */
-  used(): void;
+  /** Is notified when jobs that were given slots are about to run code. */
+  readonly watch: { used(): void } | undefined;
 }
 
 /** A slot that one job runs in; given up while the job only waits. */
@@ -49,7 +49,7 @@ export class Slot {
 
   /** Its job is about to run code. */
   use(): void {
-    this.#giver.used();
+    this.#giver.watch?.used();
   }
 
   get isHeld(): boolean {

@@ -9,15 +9,16 @@ import { ownerOf } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { AgentMethodField } from "../../models/agent-method-field.ts";
 import type { StoredJob } from "../../models/job.ts";
-import type { Refusal } from "../cluster/cluster.ts";
+import type { Cluster, Refusal } from "../cluster/cluster.ts";
 import { forkJob } from "../fork/fork-job.ts";
-import { checkRequired, openParameters, openSent } from "../replay/handler-context.ts";
+import { checkRequired, type OpenedParameters, openParameters } from "../replay/handler-context.ts";
 import type { ForkRequest, StartRequest } from "../runner.ts";
 import { type RequestParts, refuseMore, refuseWhenClosing } from "../runner-parts.ts";
-import { type Claimed, claimFiles, hasFiles, linkClaimed, whileClaimed } from "./claim-files.ts";
+import { type Claimed, claimFiles, linkClaimed, whileClaimed } from "./claim-files.ts";
 import { toQueuedJob } from "./queued-job.ts";
 import type { Slot } from "./slot.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
+import type { Allow, Entered } from "./turns.ts";
 
 /** Of a job that the service itself starts. */
 export interface Origin {
@@ -66,11 +67,11 @@ export class Starts {
   async #start(slug: string, request: NamedRequest, origin?: Origin): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
     const agent = this.#parts.agents.get(slug);
-    const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
-    const values = await openParameters(this.#parts, agent, sent);
-    const { list } = fieldsOf(agent.definition.methods.job_start);
-    const given = { request, sent, values };
-    if (!hasFiles(list)) return this.#store(agent, given, origin);
+    const opening = openParameters(this.#parts, agent, request.encrypted_agent_parameters);
+    const opened = opening instanceof Promise ? await opening : opening;
+    const { list, hasFiles } = fieldsOf(agent.definition.methods.job_start);
+    const given = { request, opened };
+    if (!hasFiles) return this.#store(agent, given, origin);
     const claimed = await this.#claim(slug, request, list);
     if ("id" in claimed) return claimed;
     const { files } = this.#parts;
@@ -81,13 +82,11 @@ export class Starts {
     agent: HostedAgent,
     {
       request,
-      sent,
-      values,
+      opened,
       claimed,
     }: {
       readonly request: NamedRequest;
-      readonly sent: Record<string, string>;
-      readonly values: Record<string, string>;
+      readonly opened: OpenedParameters;
       readonly claimed?: Claimed;
     },
     { fields, also }: Origin = {},
@@ -95,7 +94,7 @@ export class Starts {
     const { jobs, ledger, workspace, clock } = this.#parts;
     const { slug } = agent;
     const made = toNewJob(agent, claimed ? { ...request, job_fields: claimed.fields } : request, {
-      parameterNames: Object.keys(values),
+      parameterNames: Object.keys(opened.values),
       defaults: { workspace, now: clock() },
     });
     const input: NewJob = {
@@ -110,8 +109,8 @@ export class Starts {
         linkClaimed(unit, this.#parts.files, claimed, { job: ownerOf(job), origin: "field" }));
     let slot: Slot | undefined;
     try {
-      refuseUndeclared(agent, sent);
-      checkRequired(agent, values);
+      if (opened.sent) refuseUndeclared(agent, opened.sent);
+      checkRequired(agent, opened.values);
       if (agent.definition.budget?.refuse) await this.#parts.budgets?.refuse(agent.slug);
       if (this.#parts.workspaces?.haveBudgets)
         await this.#parts.budgets?.refuseIn(input.job_context.workspace_id);
@@ -123,11 +122,10 @@ export class Starts {
       if (before) return sameRequest(before, input);
       throw refusal;
     }
+    const asked = { input, request, also, link };
     if (slot)
-      return this.#parts.runs.exclusively(input.id, () =>
-        this.#startIn(slot, agent, { input, values, request, also, link }),
-      );
-    const { job, created } = await ledger.write((unit) => storeJob(unit, { input, request, also, link }));
+      return this.#parts.runs.exclusively(input.id, () => this.#startIn(slot, asked, { agent, opened }));
+    const { job, created } = await ledger.write((unit) => storeJob(unit, asked));
     if (created) void this.#parts.turns.queue(job, "start");
     return job;
   }
@@ -153,31 +151,16 @@ export class Starts {
   /** Stores a job together with the beginning of its run, and runs it. */
   async #startIn(
     slot: Slot,
-    agent: HostedAgent,
-    { values, ...asked }: Asked & { values: Record<string, string> },
+    asked: Asked,
+    { agent, opened }: { readonly agent: HostedAgent; readonly opened: OpenedParameters },
   ): Promise<StoredJob> {
     const { cluster, turns } = this.#parts;
-    const { input } = asked;
     try {
       const { job, created, begun } = await turns.begin(
         slot,
-        input,
-        async (unit, allow) => {
-          let refusal: Refusal | undefined;
-          const isBegun = async () => {
-            if (!cluster.mayBegin) return false;
-            // One that already exists counts already.
-            if (allow && (await unit.tx.get("Job", input.id))) return false;
-            refusal = await allow?.(1);
-            return refusal === undefined;
-          };
-          const stored = await storeJob(unit, asked, async () =>
-            (await isBegun()) ? { begin: true, owner: cluster.owner } : {},
-          );
-          const begun = stored.created && stored.job.run_count > 0 ? stored.job : undefined;
-          return { job: stored.job, created: stored.created, refusal, begun };
-        },
-        () => ({ agent, values }),
+        asked.input,
+        (unit, allow) => storeJob(unit, asked, { cluster, allow }),
+        () => ({ agent, values: opened.values }),
       );
       if (created && !begun) void turns.queue(job, "start");
       return job;
@@ -196,19 +179,30 @@ interface Asked extends Pick<Origin, "also"> {
   readonly request: NamedRequest;
 }
 
-/** Decides between requests with one key, whichever instances they have reached. */
+/**
+ * Decides between requests with one key, whichever instances they have reached. With `starting`, the first run of a new job
+ * begins in the same unit, unless its limits are reached.
+ */
 async function storeJob(
   unit: Unit,
   { input, request, also, link }: Asked,
-  begin: () => Promise<{ begin?: boolean; owner?: string | null }> = async () => ({}),
-): Promise<{ job: StoredJob; created: boolean }> {
+  starting?: { readonly cluster: Cluster; readonly allow: Allow | undefined },
+): Promise<Entered & { readonly job: StoredJob; readonly created: boolean }> {
   const key = request.idempotencyKey;
   const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
   if (before) return { job: sameKeyedRequest(before, input.agent_name, request), created: false };
-  const stored = await createJob(unit, input, await begin());
-  if (stored.created) await link?.(unit, stored.job);
-  await also?.(unit, stored.job);
-  return stored;
+  let begin = starting?.cluster.mayBegin === true;
+  let refusal: Refusal | undefined;
+  if (begin && starting?.allow) {
+    // One that already exists counts already.
+    const exists = (await unit.tx.get("Job", input.id)) !== undefined;
+    refusal = exists ? undefined : await starting.allow(1);
+    begin = !exists && refusal === undefined;
+  }
+  const { job, created } = await createJob(unit, input, { begin, owner: starting?.cluster.owner ?? null });
+  if (created && link) await link(unit, job);
+  if (also) await also(unit, job);
+  return { job, created, refusal, begun: created && begin ? job : undefined };
 }
 
 /** The job of a key, if it was created by the same request: the client may make a new id for it each time. */

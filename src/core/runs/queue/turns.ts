@@ -45,7 +45,7 @@ export interface Entered {
 }
 
 /** Counts a run in the limits of its job; where it gives a refusal, the run must not begin. */
-type Allow = (run_count: number) => MaybePromise<Refusal | undefined>;
+export type Allow = (run_count: number) => MaybePromise<Refusal | undefined>;
 
 /** Gives stored jobs their turns: each waits for a slot, and begins its run there. */
 export class Turns {
@@ -111,11 +111,11 @@ export class Turns {
     open: (begun: StoredJob) => Beginning,
   ): Promise<T> {
     const { cluster, ledger, runs } = this.#parts;
-    const limits = await cluster.limits.of(job);
-    const isLimited = limits.all.length > 0;
+    const found = cluster.limits.of(job);
+    const limits = found instanceof Promise ? await found : found;
     const entered = await ledger.write((unit) => {
-      const allow: Allow = (run_count) => cluster.limits.take(unit, { id: job.id, run_count }, limits);
-      return enter(unit, isLimited ? allow : undefined);
+      if (limits.all.length === 0) return enter(unit, undefined);
+      return enter(unit, (run_count) => cluster.limits.take(unit, { id: job.id, run_count }, limits));
     });
     const { begun, refusal } = entered;
     if (begun) await runs.launch(begun, slot, open(begun));

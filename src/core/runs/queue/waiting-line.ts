@@ -58,14 +58,11 @@ export class WaitingLine<W extends Waiting> {
   readonly #byGate = new Map<Gate, Set<Queue<W>>>();
   /** A job may wait twice: it was asked to run again. */
   readonly #byJob = new Map<string, W[]>();
-  #size = 0;
+  /** How many wait. Only the line changes it. */
+  size = 0;
 
   constructor(shareOf: (workspace: string) => Share) {
     this.#shareOf = shareOf;
-  }
-
-  get size(): number {
-    return this.#size;
   }
 
   add(one: W): void {
@@ -76,7 +73,7 @@ export class WaitingLine<W extends Waiting> {
     const at = countUntil(queue, one.order);
     queue.waiting.splice(queue.gone + at, 0, one);
     getOrMake(this.#byJob, one.jobId, () => []).push(one);
-    this.#size++;
+    this.size++;
     if (at === 0) this.#queueChanged(queue);
   }
 
@@ -157,7 +154,7 @@ export class WaitingLine<W extends Waiting> {
       queue.waiting = queue.waiting.slice(queue.gone);
       queue.gone = 0;
     }
-    this.#size--;
+    this.size--;
     const same = this.#byJob.get(one.jobId)!;
     if (same.length === 1) this.#byJob.delete(one.jobId);
     else same.splice(same.indexOf(one), 1);

@@ -11,10 +11,10 @@ import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { isIn } from "../../models/job-state.ts";
 import type { JobEnds } from "../operate/job-ends.ts";
-import { claimFiles, hasFiles } from "../queue/claim-files.ts";
+import { claimFiles } from "../queue/claim-files.ts";
 import { toNewJob } from "../queue/start-request.ts";
 import type { ChildOrder, ChildrenOfJob, StopOrder } from "./child-handle.ts";
-import { checkRequired, type HandlerParts, openParameters, openSent } from "./handler-context.ts";
+import { checkRequired, type HandlerParts, openParameters } from "./handler-context.ts";
 import type { RunEnd } from "./run-errors.ts";
 
 /** Generations of children: an agent that starts itself without end is refused beyond it. */
@@ -55,9 +55,8 @@ async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrde
     );
   }
   const encrypted = options.passParameters ? parent.encrypted_agent_parameters : null;
-  const sent = openSent(parts, agent, encrypted);
-  const values = await openParameters(parts, agent, sent);
-  refuseUndeclared(agent, sent);
+  const { sent, values } = await openParameters(parts, agent, encrypted);
+  if (sent) refuseUndeclared(agent, sent);
   checkRequired(agent, values);
   const { workspace_id, started_by, mission_id, mission_context } = parent.job_context;
   const request = {
@@ -75,9 +74,9 @@ async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrde
   };
   const defaults = { workspace: workspace_id, now: clock() };
   try {
-    const { list } = fieldsOf(agent.definition.methods.job_start);
+    const { list, hasFiles } = fieldsOf(agent.definition.methods.job_start);
     // Only files that the parent has.
-    if (hasFiles(list)) await claimFiles(parts.files, list, order.fields, { jobs: [parent.id] });
+    if (hasFiles) await claimFiles(parts.files, list, order.fields, { jobs: [parent.id] });
     const job = await toNewJob(agent, request, { parameterNames: Object.keys(values), defaults });
     const { detached = false } = options;
     return { ...job, parent: { job_id: parent.id, call: order.call, detached } };

@@ -31,26 +31,29 @@ export interface HandlerParts {
 /** What every handler of an agent gets, except for its signal. */
 export type OpenedContext = Omit<HandlerContext<Readonly<Record<string, string>>>, "signal">;
 
-/** Values by name that were sent with a job. */
-export function openSent(
-  { parameters }: HandlerParts,
-  agent: HostedAgent,
-  encrypted: string | null | undefined,
-): Record<string, string> {
-  return encrypted ? parameters.open(encrypted, agent) : {};
+/** The parameters of a job, by name. */
+export interface OpenedParameters {
+  /** Those that were sent with it; absent where none were. */
+  readonly sent?: Readonly<Record<string, string>>;
+  /** Those sent with the job, else kept for the agent, else of the environment, else as declared. */
+  readonly values: Readonly<Record<string, string>>;
 }
 
-/** Values by name: those sent with the job, else kept for the agent, else of the environment, else as declared. */
+const NO_PARAMETERS: OpenedParameters = { values: {} };
+
+/** Opens what was sent with a job, and what is known besides. */
 export function openParameters(
   { parameters, settings }: HandlerParts,
   agent: HostedAgent,
-  sent: Readonly<Record<string, string>>,
-): MaybePromise<Record<string, string>> {
+  encrypted: string | null | undefined,
+): MaybePromise<OpenedParameters> {
+  const opened = encrypted ? { sent: parameters.open(encrypted, agent) } : undefined;
   // Where it declares none, none can be kept for it: a start that reads them waits for a database.
-  if (!agent.definition.parameters?.length) return sent;
+  if (!agent.definition.parameters?.length)
+    return opened ? { ...opened, values: opened.sent } : NO_PARAMETERS;
   return andThen(settings.peek(agent.slug), (kept) => ({
-    ...resolveKept(parameters, agent, kept?.parameters_encrypted),
-    ...sent,
+    ...opened,
+    values: { ...resolveKept(parameters, agent, kept?.parameters_encrypted), ...opened?.sent },
   }));
 }
 
@@ -69,7 +72,7 @@ export async function whyUnreadable(
   { encrypted_agent_parameters }: Pick<StoredJob, "encrypted_agent_parameters">,
 ): Promise<string | undefined> {
   try {
-    await openParameters(parts, agent, openSent(parts, agent, encrypted_agent_parameters));
+    await openParameters(parts, agent, encrypted_agent_parameters);
     return undefined;
   } catch (error) {
     const isStored = error instanceof UnreadableStoredParameters;
@@ -81,7 +84,9 @@ export async function whyUnreadable(
 
 /** Throws `invalid_parameters` where a required parameter has no value. */
 export function checkRequired(agent: HostedAgent, values: Readonly<Record<string, string>>): void {
-  const missing = (agent.definition.parameters ?? [])
+  const { parameters } = agent.definition;
+  if (!parameters) return;
+  const missing = parameters
     .filter((one) => one.is_required && (values[one.name] ?? "").trim() === "")
     .map((one) => one.name);
   if (missing.length === 0) return;
@@ -100,8 +105,7 @@ export async function toHandlerContext(
   return {
     get: parts.get,
     parameters:
-      known.parameters ??
-      (await openParameters(parts, agent, openSent(parts, agent, job?.encrypted_agent_parameters))),
+      known.parameters ?? (await openParameters(parts, agent, job?.encrypted_agent_parameters)).values,
     log: known.log ?? parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
     telemetry: ({ type, category = "application", severity = "info", details }) => {
       const telemetry = { agentId: agent.id, type, category, severity, details };

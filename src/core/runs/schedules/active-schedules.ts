@@ -25,6 +25,7 @@ export class ActiveSchedules implements Schedules {
   constructor(parts: RequestParts, starts: Starts) {
     this.#parts = parts;
     for (const one of parts.schedules) this.#active.set(one.id, new ActiveSchedule(parts, starts, one));
+    if (this.#active.size === 0) return;
     const wake = ({ job }: { job: StoredJob }) => this.#active.get(job.schedule?.id ?? "")?.wake();
     parts.hooks.on("job:finished", wake);
     parts.hooks.on("job:deleted", wake);
