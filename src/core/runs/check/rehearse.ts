@@ -45,7 +45,7 @@ const NO_LEDGER = {
 } as unknown as Ledger;
 
 /** No call begins that is not recorded. */
-const NO_CALLS = { children: {} as ChildrenOfJob, events: {} as EventsOfJob };
+const NO_CALLS = { children: () => ({}) as ChildrenOfJob, events: {} as EventsOfJob };
 
 /**
  * Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. The handler of
@@ -98,7 +98,7 @@ function rehearseOnce(
     ...{ redact, readResult },
     slot: NO_SLOT,
     ledger: NO_LEDGER,
-    log: silent,
+    openLog: () => silent,
     clock: () => new Date(),
     startTimer,
   });

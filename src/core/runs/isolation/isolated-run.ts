@@ -517,7 +517,7 @@ export class IsolatedRun {
     for (const end of this.#grants.values()) end();
     this.#grants.clear();
     if (this.#isMisled) return;
-    run.parts.log.error("the process of an isolated agent has ended", { problem: error.message });
+    run.log.error("the process of an isolated agent has ended", { problem: error.message });
     if (steps.length > 0 && !run.isInterrupted) {
       this.#parts.relaunch();
       return;

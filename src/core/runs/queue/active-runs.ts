@@ -27,9 +27,9 @@ import type { HandlerParts } from "../replay/handler-context.ts";
 import { readsOf } from "../replay/reads-of.ts";
 import { Run } from "../replay/run.ts";
 import { type RunEnd, SUPERSEDED } from "../replay/run-errors.ts";
-import type { RunParts } from "../replay/run-parts.ts";
 import { RunRecord } from "../replay/run-record.ts";
 import type { StepUnderWay } from "../replay/step-under-way.ts";
+import type { SuspensionTimes } from "../replay/suspension.ts";
 import type { TraceSource } from "../traced-call.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Slot } from "./slot.ts";
@@ -243,7 +243,7 @@ export class ActiveRuns {
       isBudgeted: this.#parts.workspaces?.of(job.job_context.workspace_id).budget !== undefined,
       worked: suspended?.worked,
       wokenAt,
-      suspension: this.#suspensionOf(agent, () => run),
+      suspension: () => this.#suspensionOf(agent, run),
       stopGrace: stopGrace * 1000,
       timeout: timeout === undefined ? undefined : timeout * 1000,
       insides: INSIDES,
@@ -264,7 +264,7 @@ export class ActiveRuns {
       ledger,
       files: this.#parts.files,
       readResult: (file) => this.#parts.files!.readResult(file),
-      log: this.#parts.log.with({ agent: agent.slug, job_id: job.id }),
+      openLog: () => this.#parts.log.with({ agent: agent.slug, job_id: job.id }),
       clock,
       startTimer,
     });
@@ -280,7 +280,7 @@ export class ActiveRuns {
     let isolated: IsolatedRun | undefined;
     const call: HandlerCall = {
       ...{ run, job, agent, values, ...readsOf(this.#parts, job.id) },
-      children: childrenOf(this.#children, job),
+      children: () => childrenOf(this.#children, job),
       events: this.#events,
       relaunch: () => void this.#relaunch(run, job),
       onIsolated: (one) => {
@@ -290,7 +290,7 @@ export class ActiveRuns {
     run
       .execute(record, () => callHandler(this.#parts, call))
       .catch((error: unknown) => {
-        run.parts.log.error("the end of a run could not be stored", { error });
+        run.log.error("the end of a run could not be stored", { error });
       })
       .finally(() => {
         isolated?.end();
@@ -312,15 +312,13 @@ export class ActiveRuns {
   }
 
   /** How a run of an agent leaves memory. */
-  #suspensionOf({ definition }: HostedAgent, find: () => Run): RunParts["suspension"] {
+  #suspensionOf({ definition }: HostedAgent, run: Run): SuspensionTimes | undefined {
     const after = suspendAfterOf(definition, this.#parts.suspendAfter);
     if (after === undefined) return undefined;
-    const suspend = async () => {
-      const run = find();
-      await this.exclusively(run.jobId, async () => {
+    const suspend = () =>
+      this.exclusively(run.jobId, async () => {
         if (!this.#kept.has(run.jobId)) await run.suspension?.leave(() => this.#forget(run));
       });
-    };
     return { after, suspend };
   }
 }

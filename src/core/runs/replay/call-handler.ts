@@ -11,15 +11,16 @@ import {
   callMethod,
   checkRequired,
   type HandlerParts,
-  type OpenedContext,
+  type OpenedParameters,
+  openParameters,
+  servicesOf,
   toHandlerContext,
   whyUnreadable,
 } from "./handler-context.ts";
 import { RunJob } from "./job-handle.ts";
 import type { Run } from "./run.ts";
 import { HeldError } from "./run-errors.ts";
-import { silenced } from "./silenced.ts";
-import { withSignal } from "./with-signal.ts";
+import { withContext } from "./with-signal.ts";
 
 export interface HandlerCall {
   readonly run: Run;
@@ -30,7 +31,8 @@ export interface HandlerCall {
   /** Read the job and its cases as they are stored. */
   readonly readJob: () => Promise<Job>;
   readonly readCase: (id: string) => Promise<Case>;
-  readonly children: ChildrenOfJob;
+  /** Makes what its handler starts children with: most start none. */
+  readonly children: () => ChildrenOfJob;
   readonly events: EventsOfJob;
   /** The process of an isolated agent has ended, and the tries of its steps are being recorded as failed. */
   readonly relaunch?: () => void;
@@ -49,10 +51,9 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
   if (!fields.ok) {
     throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
   }
-  const known = { parameters: values, log: silenced(run.parts.log, () => run.gate.isSilent) };
-  const opened = await run.ledger.read(() => openContext(parts, { agent, job, known }));
-  const { parameters, log, telemetry, get } = opened;
+  const parameters = values ?? (await run.ledger.read(() => readParameters(parts, agent, job)));
   checkRequired(agent, parameters);
+  const services = servicesOf(parts, agent, job.id);
   let isolated: IsolatedRun | undefined;
   const handle = new RunJob(run, {
     context: job.job_context,
@@ -65,7 +66,7 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
   });
   const { processes } = parts;
   if (agent.definition.isolate && processes) {
-    const context = { parameters, log, telemetry, get };
+    const context = { ...services, parameters, log: run.handlerLog };
     const process = call.process ?? (await processes.take(agent));
     if (run.isOver) {
       processes.release(process);
@@ -79,21 +80,17 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     return isolated.start();
   }
   run.gate.begin();
-  const given = { parameters, log, telemetry, get, job: handle, fields: fields.values };
-  return method.run(withSignal(run, given));
+  return method.run(withContext(run, { ...services, parameters, job: handle, fields: fields.values }));
 }
 
-/** What the handler gets, unless the job's parameters cannot be read: then the job is held. */
-async function openContext(
+/** The parameters of a job; where they cannot be read, it is held. */
+async function readParameters(
   parts: HandlerParts,
-  {
-    agent,
-    job,
-    known,
-  }: Pick<HandlerCall, "agent" | "job"> & { readonly known: Parameters<typeof toHandlerContext>[3] },
-): Promise<OpenedContext> {
+  agent: HostedAgent,
+  job: StoredJob,
+): Promise<OpenedParameters["values"]> {
   try {
-    return await toHandlerContext(parts, agent, job, known);
+    return (await openParameters(parts, agent, job.encrypted_agent_parameters)).values;
   } catch (error) {
     const why = await whyUnreadable(parts, agent, job);
     throw why === undefined ? error : new HeldError(why);

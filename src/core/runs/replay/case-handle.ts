@@ -43,7 +43,7 @@ export interface JobFacts {
   readonly readCase: (id: string) => Promise<Case>;
   /** Calls the agent's `human_answer`, where there is one. */
   readonly onAnswer: ((caseId: string, answer: AnswerEntry) => Promise<void>) | undefined;
-  readonly children: ChildrenOfJob;
+  readonly children: () => ChildrenOfJob;
   readonly events: EventsOfJob;
   /** When the job was created, ISO 8601. */
   readonly createdAt: string;
@@ -314,8 +314,7 @@ export class RunCase implements CaseHandle {
     this.#run.ledger
       .write((unit) => this.#recordBegun(unit, call))
       .catch((error: unknown) => {
-        if (!this.#run.isSealed)
-          this.#run.parts.log.warn("a question's name was not recorded", { jobId, error });
+        if (!this.#run.isSealed) this.#run.log.warn("a question's name was not recorded", { jobId, error });
       });
   }
 

@@ -1,4 +1,5 @@
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
 import { holdJob } from "../../entities/change-job.ts";
 import { isRefusal } from "../../entities/ledger.ts";
 import type { Spender } from "../../entities/spending.ts";
@@ -21,6 +22,7 @@ import { storeEnd } from "./store-end.ts";
 interface FinishingRun {
   readonly jobId: string;
   readonly parts: RunParts;
+  readonly log: Logger;
   readonly spender: Spender;
   readonly life: RunLife;
   readonly record: RunRecord;
@@ -36,11 +38,11 @@ interface FinishingRun {
 /** Stores what becomes of a job with the outcome of its handler: it ends, or is held. */
 export async function finish(run: FinishingRun, outcome: Outcome): Promise<void> {
   const { life, activity, limits } = run;
-  const { log, redact } = run.parts;
+  const { redact } = run.parts;
   const { skipped, ahead } = run.gate.notIssued();
   if (skipped.length > 0) {
     const calls = skipped.slice(0, 20).map(({ label }) => label);
-    log.warn("the handler no longer makes calls that are recorded", { calls });
+    run.log.warn("the handler no longer makes calls that are recorded", { calls });
   }
   const judged = endOf(run, outcome, ahead[0]);
   // What was to be stored before the end is stored before it; nothing follows.
@@ -52,11 +54,13 @@ export async function finish(run: FinishingRun, outcome: Outcome): Promise<void>
     return hold(run, { to: "failed", reason: "unreadable_parameters", message: outcome.error.message });
   const left = end ? [] : activity.steps;
   if (left.length > 0)
-    log.warn("the handler ended before steps that it had started", { steps: left.map(({ name }) => name) });
+    run.log.warn("the handler ended before steps that it had started", {
+      steps: left.map(({ name }) => name),
+    });
   const cutShort = left.length > 0 ? left : run.cutShort;
   const stored = await endJob(run, toEnding(outcome, end, redact), cutShort);
   if (stored && stored.to !== "completed") {
-    log.warn(`job ${stored.to}`, { reason: stored.reason, problem: stored.message });
+    run.log.warn(`job ${stored.to}`, { reason: stored.reason, problem: stored.message });
   }
 }
 
@@ -112,7 +116,7 @@ async function endJob(
 /** The job does not end: it waits for code that fits its record, for the key of its parameters, or for a person. */
 async function hold(run: FinishingRun, end: RunEnd, held?: NonNullable<RunEnd["held"]>): Promise<void> {
   const { jobId, ledger, limits, cutShort } = run;
-  const { log, redact } = run.parts;
+  const { redact } = run.parts;
   // Nothing followed from them.
   ledger.forgetChanges();
   const isHeld = await ledger.store(async (unit) => {
@@ -127,5 +131,5 @@ async function hold(run: FinishingRun, end: RunEnd, held?: NonNullable<RunEnd["h
   if (!isHeld) await endJob(run, toEnding({ kind: "left" }, undefined, redact), cutShort);
   run.life.close();
   const why = held ? "its record does not fit the code" : "its parameters cannot be read";
-  log.warn(`the job is held: ${why}`, { problem: end.message });
+  run.log.warn(`the job is held: ${why}`, { problem: end.message });
 }

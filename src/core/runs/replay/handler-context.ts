@@ -99,17 +99,23 @@ export async function toHandlerContext(
   parts: HandlerParts,
   agent: HostedAgent,
   job?: { readonly id: string; readonly encrypted_agent_parameters: string | null },
-  /** What is at hand already. */
-  known: { readonly parameters?: Readonly<Record<string, string>>; readonly log?: Logger } = {},
 ): Promise<OpenedContext> {
+  const { values } = await openParameters(parts, agent, job?.encrypted_agent_parameters);
+  const log = parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) });
+  return { ...servicesOf(parts, agent, job?.id), parameters: values, log };
+}
+
+/** What a handler gets of the service. */
+export function servicesOf(
+  { get, hooks }: HandlerParts,
+  { id }: HostedAgent,
+  jobId: string | undefined,
+): Pick<OpenedContext, "get" | "telemetry"> {
   return {
-    get: parts.get,
-    parameters:
-      known.parameters ?? (await openParameters(parts, agent, job?.encrypted_agent_parameters)).values,
-    log: known.log ?? parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
+    get,
     telemetry: ({ type, category = "application", severity = "info", details }) => {
-      const telemetry = { agentId: agent.id, type, category, severity, details };
-      parts.hooks.emit("telemetry", { telemetry, ...(job && { job_id: job.id }) });
+      const telemetry = { agentId: id, type, category, severity, details };
+      hooks.emit("telemetry", { telemetry, ...(jobId !== undefined && { job_id: jobId }) });
     },
   };
 }

@@ -109,7 +109,7 @@ export class RunJob implements JobHandle {
     fields: Readonly<Record<string, unknown>> = {},
     options: StartOptions = {},
   ): Promise<ChildHandle<never>> {
-    return mayBeLeft(startChild(this.#scope, this.#facts.children, { agent, fields, options }));
+    return mayBeLeft(startChild(this.#scope, this.#facts.children(), { agent, fields, options }));
   }
 
   waitFor(name: string, options: WaitOptions = {}): Promise<ReceivedEvent<never>> {

@@ -19,8 +19,8 @@ import type { WaitEnd } from "./wait.ts";
 /** What questions need of the run that asks them. */
 interface AskingRun {
   readonly jobId: string;
+  readonly log: Logger;
   readonly parts: {
-    readonly log: Logger;
     readonly clock: () => Date;
     readonly wokenAt?: number | undefined;
   };
@@ -213,7 +213,7 @@ export class Questions {
       cancel = run.clock.after(deadline - from, () => {
         if (isUntil && now() < deadline) return watch(now());
         this.#expire(caseId, question).catch((error: unknown) => {
-          if (!run.isSealed) run.parts.log.error("a question could not be closed at its deadline", { error });
+          if (!run.isSealed) run.log.error("a question could not be closed at its deadline", { error });
         });
       });
     };

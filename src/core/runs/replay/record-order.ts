@@ -5,8 +5,8 @@ import type { RunRecord } from "./run-record.ts";
 export class RecordOrder {
   /** Questions and sleeps that were started, and whose end is not recorded. */
   readonly open: readonly Call[];
-  /** Whether the handler makes calls beside each other, so that it may be on its way to one while it waits for another. */
-  isConcurrent: boolean;
+  /** Whether the handler has made calls beside each other. */
+  readonly areBeside: boolean;
   readonly #ended: readonly Call[];
   /** Recorded calls that have not ended: the open ones, and steps that were tried. */
   readonly #begun: readonly Call[];
@@ -18,8 +18,8 @@ export class RecordOrder {
     this.#ended = record.ended;
     this.open = record.open();
     this.#begun = record.begun();
-    this.isConcurrent = areBeside(this.#ended, this.#begun);
-    this.#firstMade = this.isConcurrent
+    this.areBeside = areBeside(this.#ended, this.#begun);
+    this.#firstMade = this.areBeside
       ? [...this.#ended, ...this.#begun]
           .filter(({ made }) => made !== undefined)
           .sort((a, b) => a.made! - b.made!)

@@ -13,8 +13,8 @@ const SETTLED = Promise.resolve();
 /** What its gate needs of a run. */
 interface ReplayedRun {
   readonly record: RunRecord;
+  readonly log: Logger;
   readonly parts: {
-    readonly log: Logger;
     /** Whether it is watched from the beginning what the handler's calls follow from. */
     readonly isStrict?: boolean | undefined;
     /** Most milliseconds that a recorded call is waited for. @default as long as it may take */
@@ -37,7 +37,10 @@ interface ReplayedRun {
 export class ReplayGate {
   readonly turns: HandlerTurns;
   readonly #run: ReplayedRun;
-  readonly #order: RecordOrder;
+  /** Absent where nothing was read: of a new job, nothing is recorded. */
+  readonly #order: RecordOrder | undefined;
+  /** Whether the handler makes calls beside each other, so that it may be on its way to one while it waits for another. */
+  #isConcurrent: boolean;
   /** Absent where no call had to wait for the record. */
   #pending: PendingCalls | undefined;
   /** Absent where the handler makes its calls one after the other: then it is on its way to none. */
@@ -63,8 +66,9 @@ export class ReplayGate {
     const { record, parts } = run;
     this.#run = run;
     this.#stored = [...record.ended];
-    this.#order = new RecordOrder(record);
-    this.#isLive = record.ended.length === 0 && this.#order.open.length === 0;
+    this.#order = record.isRead ? new RecordOrder(record) : undefined;
+    this.#isConcurrent = this.#order?.areBeside === true;
+    this.#isLive = record.ended.length === 0 && !this.#order?.open.length;
     this.#isSilent = !this.#isLive;
     this.turns = new HandlerTurns(this, parts.isStrict ?? false);
   }
@@ -87,7 +91,7 @@ export class ReplayGate {
   /** Whether the handler has made all calls that are recorded. */
   get isBehindRecord(): boolean {
     for (const { kind } of this.#skipped) if (kind !== "read") return false;
-    if (this.#order.hasOpen) return false;
+    if (this.#order?.hasOpen) return false;
     // Mostly the last one decides.
     if (this.#stored.length > this.#head && this.#stored.at(-1)?.state === "settled") return false;
     for (let at = this.#head; at < this.#stored.length; at++)
@@ -110,7 +114,7 @@ export class ReplayGate {
     const { line } = this.turns;
     const isUnordered = call.state === "skipped" || call.state === "loose";
     call.issue(line, also);
-    if (++this.#open > 1) this.#order.isConcurrent = true;
+    if (++this.#open > 1) this.#isConcurrent = true;
     if (!call.isSettled) return;
     this.#due++;
     if (isUnordered) {
@@ -193,7 +197,7 @@ export class ReplayGate {
 
   /** Recorded calls that have not ended, and that the handler has not issued. */
   notIssuedOpen(): Call[] {
-    return this.#order.notIssued();
+    return this.#order?.notIssued() ?? [];
   }
 
   /** Calls whose end is recorded, and that the handler has not issued, in the order of the log. It may continue without reads. */
@@ -211,7 +215,7 @@ export class ReplayGate {
    */
   #isNextAlone(): boolean {
     if (this.#stored[this.#head]?.state !== "due" || this.#head + 1 >= this.#stored.length) return false;
-    if (this.#isClosed || this.#order.isConcurrent || this.#open > 1) return false;
+    if (this.#isClosed || this.#isConcurrent || this.#open > 1) return false;
     return this.#unordered.length === 0 && this.turns.mayFollow;
   }
 
@@ -241,7 +245,7 @@ export class ReplayGate {
         this.#unordered.shift();
         this.#deliver(unordered);
       } else if (call?.isIssued) {
-        if (call.state === "held" || (this.#order.isConcurrent && this.#comesLater(call))) return;
+        if (call.state === "held" || (this.#isConcurrent && this.#comesLater(call))) return;
         this.#deliver(this.#shift());
       } else if (!quiet) {
         this.turns.endSoon();
@@ -293,7 +297,7 @@ export class ReplayGate {
   /** Whether the handler must make another call before it is given the end of this one. */
   #comesLater(call: Call): boolean {
     const mayCome = (one: Call) => this.#mayStillCome(one);
-    const before = this.#order.before(call, mayCome);
+    const before = this.#order?.before(call, mayCome);
     if (before?.isMissing) this.#run.mismatched(before.call, undefined);
     return before !== undefined;
   }
@@ -333,13 +337,13 @@ export class ReplayGate {
    */
   #goLive(): void {
     if (this.#isLive || !this.#pending?.areWaiting) return;
-    const missing = this.#order.open.find(({ state }) => state === "open");
+    const missing = this.#order?.open.find(({ state }) => state === "open");
     const found = this.#pending.unknown(missing);
     if (found) {
       if (missing && this.#mayStillCome(missing)) return;
       // A call of another kind is not the same one under another name.
       const expected = [...this.#skipped].find(
-        (call) => call.kind === found.kind && call.kind !== "read" && !this.#order.isBehind(found, call),
+        (call) => call.kind === found.kind && call.kind !== "read" && !this.#order?.isBehind(found, call),
       );
       if (expected) {
         this.#run.mismatched(expected, found);
@@ -353,10 +357,10 @@ export class ReplayGate {
 
   /** Whether the handler may be on its way to a call, while it waits for something of its own. */
   #mayStillCome(call: Call): boolean {
-    if (call.wasInTurn && !this.#order.isConcurrent) return false;
-    const { record, parts } = this.#run;
+    if (call.wasInTurn && !this.#isConcurrent) return false;
+    const { record, parts, log } = this.#run;
     this.#patience ??= new Patience({
-      ...{ most: parts.patience, isRetried: record.isRetried, log: parts.log },
+      ...{ most: parts.patience, isRetried: record.isRetried, log },
       onOver: () => this.#deliverNext(),
     });
     return this.#patience.lasts(call);

@@ -7,8 +7,8 @@ import type { RunEnd } from "./run-errors.ts";
 /** What its clock needs of a run. */
 interface TimedRun {
   readonly limits: Limits;
+  readonly log: Logger;
   readonly parts: {
-    readonly log: Logger;
     /** Milliseconds that the handler may work. */
     readonly timeout: number | undefined;
     readonly startTimer: StartTimer;
@@ -49,7 +49,7 @@ export class RunClock {
       try {
         fn();
       } catch (error) {
-        this.#run.parts.log.error("a timer of the run failed", { error: messageOf(error) });
+        this.#run.log.error("a timer of the run failed", { error: messageOf(error) });
       }
     };
     const stop = this.#run.parts.startTimer(milliseconds, end, purpose);

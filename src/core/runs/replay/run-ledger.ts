@@ -15,7 +15,8 @@ interface WritingRun {
   readonly record: RunRecord;
   readonly gate: { readonly isBehindRecord: boolean };
   readonly activity: { beginWrite(): void; endWrite(): void };
-  readonly parts: { readonly epoch: number; readonly ledger: Ledger; readonly log: Logger };
+  readonly log: Logger;
+  readonly parts: { readonly epoch: number; readonly ledger: Ledger };
   abandon(end: RunEnd): void;
   end(end: RunEnd): void;
 }
@@ -70,7 +71,7 @@ export class RunLedger {
           () => parts.ledger.write(guarded, this.#fenced),
           ({ message }) => {
             if (life.state === "over") throw life.error;
-            parts.log.warn("the store cannot write; the run waits", { error: message });
+            this.#run.log.warn("the store cannot write; the run waits", { error: message });
           },
         );
         if (!fence) return value;
@@ -103,10 +104,10 @@ export class RunLedger {
   }
 
   #persist<T>(work: () => Promise<T>, failure: string): Promise<T> {
-    const { life, parts } = this.#run;
+    const { life } = this.#run;
     return whenWritable(work, ({ message }) => {
       if (life.isOver) throw life.error;
-      parts.log.warn(failure, { error: message });
+      this.#run.log.warn(failure, { error: message });
     });
   }
 
@@ -122,10 +123,10 @@ export class RunLedger {
 
   /** The job has another run, or is gone: this one ends without a trace. */
   async #superseded(): Promise<never> {
-    const { life, parts } = this.#run;
+    const { life } = this.#run;
     // Where it was taken in this process, that says why.
     await life.fence;
-    if (!life.isOver) parts.log.info("the run has ended: another one has the job");
+    if (!life.isOver) this.#run.log.info("the run has ended: another one has the job");
     this.#run.abandon(SUPERSEDED);
     throw life.error;
   }

@@ -33,7 +33,8 @@ export interface RunParts {
   readonly files?: Files | undefined;
   /** Reads a recorded result that is stored apart from its record. */
   readonly readResult?: ReadResult | undefined;
-  readonly log: Logger;
+  /** Makes the log of the run: called once, when something is logged. */
+  readonly openLog: () => Logger;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
   /** Takes secrets out of errors before they are stored. */
@@ -56,8 +57,8 @@ export interface RunParts {
   readonly code: Code;
   /** Milliseconds that a rehearsal waits for a recorded call; a run that is none has what it needs. */
   readonly patience?: number;
-  /** How the run leaves memory while it only waits; where this is absent, it stays. */
-  readonly suspension?: SuspensionTimes | undefined;
+  /** How the run leaves memory while it only waits, asked for when it does; where it gives nothing, the run stays. */
+  readonly suspension?: (() => SuspensionTimes | undefined) | undefined;
   /** Milliseconds that the handler had worked before it left memory. @default 0 */
   readonly worked?: number | undefined;
   /** Where instances share a store: takes the answers that were stored since the record was read. */

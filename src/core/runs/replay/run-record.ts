@@ -63,6 +63,8 @@ export class RunRecord {
   hasReads = false;
   /** Whether version 0.1.0 made some of it. */
   isOld = false;
+  /** Whether it was read from a log; else it is of a new job, and has nothing. */
+  isRead = false;
   /** Line of the log up to which a fork's record was copied from another job; 0 if nothing was copied. */
   copiedTo = 0;
   /** When the process began, or the job. */
@@ -81,6 +83,7 @@ export class RunRecord {
 
   static read(entries: readonly RunEntry[], onLine?: (call: Call, line: number) => void): RunRecord {
     const record = new RunRecord();
+    record.isRead = true;
     record.#found = new FoundCalls();
     record.#onLine = onLine;
     record.lines = entries.length;

@@ -1,3 +1,4 @@
+import type { Logger } from "../../base/log.ts";
 import type { FileOwner } from "../../entities/job-files.ts";
 import type { Spender } from "../../entities/spending.ts";
 import { Activity } from "./activity.ts";
@@ -14,6 +15,7 @@ import { RunLedger } from "./run-ledger.ts";
 import { RunLife } from "./run-life.ts";
 import type { RunParts } from "./run-parts.ts";
 import type { RunRecord } from "./run-record.ts";
+import { silenced } from "./silenced.ts";
 import type { StepUnderWay } from "./step-under-way.ts";
 import { Suspension } from "./suspension.ts";
 
@@ -29,13 +31,16 @@ export class Run {
   limits!: Limits;
   gate!: ReplayGate;
   activity!: Activity;
-  clock!: RunClock;
   ledger!: RunLedger;
-  suspension: Suspension | undefined = undefined;
   /** Cases that have not ended. */
   openCases!: Set<string>;
   /** Steps that were in progress when the run was asked to end. */
   cutShort: StepUnderWay[] = [];
+  #log: Logger | undefined = undefined;
+  #handlerLog: Logger | undefined = undefined;
+  /** Absent where the run has no limit of time, and nothing was set for later. */
+  #clock: RunClock | undefined = undefined;
+  #suspension: Suspension | undefined = undefined;
   #questions: Questions | undefined = undefined;
   #taken: Map<string, Call | undefined> | undefined = undefined;
   #rehearsal: Rehearsal | undefined = undefined;
@@ -48,6 +53,30 @@ export class Run {
   constructor(parts: RunParts) {
     this.parts = parts;
     this.jobId = parts.jobId;
+  }
+
+  /** Most runs log nothing. */
+  get log(): Logger {
+    this.#log ??= this.parts.openLog();
+    return this.#log;
+  }
+
+  /** The same for the handler, whose lines of former runs are not repeated. */
+  get handlerLog(): Logger {
+    this.#handlerLog ??= silenced(this.log, () => this.gate.isSilent);
+    return this.#handlerLog;
+  }
+
+  get clock(): RunClock {
+    this.#clock ??= new RunClock(this);
+    return this.#clock;
+  }
+
+  /** Most runs never only wait. */
+  get suspension(): Suspension | undefined {
+    const times = this.#suspension ? undefined : this.parts.suspension?.();
+    if (times) this.#suspension = new Suspension(this, times);
+    return this.#suspension;
   }
 
   /** Who spends what the run costs. */
@@ -119,7 +148,7 @@ export class Run {
     const forced = new Promise<Outcome>((resolve) => {
       this.#force = () => resolve({ kind: "left" });
     });
-    this.clock.start();
+    if (this.parts.timeout !== undefined || this.limits.timeLeft() !== undefined) this.clock.start();
     const outcome = await Promise.race([outcomeOf(handler), forced]);
     this.gate.stop();
     if (this.#cleanUp) await Promise.race([this.#cleanUp, forced]);
@@ -190,7 +219,7 @@ export class Run {
     this.#interrupt();
     this.#cleanUp = cleanUp?.();
     const late = (): void => {
-      this.parts.log.warn("the handler did not finish in time and was abandoned", { reason: end.reason });
+      this.log.warn("the handler did not finish in time and was abandoned", { reason: end.reason });
       this.#force();
     };
     this.clock.after(this.parts.stopGrace, late, "running");
@@ -239,7 +268,7 @@ export class Run {
 
   /** The run only waits. */
   rested(): void {
-    this.suspension?.rested();
+    if (!this.isOver) this.suspension?.rested();
     this.#questions?.turned();
   }
 
@@ -270,8 +299,8 @@ export class Run {
   /** Nothing is left running of this run but what the handler itself may still do. */
   leave(): void {
     if (this.life.state !== "over") this.life.close();
-    this.clock.stop();
-    this.suspension?.stop();
+    this.#clock?.stop();
+    this.#suspension?.stop();
     if (this.life.state === "suspended") this.gate.stop();
     else this.gate.refuse(this.life.interruptRest());
     this.parts.slot.leave();
@@ -280,13 +309,11 @@ export class Run {
   }
 
   #open(record: RunRecord): void {
-    const { isStrict, isIsolated, mayRead, suspension } = this.parts;
+    const { isStrict, isIsolated, mayRead } = this.parts;
     this.record = record;
     this.openCases = new Set(record.openCases());
     this.limits = new Limits(this);
-    this.clock = new RunClock(this);
     this.ledger = new RunLedger(this);
-    if (suspension) this.suspension = new Suspension(this, suspension);
     this.activity = new Activity(this, isStrict || (!isIsolated && (mayRead || record.hasReads)) || false);
     this.gate = new ReplayGate(this);
   }

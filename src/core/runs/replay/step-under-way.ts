@@ -1,6 +1,7 @@
 import type { Reported } from "../../agents/step-report.ts";
 import type { WrittenFile } from "../../models/file.ts";
 import type { StepKind } from "../../models/model-use.ts";
+import type { Emitter } from "../emissions/emissions.ts";
 import type { Call } from "./call.ts";
 
 /** A step under way. */
@@ -17,8 +18,12 @@ export interface StepUnderWay {
   files?: WrittenFile[];
   /** Its result, where that is too large for its record. */
   result?: WrittenFile;
+  /** Gets what its function emits: made by the first chunk. */
+  emitter?: Emitter | undefined;
   /** What its function has emitted. */
   emitted?: readonly unknown[];
+  /** Whether its function has ended, or was left behind: what it still emits does not count. */
+  hasReturned?: boolean;
   /** When its function was called; empty before that. */
   startedAt: string;
   /** Whether what became of it is on its way into the store, and its cost was counted. */

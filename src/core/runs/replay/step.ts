@@ -8,7 +8,6 @@ import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/e
 import type { Unit } from "../../entities/ledger.ts";
 import { toFileValue } from "../../entities/written-files.ts";
 import type { CallEntry, EmittedEntry } from "../../models/run-entry.ts";
-import type { Emitter } from "../emissions/emissions.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readLarge, writeLarge } from "./large-result.ts";
@@ -80,7 +79,9 @@ async function endAgain<T>({ scope, name }: StepCall<T>, call: Call, recorded: C
 async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T> {
   const { scope, name, options } = step;
   const { run } = scope;
-  const retries = new Retries(options, call.tries?.failed ?? 0);
+  const { retries: most, backoff } = options;
+  const failed = call.tries?.failed ?? 0;
+  const retries = most === undefined && backoff === undefined ? undefined : new Retries(options, failed);
   let isAgain = false;
   // Only the first try has.
   let isBegun = step.isBegun === true;
@@ -152,20 +153,24 @@ type Tried<T> =
   | { readonly ok: false; readonly error: unknown; readonly pause: number | undefined };
 
 /** Tries a step; a failure says how long to wait before the next try, in milliseconds, where there is one. */
-async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries): Promise<Tried<T>> {
+async function tryOnce<T>(
+  call: StepCall<T>,
+  one: StepUnderWay,
+  retries: Retries | undefined,
+): Promise<Tried<T>> {
   const { run } = call.scope;
   const startedAt = run.parts.ledger.now();
   one.startedAt = startedAt;
   run.parts.checkLease?.();
-  const emitter = emitterOf(run, one);
   try {
     let value: T;
     try {
-      value = await run.life.orEnd(() => invoke(call, one, emitter));
+      value = await run.life.orEnd(() => invoke(call, one));
     } finally {
       // Before its end is stored: a reader of that has read the chunks.
-      const emitted = emitter?.end();
+      const emitted = one.emitter?.end();
       if (emitted) one.emitted = emitted;
+      one.hasReturned = true;
     }
     const result = toRecord(value, call.name);
     const writing = writeLarge(run, result);
@@ -187,12 +192,12 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries
 
 /** Whether there is another try; a `retryIf` that fails is what the step fails with. */
 function decide(
-  retries: Retries,
+  retries: Retries | undefined,
   error: unknown,
   now: Date,
 ): { readonly error: unknown; readonly pause: number | undefined } {
   try {
-    return { error, pause: retries.after(error, now) };
+    return { error, pause: retries?.after(error, now) };
   } catch (failure) {
     return { error: failure, pause: undefined };
   }
@@ -293,11 +298,14 @@ async function recordFailure<T>(
   });
 }
 
-function emitterOf({ parts, jobId }: Run, { call, attempt }: StepUnderWay): Emitter | undefined {
-  return parts.emissions?.attempt(jobId, () => {
-    const { case_id, name, key, position } = call.fields;
-    return { run: parts.epoch, case_id, name, key, position, attempt };
+/** Has those who follow the job see what a step's function emits, as long as that runs. */
+function emit({ parts, jobId }: Run, one: StepUnderWay, chunk: unknown): void {
+  if (one.hasReturned) return;
+  one.emitter ??= parts.emissions?.attempt(jobId, () => {
+    const { case_id, name, key, position } = one.call.fields;
+    return { run: parts.epoch, case_id, name, key, position, attempt: one.attempt };
   });
+  one.emitter?.emit(chunk);
 }
 
 /** What an attempt has emitted, as its record has it. */
@@ -319,18 +327,14 @@ function later(now: string, milliseconds: number): string {
 }
 
 /** Calls the step's function, with its limit of time. */
-function invoke<T>(
-  { scope, name, fn, options }: StepCall<T>,
-  one: StepUnderWay,
-  emitter: Emitter | undefined,
-): T | Promise<T> {
+function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay): T | Promise<T> {
   const { run } = scope;
   const { call, attempt } = one;
   const idempotencyKey = scope.idempotencyKey(call);
   const report: StepInfo["report"] = (given) => {
     one.reported = addReport(one.reported, given);
   };
-  const emit = (chunk: unknown): void => emitter?.emit(chunk);
+  const given = (chunk: unknown): void => emit(run, one, chunk);
   const file: StepInfo["file"] = (called, data, given) => addFile(run, one, { name: called, data, ...given });
   const traceHeaders: StepInfo["traceHeaders"] = async () =>
     (await run.parts.trace?.({ jobId: run.jobId, caseId: call.caseId, position: call.position })) ?? {};
@@ -338,7 +342,7 @@ function invoke<T>(
     return run.activity.inside(
       one,
       fn,
-      withSignal(run, { attempt, idempotencyKey, report, emit, file, traceHeaders }),
+      withSignal(run, { attempt, idempotencyKey, report, emit: given, file, traceHeaders }),
     );
   }
   const own = new AbortController();
@@ -354,7 +358,15 @@ function invoke<T>(
     const stop = run.parts.startTimer(limit, late, "running");
     // Also what it throws synchronously is to stop the timer.
     const tried = async () =>
-      run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit, file, traceHeaders });
+      run.activity.inside(one, fn, {
+        attempt,
+        idempotencyKey,
+        signal,
+        report,
+        emit: given,
+        file,
+        traceHeaders,
+      });
     tried().then(resolve, reject).finally(stop);
   });
 }

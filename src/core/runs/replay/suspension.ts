@@ -27,7 +27,8 @@ interface WaitingRun {
     beginWrite(): void;
     endWrite(): void;
   };
-  readonly parts: { readonly epoch: number; readonly clock: () => Date; readonly log: Logger };
+  readonly log: Logger;
+  readonly parts: { readonly epoch: number; readonly clock: () => Date };
   abandon(end: RunEnd): void;
   /** The run is suspended: its handler is forgotten. */
   left(): void;
@@ -78,7 +79,7 @@ export class Suspension {
    */
   async leave(onGone: () => void): Promise<void> {
     if (!this.#isDue) return;
-    const { life, activity, ledger, parts } = this.#run;
+    const { life, activity, ledger } = this.#run;
     const lift = life.raiseFence();
     activity.beginWrite();
     try {
@@ -92,7 +93,7 @@ export class Suspension {
       });
     } catch (error) {
       if (error instanceof FencedError) this.#run.abandon(SUPERSEDED);
-      parts.log.warn("the job stays in memory: it could not be stored that it is suspended", { error });
+      this.#run.log.warn("the job stays in memory: it could not be stored that it is suspended", { error });
     } finally {
       activity.endWrite();
       // The handler of a suspended run waits for the fence forever.
