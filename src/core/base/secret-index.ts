@@ -21,6 +21,8 @@ export class SecretIndex {
   /** The beginnings of texts that are shorter than a prefix, from `SHORTEST_START` characters on. */
   readonly #starts = new Set<string>();
   #longest = 0;
+  /** How many beginnings its texts have. */
+  size = 0;
 
   /** `prefixLength` is the length of the shortest text that will be added. */
   constructor(prefixLength: number) {
@@ -28,15 +30,12 @@ export class SecretIndex {
     this.#shifts = new Uint8Array(1 << 16).fill(prefixLength - BLOCK + 1);
   }
 
-  get size(): number {
-    return this.#byPrefix.size;
-  }
-
   add(texts: readonly string[]): void {
     for (const text of texts) {
       const prefix = text.slice(0, this.#prefixLength);
       const lengths = this.#byPrefix.get(prefix) ?? new Map<number, Set<string>>();
       this.#byPrefix.set(prefix, lengths);
+      this.size = this.#byPrefix.size;
       lengths.set(text.length, (lengths.get(text.length) ?? new Set()).add(text));
       this.#filter[hash(text, 0)] = 1;
       for (let at = 0; at + BLOCK <= prefix.length; at++) {

@@ -147,9 +147,10 @@ class OpenUnit implements Unit {
 
   emit(told: Change): MaybePromise<void> {
     const change = this.#scrub.change(told);
-    const announce = () => void this.#announcements.push({ name: change.kind, payload: change });
-    const asked = this.#ask(change, 0);
-    return asked ? asked.then(announce) : announce();
+    const announcement = { name: change.kind, payload: change };
+    const asked = this.#participants.length === 0 ? undefined : this.#ask(change, 0);
+    if (asked) return asked.then(() => void this.#announcements.push(announcement));
+    this.#announcements.push(announcement);
   }
 
   /** Lets participants add writes, from one on: most have none to add, and are not waited for. */

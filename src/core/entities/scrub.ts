@@ -27,11 +27,11 @@ export class Scrub {
   }
 
   job(job: StoredJob): StoredJob {
-    return this.#once(job, () => cleanFields(job, JOB_FIELDS, this.#redactor));
+    return this.#once(job, JOB_FIELDS);
   }
 
   case(item: StoredCase): StoredCase {
-    return this.#once(item, () => cleanFields(item, CASE_FIELDS, this.#redactor));
+    return this.#once(item, CASE_FIELDS);
   }
 
   /** The entry without secrets, with its JSON where that was made to look for them. */
@@ -63,14 +63,14 @@ export class Scrub {
   }
 
   update(update: CaseNodeUpdate): CaseNodeUpdate {
-    return this.#once(update, () => cleanFields(update, UPDATE_FIELDS, this.#redactor));
+    return this.#once(update, UPDATE_FIELDS);
   }
 
-  #once<T extends object>(value: T, clean: () => T): T {
+  #once<T extends object>(value: T, fields: readonly (keyof T)[]): T {
     this.#clean ??= new Map();
     const known = this.#clean.get(value);
     if (known) return known as T;
-    const made = clean();
+    const made = cleanFields(value, fields, this.#redactor);
     this.#clean.set(value, made);
     if (made !== value) this.#clean.set(made, made);
     return made;

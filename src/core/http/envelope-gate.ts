@@ -32,12 +32,11 @@ export class EnvelopeGate {
    * Runs the work that opens the envelope; throws `rate_limited` without running it if too many could not be
    * read.
    */
-  async pass<T>(
-    event: HttpEvent,
-    envelope: string | null | undefined,
-    open: () => T | Promise<T>,
-  ): Promise<T> {
-    if (!envelope) return open();
+  pass<T>(event: HttpEvent, envelope: string | null | undefined, open: () => T | Promise<T>): T | Promise<T> {
+    return envelope ? this.#guard(event, envelope, open) : open();
+  }
+
+  async #guard<T>(event: HttpEvent, envelope: string, open: () => T | Promise<T>): Promise<T> {
     const { parameters, clients } = this.#parts;
     parameters.assertAccepted(envelope);
     // One that was changed cannot be read at all, so its readers learn nothing: no sender makes others wait.

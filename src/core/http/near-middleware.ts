@@ -18,7 +18,8 @@ export function keepMiddlewareNear(app: H3): H3 {
     // A mounted app brings layers that were not counted here.
     if (all.length !== prefixes.length) return all;
     const { pathname } = event.url;
-    return prefixes.some((prefix) => pathname.startsWith(prefix)) ? all : NONE;
+    for (const prefix of prefixes) if (pathname.startsWith(prefix)) return all;
+    return NONE;
   };
   return app;
 }

@@ -122,6 +122,7 @@ export class Activity {
   begin(step: StepUnderWay): Promise<void> | undefined {
     if (!this.#run.parts.slot.isHeld) return this.#resume().then(() => this.#beginAgain(step));
     this.#steps.add(step);
+    if (!this.#run.parts.doing) return undefined;
     return this.#noteDoing()?.catch((error: unknown) => {
       this.done(step);
       throw error;
@@ -131,7 +132,7 @@ export class Activity {
   /** The step is over. */
   done(step: StepUnderWay): void {
     this.#steps.delete(step);
-    void this.#noteDoing()?.catch(() => {});
+    if (this.#run.parts.doing) void this.#noteDoing()?.catch(() => {});
     this.#changed();
   }
 

@@ -62,7 +62,7 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     children,
     events,
     createdAt: job.created_at,
-    onAnswer: answerHandler(parts, call, () => isolated),
+    onAnswer: agent.definition.methods.human_answer && answerHandler(parts, call, () => isolated),
   });
   const { processes } = parts;
   if (agent.definition.isolate && processes) {
@@ -102,8 +102,7 @@ function answerHandler(
   { run, job, agent, readJob, readCase }: HandlerCall,
   isolated: () => IsolatedRun | undefined,
 ) {
-  const method = agent.definition.methods.human_answer;
-  if (!method) return undefined;
+  const method = agent.definition.methods.human_answer!;
   return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
     if (run.isRehearsal) return;
     const context = await run.ledger.read(() => toHandlerContext(parts, agent, job));

@@ -34,7 +34,7 @@ import { checkPeople, peopleOf, toPeople } from "./people.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
-import { type GivenStep, runStep, type StepCall } from "./step.ts";
+import { type GivenStep, NO_OPTIONS, runStep, type StepCall } from "./step.ts";
 
 /** What a job's handle needs to know besides its run. */
 export interface JobFacts {
@@ -70,7 +70,7 @@ export class RunCase implements CaseHandle {
     this.#scope = new CallScope(run, names.id);
   }
 
-  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
+  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = NO_OPTIONS): Promise<T> {
     return this.stepOf({ name, fn, options });
   }
 

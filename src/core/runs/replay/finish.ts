@@ -97,13 +97,13 @@ async function endJob(
   endingOf: EndingOf,
   cutShort: readonly StepUnderWay[],
 ): Promise<JobEnd | undefined> {
-  const { jobId, spender, openCases, limits, ledger } = run;
+  const { jobId, openCases, limits, ledger } = run;
   const { redact } = run.parts;
   // Results that were being written when the run was asked to end are recorded by now.
   const unrecorded = cutShort.filter((step) => !step.isRecorded);
   const store = (ending: EndingOf) =>
     ledger.store((unit) =>
-      storeEnd(unit, { jobId, spender, endingOf: ending, cutShort: unrecorded, openCases, limits }),
+      storeEnd(unit, { jobId, run, endingOf: ending, cutShort: unrecorded, openCases, limits }),
     );
   const stored = await store(endingOf).catch((error: unknown) => {
     if (!isRefusal(error)) throw error;

@@ -32,7 +32,7 @@ import { waitForEvent } from "./event-wait.ts";
 import { artifactStep, fileStep, openOf } from "./made-files.ts";
 import { readStored } from "./read.ts";
 import type { Run } from "./run.ts";
-import { type GivenStep, runStep } from "./step.ts";
+import { type GivenStep, NO_OPTIONS, runStep } from "./step.ts";
 
 const CaseInputSchema = v.object({
   id: EntityIdSchema,
@@ -63,7 +63,7 @@ export class RunJob implements JobHandle {
     return this.#context;
   }
 
-  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
+  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = NO_OPTIONS): Promise<T> {
     return this.stepOf({ name, fn, options });
   }
 

@@ -24,6 +24,9 @@ import { assertKind, countUse, workOf } from "./work.ts";
 /** Milliseconds from which on another job may have the slot of one that waits for its next try. */
 const LONG_PAUSE = 60_000;
 
+/** Of a step that is called without any: nothing needs to be checked. */
+export const NO_OPTIONS: StepOptions = Object.freeze({});
+
 /** One try of a step, as a case shows it in its history. */
 export interface ShownTry {
   readonly name: string;
@@ -53,10 +56,7 @@ export interface StepCall<T> extends GivenStep<T> {
 export function runStep<T>(step: StepCall<T>): Promise<T> {
   const { scope, name, options } = step;
   try {
-    // A job whose record was made with them must not fail in a replay.
-    if (scope.run.gate.isLive) assertStepOptions(name, options);
-    const cost = readCost(options.cost, `Step "${name}"`);
-    assertKind(options.kind, name);
+    const cost = options === NO_OPTIONS ? 0 : readOptions(step);
     const call = scope.take("step", name, options.key);
     const recorded = call.takeEntry();
     // Without a detour: a long run is replayed through here.
@@ -67,6 +67,15 @@ export function runStep<T>(step: StepCall<T>): Promise<T> {
   } catch (error) {
     return mayBeLeft(Promise.reject(error));
   }
+}
+
+/** What the options of a step say that it costs; throws where they are wrong. */
+function readOptions<T>({ scope, name, options }: StepCall<T>): number {
+  // A job whose record was made with them must not fail in a replay.
+  if (scope.run.gate.isLive) assertStepOptions(name, options);
+  const cost = readCost(options.cost, `Step "${name}"`);
+  assertKind(options.kind, name);
+  return cost;
 }
 
 /** A step that failed, or by which a limit was reached. */
@@ -186,7 +195,7 @@ async function tryOnce<T>(
     return { ok: false, error, pause };
   } finally {
     run.activity.done(one);
-    releaseMade(run, one);
+    if (one.files || one.result) releaseMade(run, one);
   }
 }
 
@@ -236,7 +245,7 @@ async function recordResult<T>(
   if (one.result) await keepResult(unit, scope.run, one.result);
   if (one.files) await linkMade(unit, scope.run, { files: one.files, caseId: scope.caseId });
   if (artifact) await linkArtifact(unit, scope.run, { artifact, caseId: scope.caseId });
-  const used = countUse(unit, one, { ...scope.run.spender, isFailed: false });
+  const used = countUse(unit, one, { run: scope.run, isFailed: false });
   if (used) await used;
   unit.afterwards((seq) => {
     scope.run.limits.account(one);
@@ -291,7 +300,7 @@ async function recordFailure<T>(
           ...workOf(one),
         },
   );
-  await countUse(unit, one, { ...run.spender, isFailed: true });
+  await countUse(unit, one, { run, isFailed: true });
   unit.afterwards((seq) => {
     run.limits.account(one);
     if (isFinal) run.gate.settle(one.call, seq);

@@ -9,7 +9,8 @@ import { countUse, workOf } from "./work.ts";
 
 interface RunToEnd {
   readonly jobId: string;
-  readonly spender: Spender;
+  /** Whose steps they were. */
+  readonly run: { readonly spender: Spender };
   readonly endingOf: EndingOf;
   /** Steps that were under way. */
   readonly cutShort: readonly StepUnderWay[];
@@ -33,7 +34,7 @@ export async function storeEnd(unit: Unit, run: RunToEnd): Promise<JobEnd | unde
       ...(cost > 0 && { cost }),
       ...workOf(step),
     });
-    await countUse(unit, step, { ...run.spender, isFailed: true });
+    await countUse(unit, step, { run: run.run, isFailed: true });
     // It was spent, whatever the step was about to give.
     run.limits.account(step);
   }

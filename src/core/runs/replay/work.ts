@@ -24,20 +24,21 @@ export function workOf({ kind, reported }: StepUnderWay): WorkEntry {
 }
 
 /** Of whose step it is. */
-interface UseOf extends Spender {
+interface UseOf {
+  readonly run: { readonly spender: Spender };
   readonly isFailed: boolean;
 }
 
 /** Adds what an attempt has cost to the sums, and what it has used of a model; most attempts have nothing to add. */
-export function countUse(unit: Unit, step: StepUnderWay, of: UseOf): MaybePromise<void> {
+export function countUse(unit: Unit, step: StepUnderWay, { run, isFailed }: UseOf): MaybePromise<void> {
   const cost = costOf(step);
-  return cost > 0 || step.kind === "model" ? addUse(unit, step, { ...of, cost }) : undefined;
+  if (cost > 0 || step.kind === "model") return addUse(unit, step, { ...run.spender, isFailed, cost });
 }
 
 async function addUse(
   unit: Unit,
   { kind, reported }: StepUnderWay,
-  of: UseOf & { readonly cost: number },
+  of: Spender & Pick<UseOf, "isFailed"> & { readonly cost: number },
 ): Promise<void> {
   await addSpending(unit, of);
   if (kind === "model") await addModelUse(unit, { ...of, facts: reported?.model });

@@ -58,7 +58,7 @@ export class TransactionalStore implements Store {
   /** What `table` gives out, by name. */
   readonly #faces = new Map<string, Table<Entity>>();
   #underWay = 0;
-  #whenIdle: () => void = () => {};
+  #whenIdle: (() => void) | undefined;
   #lastCommit: Promise<unknown> = Promise.resolve();
   #closed: Promise<void> | undefined;
   /** Counts failed commits: a transaction that saw what has since failed must fail too. */
@@ -284,7 +284,7 @@ export class TransactionalStore implements Store {
     this.#underWay++;
     const commit = new Promise<T>((resolve, reject) => {
       this.#backend.commit(changes, (error) => {
-        if (--this.#underWay === 0) this.#whenIdle();
+        if (--this.#underWay === 0) this.#whenIdle?.();
         if (error === undefined) {
           forget(changes);
           resolve(value);
@@ -339,49 +339,45 @@ class StagedTransaction implements Transaction {
     this.#logOf = logOf;
   }
 
-  get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined> {
-    return this.#do((stage) => stage.get<Tables[K] & Entity>(this.#tableOf(table), id));
+  async get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined> {
+    return this.#open.get<Tables[K] & Entity>(this.#tableOf(table), id);
   }
 
-  ids(table: TableName, field: string, value: IndexValue): Promise<string[]> {
-    return this.#do((stage) => stage.ids(this.#tableOf(table), field, value));
+  async ids(table: TableName, field: string, value: IndexValue): Promise<string[]> {
+    return this.#open.ids(this.#tableOf(table), field, value);
   }
 
-  insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void> {
-    return this.#do((stage) => stage.insert(this.#tableOf(table), entity as Entity));
+  async insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void> {
+    this.#open.insert(this.#tableOf(table), entity as Entity);
   }
 
-  change<K extends TableName>(
+  async change<K extends TableName>(
     table: K,
     id: string,
     fn: (current: Tables[K]) => Tables[K] | undefined,
   ): Promise<Tables[K]> {
-    return this.#do((stage) => stage.change<Tables[K] & Entity>(this.#tableOf(table), id, fn as never));
+    return this.#open.change<Tables[K] & Entity>(this.#tableOf(table), id, fn as never);
   }
 
-  remove(table: TableName, id: string): Promise<boolean> {
-    return this.#do((stage) => stage.remove(this.#tableOf(table), id));
+  async remove(table: TableName, id: string): Promise<boolean> {
+    return this.#open.remove(this.#tableOf(table), id);
   }
 
-  last(log: LogName, key: string): Promise<number> {
-    return this.#do((stage) => stage.last(this.#logOf(log), key));
+  async last(log: LogName, key: string): Promise<number> {
+    return this.#open.last(this.#logOf(log), key);
   }
 
-  append<K extends LogName>(log: K, key: string, entry: Logs[K], json?: string): Promise<number> {
-    return this.#do((stage) => stage.append(this.#logOf(log), key, entry, json));
+  async append<K extends LogName>(log: K, key: string, entry: Logs[K], json?: string): Promise<number> {
+    return this.#open.append(this.#logOf(log), key, entry, json);
   }
 
-  clear(log: LogName, key: string): Promise<void> {
-    return this.#do((stage) => stage.clear(this.#logOf(log), key));
+  async clear(log: LogName, key: string): Promise<void> {
+    this.#open.clear(this.#logOf(log), key);
   }
 
-  #do<T>(work: (stage: Stage) => T): Promise<T> {
-    try {
-      if (this.isOver) throw new TypeError("The transaction has ended: await all of its calls inside it");
-      return Promise.resolve(work(this.#stage));
-    } catch (error) {
-      return Promise.reject(error);
-    }
+  get #open(): Stage {
+    if (!this.isOver) return this.#stage;
+    throw new TypeError("The transaction has ended: await all of its calls inside it");
   }
 }
 
