@@ -308,7 +308,7 @@ async function recordFailure<T>(
 }
 
 /** Has those who follow the job see what a step's function emits, as long as that runs. */
-function emit({ parts, jobId }: Run, one: StepUnderWay, chunk: unknown): void {
+function emitChunk({ parts, jobId }: Run, one: StepUnderWay, chunk: unknown): void {
   if (one.hasReturned) return;
   one.emitter ??= parts.emissions?.attempt(jobId, () => {
     const { case_id, name, key, position } = one.call.fields;
@@ -343,7 +343,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
   const report: StepInfo["report"] = (given) => {
     one.reported = addReport(one.reported, given);
   };
-  const given = (chunk: unknown): void => emit(run, one, chunk);
+  const emit: StepInfo["emit"] = (chunk) => emitChunk(run, one, chunk);
   const file: StepInfo["file"] = (called, data, given) => addFile(run, one, { name: called, data, ...given });
   const traceHeaders: StepInfo["traceHeaders"] = async () =>
     (await run.parts.trace?.({ jobId: run.jobId, caseId: call.caseId, position: call.position })) ?? {};
@@ -351,7 +351,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
     return run.activity.inside(
       one,
       fn,
-      withSignal(run, { attempt, idempotencyKey, report, emit: given, file, traceHeaders }),
+      withSignal(run, { attempt, idempotencyKey, report, emit, file, traceHeaders }),
     );
   }
   const own = new AbortController();
@@ -372,7 +372,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
         idempotencyKey,
         signal,
         report,
-        emit: given,
+        emit,
         file,
         traceHeaders,
       });
