@@ -33,6 +33,9 @@ interface Used {
   readonly bytes: number;
   readonly syncs: number;
   readonly calls: number;
+  /** How many functions were called, of how many modules: of all jobs together. */
+  readonly functions: number;
+  readonly modules: number;
 }
 
 interface Measure {
@@ -96,7 +99,11 @@ async function compare(reference: string | undefined, kind: string, control: str
     // Last, as counting makes everything slower.
     for (const { child } of all) await ask(child, "count");
     const used = await inTurns(all, 1, 1);
-    rows.push(rowOf("calls", { label: `function calls${kind}`, unit: "per job" }, used));
+    rows.push(
+      rowOf("calls", { label: `function calls${kind}`, unit: "per job" }, used),
+      rowOf("functions", { label: `functions that a job calls${kind}`, unit: "functions" }, used),
+      rowOf("modules", { label: `modules that they are in${kind}`, unit: "modules" }, used),
+    );
     return rows;
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -120,8 +127,8 @@ async function inTurns(all: readonly Begun[], clients: number, turns: number): P
 async function measure({ child, told }: Begun, clients: number, most: number): Promise<Used> {
   await ask(child, "take");
   const { jobs, rate } = await load(() => startOf(told, "three", 20), { clients, most });
-  const sums = (await ask(child, "take")) as Omit<Used, "rate">;
-  return { rate, ...mapValues(sums, (sum) => sum / jobs) };
+  const { functions, modules, ...sums } = (await ask(child, "take")) as Omit<Used, "rate">;
+  return { rate, functions, modules, ...mapValues(sums, (sum) => sum / jobs) };
 }
 
 function mapValues<T extends object>(of: T, to: (value: number) => number): T {

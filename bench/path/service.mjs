@@ -30,7 +30,7 @@ const service = createServer({
 });
 await service.listen();
 
-let takeCalls = async () => 0;
+let takeCalls = async () => ({ calls: 0, functions: 0, modules: 0 });
 let last = { cpu: process.cpuUsage(), heap: getHeapStatistics().used_heap_size };
 let collections = new GCProfiler();
 collections.start();
@@ -56,7 +56,7 @@ async function take() {
     cpu: cpu.user + cpu.system - last.cpu.user - last.cpu.system,
     allocated: takeAllocated(heap),
     ...takeWrites(),
-    calls: await takeCalls(),
+    ...(await takeCalls()),
   };
   last = { cpu: process.cpuUsage(), heap: getHeapStatistics().used_heap_size };
   return used;

@@ -3,7 +3,7 @@
 import fs from "node:fs";
 import { Session } from "node:inspector/promises";
 import { syncBuiltinESMExports } from "node:module";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 let syncs = 0;
 for (const name of ["fdatasync", "fdatasyncSync", "fsync", "fsyncSync"]) {
@@ -51,7 +51,10 @@ export function takeWrites() {
   return taken;
 }
 
-/** Starts to count calls of the functions of a package, by the folder of its build; the result gives those since the last time. */
+/**
+ * Starts to count calls of the functions of a package, by the folder of its build; the result gives those since the last
+ * time, and how many functions of how many modules they were.
+ */
 export async function countCalls(dist) {
   const session = new Session();
   session.connect();
@@ -61,8 +64,32 @@ export async function countCalls(dist) {
   return async () => {
     const { result } = await session.post("Profiler.takePreciseCoverage");
     let calls = 0;
-    for (const { url, functions } of result)
-      if (url.startsWith(folder)) for (const { ranges } of functions) calls += ranges[0].count;
-    return calls;
+    let functions = 0;
+    const modules = new Set();
+    for (const script of result) {
+      if (!script.url.startsWith(folder)) continue;
+      for (const { ranges } of script.functions) {
+        const { count, startOffset } = ranges[0];
+        if (count === 0) continue;
+        calls += count;
+        functions++;
+        modules.add(moduleAt(script.url, startOffset));
+      }
+    }
+    return { calls, functions, modules: modules.size };
   };
+}
+
+/** Where the modules start that the files of a build have: a comment before each names its source. */
+const starts = new Map();
+
+/** The module that has a place of a file: the file itself where it has no others. */
+function moduleAt(url, place) {
+  let found = starts.get(url);
+  if (!found) {
+    const text = fs.readFileSync(fileURLToPath(url), "utf8");
+    found = Array.from(text.matchAll(/^\/\/ (src\/.+)$/gm), ({ index, 1: name }) => ({ index, name }));
+    starts.set(url, found);
+  }
+  return found.findLast(({ index }) => index <= place)?.name ?? url;
 }

@@ -23,7 +23,7 @@ await service.listen();
 const takeCalls = await countCalls(dist);
 
 process.on("message", async (message) => {
-  if (message === "take") process.send({ calls: await takeCalls(), ...takeWrites() });
+  if (message === "take") process.send({ ...(await takeCalls()), ...takeWrites() });
   if (message === "end") {
     await service.close();
     process.exit(0);
