@@ -25,10 +25,10 @@ interface Cost {
  */
 const MOST = {
   // 75 bytes are of what jobs are found by: tags, who started them, what they wait for, and their owner.
-  "start, one step and end of a job": { calls: 1225, functions: 565, modules: 136, bytes: 3330, syncs: 3 },
-  // With two messages, each removed in a write of its own; they may be removed with others. Calls are 2,187 where the machine
-  // does nothing else, and 2,250 where it is busy in all rounds.
-  "start, one step and end of a job, with a control system": { calls: 2260, bytes: 6200, syncs: 6 },
+  "start, one step and end of a job": { calls: 1225, functions: 566, modules: 136, bytes: 3330, syncs: 3 },
+  // With two messages, each removed in a write of its own; they may be removed with others. Calls are 2,074 where the machine
+  // does nothing else, and more where it is busy in all rounds.
+  "start, one step and end of a job, with a control system": { calls: 2120, bytes: 6200, syncs: 6 },
   "a read of a job": { calls: 60, bytes: 0, syncs: 0 },
   // Nothing else is done meanwhile.
   "the first API document": { calls: 45_000, bytes: 0, syncs: 0 },
@@ -91,7 +91,8 @@ async function costOf(
   for (let round = 0; round < WARM_UP; round++) await work(round);
   const costs: Cost[] = [];
   const least = (key: keyof Cost) => Math.min(...costs.map((cost) => cost[key]));
-  const isFound = () => costs.length >= ROUNDS && !(name && least("calls") > MOST[name].calls);
+  const most = name ? (Object.entries(MOST[name]) as [keyof Cost, number][]) : [];
+  const isFound = () => costs.length >= ROUNDS && most.every(([key, value]) => least(key) <= value);
   for (let round = 0; round < MOST_ROUNDS && !isFound(); round++) {
     await delay(50);
     await take();
