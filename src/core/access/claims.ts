@@ -1,3 +1,4 @@
+import { isRecord } from "../base/is-record.ts";
 import type { Proven } from "./role-table.ts";
 
 /** What is read from the claims about a person. */
@@ -35,8 +36,5 @@ function readGroups(claims: Readonly<Record<string, unknown>>, name: string): re
 
 function valueAt(value: unknown, [name, ...rest]: readonly string[]): unknown {
   if (name === undefined) return value;
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return isObject && Object.hasOwn(value, name)
-    ? valueAt((value as Record<string, unknown>)[name], rest)
-    : undefined;
+  return isRecord(value) && Object.hasOwn(value, name) ? valueAt(value[name], rest) : undefined;
 }

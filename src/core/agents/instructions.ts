@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { checkFirst } from "../base/check-options.ts";
+import { isRecord } from "../base/is-record.ts";
 import type { NamesOf } from "../base/refuse-unknown.ts";
 import {
   type GivenInstructions,
@@ -42,8 +43,7 @@ export function readInstructions(given: unknown): GivenInstructions {
 
 /** What is wrong with an agent's limits; `undefined` if they are valid. */
 export function problemOfInstructions(own: unknown): string | undefined {
-  if (typeof own !== "object" || own === null || Array.isArray(own))
-    return "must be an object such as { stop_on_error: false, max_cost: 5 }";
+  if (!isRecord(own)) return "must be an object such as { stop_on_error: false, max_cost: 5 }";
   const [issue] = v.safeParse(JobInstructionsSchema, withoutUndefined(own)).issues ?? [];
   if (!issue) return undefined;
   const name = String(issue.path?.[0]?.key);

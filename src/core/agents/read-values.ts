@@ -1,3 +1,4 @@
+import { isRecord } from "../base/is-record.ts";
 import { parseJson } from "../base/parse-json.ts";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
 import type { FileValue } from "../models/file.ts";
@@ -28,7 +29,7 @@ export function readJobFields(
   parts: readonly Part[],
 ): Record<string, unknown> {
   if (!chats) return readValues(parts, fieldsOf(methods.job_start).list);
-  const data = Object.assign({}, ...parts.map((part) => part.data).filter(isMap)) as Record<string, unknown>;
+  const data = dataOf(parts);
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("\n");
   const files = parts.flatMap(({ file }) => (file ? [file] : []));
   return {
@@ -46,12 +47,12 @@ export function readValues(
   parts: readonly Part[],
   fields: readonly AgentMethodField[],
 ): Record<string, unknown> {
-  const values: Record<string, unknown> = Object.assign({}, ...parts.map(({ data }) => data).filter(isMap));
+  const values = dataOf(parts);
   for (const part of parts) if (part.file) addFile(values, part, fields);
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("\n");
   if (text === "") return values;
   const json = parseJson(text);
-  if (isMap(json)) return { ...json, ...values };
+  if (isRecord(json)) return { ...json, ...values };
   const open = fields.filter(({ name }) => !(name in values));
   const required = open.filter(({ required }) => required);
   const candidates = required.length > 0 ? required : open;
@@ -94,6 +95,6 @@ function toValue({ field_type }: AgentMethodField, text: string): unknown {
   return field_type === "JSONField" ? (parseJson(text) ?? text) : text;
 }
 
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function dataOf(parts: readonly Part[]): Record<string, unknown> {
+  return Object.assign({}, ...parts.map(({ data }) => data).filter(isRecord));
 }

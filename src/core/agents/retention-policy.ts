@@ -1,4 +1,5 @@
 import { type Duration, toMilliseconds } from "../base/duration.ts";
+import { isRecord } from "../base/is-record.ts";
 import type { NamesOf } from "../base/refuse-unknown.ts";
 
 /** The statuses with a retention time: those that end a job. */
@@ -33,7 +34,7 @@ export function toKeepTime(value: Duration | "keep"): number | null {
 
 /** What is wrong with an agent's own policy; `undefined` if it is valid. */
 export function problemOf(options: unknown): string | undefined {
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+  if (!isRecord(options)) {
     return `must be an object such as { completed: "30d" }`;
   }
   for (const [status, value] of Object.entries(options)) {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { isRecord } from "../base/is-record.ts";
 import { type NamesOf, unknownOption } from "../base/refuse-unknown.ts";
 import { unknownMembers } from "../base/unknown-members.ts";
 import { CaseNodeSchema } from "../models/case-node.ts";
@@ -94,7 +95,7 @@ function checkNames(agent: AgentDefinition, refuse: Refuse): void {
   if (unknown !== undefined) refuse(unknown);
   for (const [part, names] of Object.entries(PART_NAMES)) {
     const given: unknown = agent[part as keyof typeof PART_NAMES];
-    if (typeof given !== "object" || given === null || Array.isArray(given)) continue;
+    if (!isRecord(given)) continue;
     const inPart = unknownOption(given, names);
     if (inPart !== undefined) refuse(`${part}.${inPart}`);
   }

@@ -1,3 +1,4 @@
+import { isRecord } from "../base/is-record.ts";
 import { parseJson } from "../base/parse-json.ts";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
 import type { Question } from "../models/question.ts";
@@ -31,7 +32,7 @@ export function describeQuestion({ question, note, fields }: Question, reference
 export function readReply(text: string, { fields }: Question): Record<string, unknown> | undefined {
   const reply = text.trim();
   const given = parseJson(reply);
-  if (isMap(given)) return given;
+  if (isRecord(given)) return given;
   const [field] = fields;
   if (!field) return says(reply, YES) ? {} : undefined;
   if (fields.length > 1) return readLines(reply, fields) ?? readApproval(reply, fields);
@@ -133,8 +134,4 @@ function choicesOf({ choices }: AgentMethodField): string[] {
 function exampleOf(type: AgentMethodField["field_type"]): string {
   if (type === "BooleanField") return "yes or no";
   return type === "IntegerField" || type === "FloatField" ? "a number" : "…";
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -4,6 +4,7 @@ import { type ChatFields, type ChatMessage, isFirstMessage } from "../agents/def
 import type { AgentRegistry } from "../agents/registry.ts";
 import { readFlat } from "../agents/to-json-schema.ts";
 import { isServiceError, ServiceError } from "../base/errors.ts";
+import { isRecord } from "../base/is-record.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { findKeptRequest, keepRequest, keptRequest, requestWithKey } from "../entities/keyed-requests.ts";
@@ -492,7 +493,7 @@ function valuesOf(
   { values, approved, message }: GivenAnswer,
 ): Readonly<Record<string, unknown>> | undefined {
   const field = approved === undefined ? undefined : approvalField(fields);
-  if (!field) return values === undefined ? undefined : isMap(values) ? values : {};
+  if (!field) return values === undefined ? undefined : isRecord(values) ? values : {};
   const comments = message !== undefined && fields.some(({ name }) => name === "comment");
   return { [field.name]: approved, ...(comments && { comment: message }) };
 }
@@ -502,8 +503,4 @@ function describeAnswer(entry: AnswerEntry | undefined): string {
   const how = Object.entries(entry.answer).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
   const by = entry.by === undefined ? "" : ` by ${entry.by}`;
   return `The question was answered before${by}: ${how.join(", ")}.`;
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { type Document, isMap, isNode, isScalar, LineCounter, type Pair, parseDocument } from "yaml";
 import { describeIssue } from "../../core/base/describe-issue.ts";
 import { isAtOrBelow } from "../../core/base/is-at-or-below.ts";
+import { isRecord } from "../../core/base/is-record.ts";
 import { readIfThere } from "../../core/base/read-if-there.ts";
 import { passwordIn } from "../../core/base/redactor.ts";
 import { suggest } from "../../core/base/suggest.ts";
@@ -276,7 +277,7 @@ async function readSecretFile(
 }
 
 function toPart(content: unknown, path: Path, fail: (path: Path, message: string) => DeployError): Part {
-  if (typeof content === "object" && content !== null && !Array.isArray(content)) return content as Part;
+  if (isRecord(content)) return content as Part;
   throw fail(path, 'must be names with values, such as "region: europe-west1"');
 }
 
@@ -289,10 +290,6 @@ function merge(common: Part, own: Part): Part {
     else if (isRecord(one) && (other === null || other === undefined)) merged[name] = one;
   }
   return merged;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function hasIn(part: Part, path: Path): boolean {

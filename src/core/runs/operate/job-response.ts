@@ -1,4 +1,5 @@
 import { toJsonValue } from "../../agents/json-value.ts";
+import { isRecord } from "../../base/is-record.ts";
 import type { EntityStatus } from "../../models/entity-status.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
@@ -51,15 +52,14 @@ function newestOf(job: StoredJob, wait?: string): JobResponse {
 /** What a method answered, as a response about its job. */
 export function toJobResponse(answer: unknown, job: StoredJob | undefined, jobId = ""): JobResponse {
   const value = toJsonValue(answer, "The method's result");
-  const isMap = value !== null && typeof value === "object" && !Array.isArray(value);
-  const map = isMap ? (value as Partial<JobResponse>) : {};
+  const map: Partial<JobResponse> = isRecord(value) ? value : {};
   const isResponse = typeof map.message === "string" && "status" in map;
   const text = typeof value === "string" ? value : map.message;
   return {
     job_id: job?.id ?? jobId,
     status: job?.status ?? "completed",
     message: text ?? (job ? MESSAGES[job.status] : "Done"),
-    payload: isMap ? (value as Record<string, unknown>) : value === null ? null : { result: value },
+    payload: isRecord(value) ? value : value === null ? null : { result: value },
     error_message: null,
     error_traceback: null,
     ...(isResponse && { ...pick(map), job_id: job?.id ?? map.job_id ?? jobId }),

@@ -1,5 +1,6 @@
 import { type Actor, type Caller, nameOf } from "../../audit/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
+import { isRecord } from "../../base/is-record.ts";
 import type { StoredCase } from "../../models/case.ts";
 import type { Approval, Question } from "../../models/question.ts";
 
@@ -98,8 +99,6 @@ const ALL_KEYS = nameOf({ kind: "key" });
 /** The same for the same values, in whatever order they are. */
 function toText(value: unknown): string {
   return JSON.stringify(value, (_, one: unknown) =>
-    typeof one === "object" && one !== null && !Array.isArray(one)
-      ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : one,
+    isRecord(one) ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1))) : one,
   );
 }

@@ -4,6 +4,7 @@ import { toJsonValue } from "../../agents/json-value.ts";
 import { assertKnown } from "../../agents/known-options.ts";
 import type { ChildHandle, StartableAgent, StartOptions } from "../../agents/run-context.ts";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
+import { isRecord } from "../../base/is-record.ts";
 import { createJob, type NewJob } from "../../entities/create-job.ts";
 import { ownerOf } from "../../entities/job-files.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -82,8 +83,7 @@ export async function startChild(
 /** The fields of a start as they are stored; throws a `TypeError` if JSON would change them. */
 export function readStartFields(agent: string, fields: unknown): Record<string, unknown> {
   const what = `The fields of a job of agent "${agent}"`;
-  if (typeof fields !== "object" || fields === null || Array.isArray(fields))
-    throw new TypeError(`${what} must be an object`);
+  if (!isRecord(fields)) throw new TypeError(`${what} must be an object`);
   return toJsonValue(fields, what) as Record<string, unknown>;
 }
 

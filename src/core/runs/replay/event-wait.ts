@@ -3,6 +3,7 @@ import { toJsonValue } from "../../agents/json-value.ts";
 import { assertKnown } from "../../agents/known-options.ts";
 import type { ReceivedEvent, WaitOptions } from "../../agents/run-context.ts";
 import { toMilliseconds } from "../../base/duration.ts";
+import { isRecord } from "../../base/is-record.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import {
   addWait,
@@ -44,8 +45,7 @@ export function readWait({ name, options }: GivenWait): {
   if (!checked.success) throw new TypeError(`waitFor was given a name that ${checked.issues[0].message}`);
   const what = `The "where" of waitFor("${name}")`;
   const where = toJsonValue(options.where ?? {}, what);
-  if (typeof where !== "object" || where === null || Array.isArray(where))
-    throw new TypeError(`${what} must be an object`);
+  if (!isRecord(where)) throw new TypeError(`${what} must be an object`);
   if (!(options.deadline instanceof Date) && options.deadline !== undefined) toMilliseconds(options.deadline);
   return { match: new EventMatch(name, where as EventFilter), since: options.since?.toISOString() };
 }

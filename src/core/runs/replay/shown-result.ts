@@ -1,4 +1,5 @@
 import { isLongerThan } from "../../agents/json-value.ts";
+import { isRecord } from "../../base/is-record.ts";
 
 /** Characters of JSON up to which a case shows a step's result whole. */
 const LONGEST = 16 * 1024;
@@ -13,6 +14,5 @@ export function toShown(result: unknown, redact: (text: string) => string): Reco
     const json = JSON.stringify(result);
     return { shortened: true, length: json.length, beginning: redact(json).slice(0, BEGINNING) };
   }
-  const isMap = result !== null && typeof result === "object" && !Array.isArray(result);
-  return isMap ? (result as Record<string, unknown>) : { result };
+  return isRecord(result) ? result : { result };
 }

@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { isRecord } from "../../base/is-record.ts";
 import { readFully, type StoreIo, writeFully } from "../../storage/file-io.ts";
 import type { IndexSlice } from "../engine/index-slice.ts";
 
@@ -191,8 +192,7 @@ export function readEnd(io: StoreIo, file: number, size: number): CheckpointEnd 
 function mapNumbers(object: object, map: (numbers: Numbers) => NumbersPlace): object {
   const mapped = Object.entries(object).map(([name, value]: [string, unknown]) => {
     if (ArrayBuffer.isView(value)) return [name, map(value as Numbers)];
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return [name, isObject ? mapNumbers(value, map) : value];
+    return [name, isRecord(value) ? mapNumbers(value, map) : value];
   });
   return Object.fromEntries(mapped);
 }

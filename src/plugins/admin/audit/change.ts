@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
+import { isRecord } from "../../../core/base/is-record.ts";
 import type { AuditEntry } from "../../../core/models/audit-entry.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { stampsIn } from "../views/format.ts";
@@ -24,10 +25,6 @@ function unlike(value: unknown, other: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).filter(([name, one]) => !isDeepStrictEqual(one, other[name])),
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function inWords(value: unknown): string {

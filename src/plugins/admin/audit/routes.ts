@@ -13,7 +13,7 @@ import {
   placeOf,
 } from "../../../core/models/audit-entry.ts";
 import { adminRoute } from "../admin-route.ts";
-import { downloadOf } from "../lists/download.ts";
+import { DownloadFormatSchema, downloadOf, downloadsOf } from "../lists/download.ts";
 import { moment } from "../lists/list-query.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
@@ -125,7 +125,7 @@ export function auditRoutes(parts: AdminParts): RouteDefinition[] {
       needs: "manage",
       summary: "Download the audit log",
       description: "All lines that match, newest first, as CSV or as a JSON array.",
-      query: v.object({ ...FILTERS, format: v.optional(v.picklist(["csv", "json"]), "csv") }),
+      query: v.object({ ...FILTERS, format: DownloadFormatSchema }),
       responses: { 200: { description: "The lines", contentType: "text/csv" } },
       handler: ({ query: { format, ...filters } }) =>
         downloadOf("audit", format, { columns: COLUMNS, rows: linesOf(parts, withoutEmpty(filters)) }),
@@ -182,10 +182,7 @@ function auditResource(parts: AdminParts, given: Query): Resource {
           selected: value === (filters.action ?? ""),
         })),
         exports: [
-          ...["csv", "json"].map((format) => ({
-            label: format.toUpperCase(),
-            href: withQuery("/admin/api/audit/export", filters, { format }),
-          })),
+          ...downloadsOf("/admin/api/audit/export", filters),
           { label: "Signed checkpoint", href: "/admin/api/audit/checkpoint" },
         ],
         isFiltered: Object.values(filters).some((value) => value !== undefined),

@@ -1,3 +1,4 @@
+import { isRecord } from "../../../core/base/is-record.ts";
 import { parseJson } from "../../../core/base/parse-json.ts";
 import type { FileValue } from "../../../core/models/file.ts";
 import { isFetched, kindOf } from "../../../core/models/file-kind.ts";
@@ -75,11 +76,7 @@ function renderCsv(text: string): Html {
 type Row = Readonly<Record<string, unknown>>;
 
 function isRows(value: unknown): value is readonly Row[] {
-  return (
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.every((one) => typeof one === "object" && one !== null && !Array.isArray(one))
-  );
+  return Array.isArray(value) && value.length > 0 && value.every(isRecord);
 }
 
 function renderRows(rows: readonly Row[]): Html {

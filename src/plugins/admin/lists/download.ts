@@ -1,8 +1,18 @@
+import * as v from "valibot";
+import { withQuery } from "../query.ts";
+
 type Value = string | number | null | readonly string[];
 /** A line of a table. */
 export type DownloadRow = Readonly<Record<string, Value>>;
 
-export type DownloadFormat = "csv" | "json";
+const FORMATS = ["csv", "json"] as const;
+
+/** Of a query: how a table is downloaded. */
+export const DownloadFormatSchema = v.optional(v.picklist(FORMATS), "csv");
+
+/** Links to a table as each format. */
+export const downloadsOf = (path: string, query: Parameters<typeof withQuery>[1]) =>
+  FORMATS.map((format) => ({ label: format.toUpperCase(), href: withQuery(path, query, { format }) }));
 
 /**
  * A table as a download: CSV (RFC 4180) as spreadsheets open it, with a byte order mark, as Excel does not read ä and ł
@@ -10,7 +20,7 @@ export type DownloadFormat = "csv" | "json";
  */
 export function downloadOf(
   name: string,
-  format: DownloadFormat,
+  format: (typeof FORMATS)[number],
   { columns, rows }: { readonly columns: readonly string[]; readonly rows: AsyncIterable<DownloadRow> },
 ): Response {
   const isCsv = format === "csv";

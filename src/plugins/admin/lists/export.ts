@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { seenRoute } from "../admin-route.ts";
 import type { AdminParts } from "../parts.ts";
-import { type DownloadRow, downloadOf } from "./download.ts";
+import { DownloadFormatSchema, type DownloadRow, downloadOf } from "./download.ts";
 import { readBeside } from "./failed-cases.ts";
 import { CasesQuerySchema, JobsQuerySchema, toCasesListQuery, toJobsListQuery } from "./list-query.ts";
 import { toCaseRow, toJobRow } from "./rows.ts";
@@ -20,8 +20,6 @@ const CASE_COLUMNS = [
   ...(["finished_at", "update_count", "total_cost", "currency"] as const),
 ] as const;
 
-const format = v.optional(v.picklist(["csv", "json"]), "csv");
-
 /** Downloads of exactly what a list shows on all its pages, in its order. */
 export function exportRoutes(parts: AdminParts): RouteDefinition[] {
   const { currency } = parts.options;
@@ -36,7 +34,7 @@ export function exportRoutes(parts: AdminParts): RouteDefinition[] {
       needs: "view",
       summary: "Download jobs",
       description: describe("jobs"),
-      query: v.object({ ...jobs, format }),
+      query: v.object({ ...jobs, format: DownloadFormatSchema }),
       responses: { 200: { description: "The jobs", contentType: "text/csv" } },
       handler: async ({ query: { format, ...given } }, seen) => {
         const { where, search, sort } = await toJobsListQuery(parts, given);
@@ -56,7 +54,7 @@ export function exportRoutes(parts: AdminParts): RouteDefinition[] {
       needs: "view",
       summary: "Download cases",
       description: describe("cases"),
-      query: v.object({ ...cases, format }),
+      query: v.object({ ...cases, format: DownloadFormatSchema }),
       responses: { 200: { description: "The cases", contentType: "text/csv" } },
       handler: async ({ query: { format, ...given } }, seen) => {
         const { where, search, sort } = toCasesListQuery(given);

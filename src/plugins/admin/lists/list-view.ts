@@ -3,6 +3,7 @@ import { withQuery } from "../query.ts";
 import { formatCount } from "../views/format.ts";
 import { html } from "../views/html.ts";
 import { labelOf } from "../views/pieces.ts";
+import { downloadsOf } from "./download.ts";
 import { DEFAULT_LIMIT, DEFAULT_SORT, type ListedState } from "./list-query.ts";
 import type { EntityLine } from "./rows.ts";
 
@@ -139,10 +140,7 @@ export function toListView(source: PageSource) {
       source.inputs.some(({ name }) => filters[name] !== undefined) ||
       (source.inputs.length > 0 && filters.agent_name !== undefined),
     showsChanged: (sort ?? DEFAULT_SORT).endsWith("updated_at"),
-    exports: ["csv", "json"].map((format) => ({
-      label: format.toUpperCase(),
-      href: withQuery(`/admin/api/${kind}/export`, { ...filters, status, sort, format }),
-    })),
+    exports: downloadsOf(`/admin/api/${kind}/export`, { ...filters, status, sort }),
     // The status is a tab.
     chips: Object.entries(filters)
       .filter(([, value]) => value !== undefined)

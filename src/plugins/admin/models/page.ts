@@ -5,9 +5,8 @@ import { addUp, readModelUses } from "../../../core/entities/model-uses.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { ModelUse } from "../../../core/models/model-use.ts";
 import { adminRoute } from "../admin-route.ts";
-import { downloadOf } from "../lists/download.ts";
+import { DownloadFormatSchema, downloadOf, downloadsOf } from "../lists/download.ts";
 import type { AdminParts } from "../parts.ts";
-import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { renderChart, roundUp } from "../views/chart.ts";
@@ -52,7 +51,7 @@ function exportRoute(parts: AdminParts): RouteDefinition {
     needs: "view",
     summary: "Download tokens and cost",
     description: "A line for each day, agent and model, as CSV or as a JSON array.",
-    query: v.object({ ...QuerySchema.entries, format: v.optional(v.picklist(["csv", "json"]), "csv") }),
+    query: v.object({ ...QuerySchema.entries, format: DownloadFormatSchema }),
     responses: { 200: { description: "The sums", contentType: "text/csv" } },
     narrows: "agents",
     handler: async ({ query: { days = DAYS, format }, caller }) => {
@@ -118,10 +117,7 @@ function modelsResource(parts: AdminParts, caller: Caller, days: number): Resour
       }));
       const plot = toPlot(uses, { since, days, period, currency });
       const total = uses.length > 0 ? toRow("All", uses.reduce(addUp), currency) : undefined;
-      const exports = ["csv", "json"].map((format) => ({
-        label: format.toUpperCase(),
-        href: withQuery("/admin/api/models/export", { days, format }),
-      }));
+      const exports = downloadsOf("/admin/api/models/export", { days });
       return { tables, plot, total, since, exports, period };
     },
   };

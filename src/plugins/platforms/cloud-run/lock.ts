@@ -44,6 +44,10 @@ function lockPlace(context: Context): LockPlace {
   const id = `${target.serviceName}-${target.region}-svc-lock`;
   const path = `/v1/projects/${project}/secrets/${id}`;
   const find = async () => (await context.google()).find<LockSecret>("secretmanager", path);
+  const findWith = async (text: string) => {
+    const found = await find();
+    return found?.annotations?.[TEXT] === text ? found : undefined;
+  };
   return {
     async create(text) {
       const google = await context.google();
@@ -55,10 +59,7 @@ function lockPlace(context: Context): LockPlace {
             labels: ownershipOf(target),
             annotations: { [TEXT]: text },
           },
-          reread: async () => {
-            const found = await find();
-            return found?.annotations?.[TEXT] === text ? found : undefined;
-          },
+          reread: () => findWith(text),
         });
         return true;
       } catch (error) {
@@ -76,10 +77,7 @@ function lockPlace(context: Context): LockPlace {
         await google.send("secretmanager", "PATCH", path, {
           query: { updateMask: "annotations" },
           body: { etag, annotations: { [TEXT]: text } },
-          reread: async () => {
-            const found = await find();
-            return found?.annotations?.[TEXT] === text ? found : undefined;
-          },
+          reread: () => findWith(text),
         });
         return true;
       } catch (error) {

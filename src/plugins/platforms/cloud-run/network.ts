@@ -1,5 +1,6 @@
 import type { CloudRunFlags } from "./flags.ts";
 import type { VpcAccess } from "./service-types.ts";
+import { shortName } from "./traffic.ts";
 
 /** Values of `--ingress` in the API. */
 export const INGRESS = {
@@ -39,9 +40,9 @@ export function wantedVpc(
 /** A network in words, for the plan. */
 export function vpcText({ connector, egress, networkInterfaces = [] }: VpcAccess = {}): string {
   const places = networkInterfaces.map(({ network, subnetwork }) =>
-    [network, subnetwork].flatMap((name) => (name === undefined ? [] : lastOf(name))).join("/"),
+    [network, subnetwork].flatMap((name) => (name === undefined ? [] : shortName(name))).join("/"),
   );
-  const words = [connector === undefined ? [] : lastOf(connector), places, egress ?? []].flat();
+  const words = [connector === undefined ? [] : shortName(connector), places, egress ?? []].flat();
   return words.length === 0 ? "none" : words.join(", ");
 }
 
@@ -49,9 +50,5 @@ const EGRESS = { "all-traffic": "ALL_TRAFFIC", "private-ranges-only": "PRIVATE_R
 
 /** "default" is "projects/p/global/networks/default". */
 function isSameName(live: string | undefined, wanted: string): boolean {
-  return live !== undefined && (live === wanted || (!wanted.includes("/") && lastOf(live) === wanted));
-}
-
-function lastOf(name: string): string {
-  return name.split("/").at(-1) ?? name;
+  return live !== undefined && (live === wanted || (!wanted.includes("/") && shortName(live) === wanted));
 }
