@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import * as v from "valibot";
-import { option } from "../core/base/option.ts";
+import { needed, option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { ModeSchema } from "./control/behaviour.ts";
 import type { Received } from "./control/inbox.ts";
@@ -8,16 +8,7 @@ import { CliError } from "./errors.ts";
 import { listenForStop } from "./stop-signal.ts";
 
 const FlagsSchema = v.object({
-  port: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(0, "must be 0 to 65535"),
-      v.maxValue(65535, "must be 0 to 65535"),
-      v.description("port to listen on, 0 for a free one"),
-    ),
-    8100,
-  ),
+  port: v.optional(needed.whole("port to listen on, 0 for a free one", 0, 65535), 8100),
   host: v.optional(v.pipe(v.string(), v.description("address to listen on")), "127.0.0.1"),
   workspace: v.optional(v.pipe(v.string(), v.nonEmpty(), v.description("workspace to serve")), "dev"),
   fail: v.optional(

@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { basename, resolve } from "node:path";
 import * as v from "valibot";
 import { toSlug } from "../core/agents/identity.ts";
-import { option } from "../core/base/option.ts";
+import { needed, option } from "../core/base/option.ts";
 import { defineCommand } from "./command.ts";
 import { CliError } from "./errors.ts";
 import { writeTemplate } from "./write-template.ts";
@@ -46,11 +46,7 @@ const flags = v.object({
   ),
   agent: option.text("name of the first agent", "name"),
   package: v.optional(
-    v.pipe(
-      v.string(),
-      v.description("version or tarball of agent-control-service to install"),
-      v.metadata({ value: "spec" }),
-    ),
+    needed.text("version or tarball of agent-control-service to install", "spec"),
     `^${own.version}`,
   ),
   yes: option.flag("ask nothing", { alias: "y" }),

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { AuditPage } from "../../core/audit/audit-log.ts";
 import { nameOf } from "../../core/audit/caller.ts";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import { AUDIT_ACTIONS, type AuditEntry, describeValue } from "../../core/models/audit-entry.ts";
 import { requestCommand, showList } from "../job/request-command.ts";
 
@@ -11,10 +11,7 @@ const flags = {
   target: option.text("only lines whose target contains this text, such as a job's id", "text"),
   since: option.text("only lines at or after this day or time, UTC", "time"),
   until: option.text("only lines before this day or time, UTC", "time"),
-  limit: v.optional(
-    v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200), v.description("how many, newest first")),
-    50,
-  ),
+  limit: v.optional(needed.whole("how many, newest first", 1, 200), 50),
 };
 
 /** `svc audit list`: the newest lines. */

@@ -1,28 +1,11 @@
 import * as v from "valibot";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import { SETTINGS } from "../../deploy/file/settings.ts";
 import { ENVIRONMENT_NAME } from "../../deploy/name.ts";
 
-const seconds = (description: string) =>
-  v.pipe(
-    v.number(),
-    v.minValue(1, "must be at least 1"),
-    v.description(description),
-    v.metadata({ value: "seconds" }),
-  );
-
-const port = (description: string) =>
-  v.pipe(
-    v.number(),
-    v.integer("must be a whole number"),
-    v.minValue(1, "must be 1 to 65535"),
-    v.maxValue(65535, "must be 1 to 65535"),
-    v.description(description),
-  );
-
 /** The target of a deployment: options of every command with a platform. */
 export const TARGET_FLAGS = {
-  platform: v.pipe(v.string(), v.description("where to deploy to"), v.metadata({ value: "name" })),
+  platform: needed.text("where to deploy to", "name"),
   name: SETTINGS.name,
   env: v.optional(
     v.pipe(
@@ -139,5 +122,3 @@ function hidden(entries: v.ObjectEntries): v.ObjectEntries {
     ]),
   );
 }
-
-export { port, seconds };

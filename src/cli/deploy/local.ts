@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import { type LocalOptions, openLocal } from "../../deploy/local/local-run.ts";
 import { localStop } from "../../deploy/local/local-stop.ts";
 import { type LocalOutcome, localUp } from "../../deploy/local/local-up.ts";
@@ -16,12 +16,12 @@ export const localCommand = defineCommand({
     ...flags.COMMON,
     name: flags.TARGET_FLAGS.name,
     env: flags.TARGET_FLAGS.env,
-    port: v.optional(flags.port("port that the service listens on"), 8000),
+    port: v.optional(needed.whole("port that the service listens on", 1, 65535), 8000),
     generateApiKey: option.flag("generate an API key for the test"),
     generateRsa: option.flag("generate an RSA private key for the test"),
     instances: option.whole("containers that share a Postgres database, behind a proxy", 1, 20),
     postgresImage: option.text("image of that database (default: postgres:17)"),
-    timeout: v.optional(flags.seconds("limit for the start"), 30),
+    timeout: v.optional(needed.amount("limit for the start", "seconds"), 30),
     dockerFilesOnly: option.flag("write the files only; run nothing"),
     ...flags.SOURCE_FLAGS,
     ...flags.IMAGE_FLAGS,

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { countOf } from "../../core/base/count-of.ts";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import { requireDeployed } from "../../deploy/not-deployed.ts";
 import * as flags from "./flags.ts";
@@ -13,15 +13,7 @@ export const logsCommand = platformCommand({
   summary: "Show the service's log",
   flags: {
     ...flags.TARGET_FLAGS,
-    since: v.optional(
-      v.pipe(
-        v.number(),
-        v.minValue(1, "must be at least 1"),
-        v.description("how far back to read"),
-        v.metadata({ value: "minutes" }),
-      ),
-      60,
-    ),
+    since: v.optional(needed.amount("how far back to read", "minutes"), 60),
     follow: option.flag("keep printing new lines until you stop it"),
     ...flags.JSON_FLAG,
   },

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import type { ControlCounts, ControlStatus, OutboxMessage } from "../../core/delivery/control-system.ts";
 import { defineCommand } from "../command.ts";
 import { renderTable } from "../table.ts";
@@ -7,10 +7,7 @@ import { CONNECTION_FLAGS, connectToAdmin } from "./connection.ts";
 
 const flags = v.object({
   state: option.one(["waiting", "dead"], "only messages in this state"),
-  limit: v.optional(
-    v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100), v.description("how many, newest first")),
-    50,
-  ),
+  limit: v.optional(needed.whole("how many, newest first", 1, 100), 50),
   ...CONNECTION_FLAGS,
 });
 

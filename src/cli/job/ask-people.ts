@@ -1,17 +1,15 @@
 import * as v from "valibot";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import { findQuestion } from "./answer.ts";
 import { listCases } from "./list-cases.ts";
 import { requestCommand } from "./request-command.ts";
 import type { ServiceClient } from "./service-client.ts";
 
-const who = (what: string) => v.pipe(v.string(), v.description(what), v.metadata({ value: "name" }));
-
 /** `svc job assign`: gives an open question to a person or role. */
 export const assign = requestCommand({
   usage: "assign <job> [case]",
   summary: "Assign the open question of a job's case to a person or role",
-  flags: { to: v.optional(who("the person or role; without it, to nobody")) },
+  flags: { to: option.text("the person or role; without it, to nobody", "name") },
   examples: ["svc job assign job-1f9c2a77 --to finance"],
   ask: async (client, { args, flags }) =>
     client.post<{ case_id: string; assigned_to: string | null }>(`${await pathOf(client, args)}/assign`, {
@@ -26,11 +24,8 @@ export const link = requestCommand({
   usage: "link <job> [case]",
   summary: "Create a link with which one person answers a job's open question without a key",
   flags: {
-    for: who("the person who answers: the answer is recorded under this name"),
-    expiresIn: v.optional(
-      v.pipe(v.string(), v.description("how long it works, up to 90d"), v.metadata({ value: "time" })),
-      "7d",
-    ),
+    for: needed.text("the person who answers: the answer is recorded under this name", "name"),
+    expiresIn: v.optional(needed.text("how long it works, up to 90d", "time"), "7d"),
     evidence: option.flag("show on its page what the steps of the case found"),
   },
   examples: ["svc job link job-1f9c2a77 --for Mira --expires-in 3d"],

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import type { AgentResponse } from "../../core/models/agent-response.ts";
 import type { Job } from "../../core/models/job.ts";
 import { defineCommand } from "../command.ts";
@@ -10,10 +10,9 @@ import { newJobId } from "./start.ts";
 import { watchJob } from "./watch.ts";
 
 const flags = v.object({
-  from: v.pipe(
-    v.string(),
-    v.description("the first call that is made again, as svc job show --calls names it; or start, or end"),
-    v.metadata({ value: "call" }),
+  from: needed.text(
+    "the first call that is made again, as svc job show --calls names it; or start, or end",
+    "call",
   ),
   set: option.list("another value for an input, name=value or name:=json; may be repeated", "name=value"),
   wait: option.flag("follow the new job to its end", { alias: "w" }),

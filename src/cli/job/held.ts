@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import { defineCommand } from "../command.ts";
@@ -38,7 +38,7 @@ export const move = defineCommand({
   usage: "move [...jobs]",
   summary: "Move open jobs to another version of their agent, where their record fits it",
   flags: v.object({
-    to: v.pipe(v.string(), v.description("version of the agent"), v.metadata({ value: "version" })),
+    to: needed.text("version of the agent", "version"),
     ...MANY_FLAGS,
   }),
   examples: ["svc job move job-1f9c2a77 --to 2.0.0"],

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import * as v from "valibot";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 import { isStorageUrl } from "../../core/storage/storage-url.ts";
 import type { PartSum } from "../../core/store/content.ts";
 import { sealedSource } from "../../core/store/encryption/renamed-contents.ts";
@@ -20,12 +20,9 @@ import { encryptionKeysOf } from "./encryption-keys.ts";
 import { databasePlace, remoteOf, STORE_FLAGS, storagePlace } from "./with-remote.ts";
 
 const place = (what: string) =>
-  v.pipe(
-    v.string(),
-    v.description(
-      `${what}: a folder, env:NAME for the URL in a variable, or the URL of a database without password or of a storage`,
-    ),
-    v.metadata({ value: "place" }),
+  needed.text(
+    `${what}: a folder, env:NAME for the URL in a variable, or the URL of a database without password or of a storage`,
+    "place",
   );
 
 const flags = v.object({

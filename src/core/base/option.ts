@@ -8,6 +8,24 @@ export function toFlagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
+/** Schemas of options that must be set, or have a default. */
+export const needed = {
+  /** A text; `value` is its name in the help. */
+  text: (description: string, value: string) =>
+    v.pipe(v.string(), v.description(description), v.metadata({ value })),
+
+  /** A whole number from `least` to `most`. */
+  whole: (description: string, least: number, most: number) => {
+    const range = `must be ${least} to ${most}`;
+    const number = v.pipe(v.number(), v.integer(), v.minValue(least, range));
+    return v.pipe(number, v.maxValue(most, range), v.description(description));
+  },
+
+  /** How many of something, at least 1; `value` is its name in the help. */
+  amount: (description: string, value: string) =>
+    v.pipe(v.number(), v.minValue(1), v.description(description), v.metadata({ value })),
+};
+
 /** Schemas of options of commands and platforms, each with what the help says of it. */
 export const option = {
   /** A switch that is off by default. */
@@ -35,9 +53,6 @@ export const option = {
     v.optional(v.pipe(v.picklist(names), v.description(description))),
 
   /** A whole number from `least` to `most`. */
-  whole: (description: string, least: number, most: number) => {
-    const range = `must be ${least} to ${most}`;
-    const number = v.pipe(v.number(), v.integer("must be a whole number"), v.minValue(least, range));
-    return v.optional(v.pipe(number, v.maxValue(most, range), v.description(description)));
-  },
+  whole: (description: string, least: number, most: number) =>
+    v.optional(needed.whole(description, least, most)),
 };

@@ -1,19 +1,11 @@
 import * as v from "valibot";
 import { isDuration } from "../../core/base/duration.ts";
-import { option } from "../../core/base/option.ts";
+import { needed, option } from "../../core/base/option.ts";
 
 type Entry = v.GenericSchema & { readonly wrapped?: Entry };
 
 const { text, choice } = option;
-const seconds = (description: string) =>
-  v.optional(
-    v.pipe(
-      v.number(),
-      v.minValue(1, "must be at least 1"),
-      v.description(description),
-      v.metadata({ value: "seconds" }),
-    ),
-  );
+const seconds = (description: string) => v.optional(needed.amount(description, "seconds"));
 
 /** Options of every platform that can be written in `deploy.yaml`, and as flags: `publicUrl` is `--public-url`. */
 export const SETTINGS = {

@@ -1,27 +1,18 @@
 import * as v from "valibot";
 import { option } from "../../../core/base/option.ts";
-import { RoleArnSchema } from "../aws/role-arn.ts";
+import { ROLE_ARN } from "../aws/role-arn.ts";
 import { DOMAIN_OPTION } from "../cloud/domain.ts";
-
-const instances = (least: string) =>
-  v.pipe(
-    v.number(),
-    v.integer("must be a whole number"),
-    v.minValue(1, least),
-    v.maxValue(25, "must be at most 25"),
-  );
+import { instancesOption } from "../cloud/instances-option.ts";
 
 /** Options of `--platform aws-app-runner`. */
 export const AppRunnerFlagsSchema = v.object({
-  minInstances: v.optional(
-    v.pipe(
-      instances("must be at least 1: App Runner always keeps an instance ready"),
-      v.description("Instances that are always ready (1 to 25)"),
-    ),
+  minInstances: instancesOption(
+    "Instances that are always ready (1 to 25)",
+    1,
+    25,
+    "App Runner always keeps an instance ready",
   ),
-  maxInstances: v.optional(
-    v.pipe(instances("must be at least 1"), v.description("Most instances that may run (1 to 25)")),
-  ),
+  maxInstances: instancesOption("Most instances that may run (1 to 25)", 1, 25),
   concurrency: option.whole("Requests that an instance answers at the same time (1 to 200)", 1, 200),
   cpu: option.ruled(
     v.regex(
@@ -37,13 +28,9 @@ export const AppRunnerFlagsSchema = v.object({
     ),
     "Memory of an instance, such as 2048 (new service: 2048)",
   ),
-  instanceRole: v.optional(
-    v.pipe(
-      RoleArnSchema,
-      v.description(
-        "ARN of the role that the service runs with and reads secrets (default: svc creates one)",
-      ),
-    ),
+  instanceRole: option.ruled(
+    ROLE_ARN,
+    "ARN of the role that the service runs with and reads secrets (default: svc creates one)",
   ),
   domain: DOMAIN_OPTION,
   vpcConnector: option.ruled(

@@ -1,18 +1,14 @@
 import * as v from "valibot";
 import { option } from "../../../core/base/option.ts";
-import { RoleArnSchema } from "../aws/role-arn.ts";
+import { ROLE_ARN } from "../aws/role-arn.ts";
+import { instancesOption } from "../cloud/instances-option.ts";
 
-const tasks = v.pipe(
-  v.number(),
-  v.integer("must be a whole number"),
-  v.minValue(1, "must be at least 1: Express Mode always runs a task"),
-  v.maxValue(1000, "must be at most 1000"),
-);
+const ALWAYS = "Express Mode always runs a task";
 
 /** Options of `--platform aws-ecs-express`. */
 export const EcsExpressFlagsSchema = v.object({
-  minInstances: v.optional(v.pipe(tasks, v.description("Tasks that always run (1 to 1000)"))),
-  maxInstances: v.optional(v.pipe(tasks, v.description("Most tasks that may run (1 to 1000)"))),
+  minInstances: instancesOption("Tasks that always run (1 to 1000)", 1, 1000, ALWAYS),
+  maxInstances: instancesOption("Most tasks that may run (1 to 1000)", 1, 1000, ALWAYS),
   scaleAtCpu: option.whole("CPU use in percent from which tasks are added (new range: 60)", 1, 100),
   cpu: option.ruled(
     v.picklist(["256", "512", "1024", "2048", "4096", "8192", "16384"]),
@@ -32,14 +28,10 @@ export const EcsExpressFlagsSchema = v.object({
     v.regex(/^sg-\w+(\s*,\s*sg-\w+)*$/, "must be names such as sg-1a2b, separated by commas"),
     "Security groups of tasks, separated by commas; ECS adds one of its own",
   ),
-  taskRole: v.optional(
-    v.pipe(RoleArnSchema, v.description("ARN of the role that the agents' own calls to AWS are made with")),
-  ),
-  executionRole: v.optional(
-    v.pipe(
-      RoleArnSchema,
-      v.description("ARN of the role that starts tasks and reads secrets (default: svc creates one)"),
-    ),
+  taskRole: option.ruled(ROLE_ARN, "ARN of the role that the agents' own calls to AWS are made with"),
+  executionRole: option.ruled(
+    ROLE_ARN,
+    "ARN of the role that starts tasks and reads secrets (default: svc creates one)",
   ),
 });
 export type EcsExpressFlags = v.InferOutput<typeof EcsExpressFlagsSchema>;

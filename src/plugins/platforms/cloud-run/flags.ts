@@ -2,20 +2,13 @@ import * as v from "valibot";
 import { option, toFlagName } from "../../../core/base/option.ts";
 import { DeployError } from "../../../deploy/errors.ts";
 import { DOMAIN_OPTION } from "../cloud/domain.ts";
-
-const instances = (least: number) =>
-  v.pipe(
-    v.number(),
-    v.integer("must be a whole number"),
-    v.minValue(least, `must be at least ${least}`),
-    v.maxValue(1000, "must be at most 1000"),
-  );
+import { instancesOption } from "../cloud/instances-option.ts";
 
 /** Options of `--platform cloud-run`. */
 export const CloudRunFlagsSchema = v.object({
   useCloudBuild: option.choice("Build with Cloud Build instead of on this machine"),
-  minInstances: v.optional(v.pipe(instances(0), v.description("Instances that always run (0 to 1000)"))),
-  maxInstances: v.optional(v.pipe(instances(1), v.description("Most instances that may run (1 to 1000)"))),
+  minInstances: instancesOption("Instances that always run (0 to 1000)", 0, 1000),
+  maxInstances: instancesOption("Most instances that may run (1 to 1000)", 1, 1000),
   concurrency: option.whole("Requests that an instance answers at the same time (1 to 1000)", 1, 1000),
   cpu: option.text("CPU of an instance, such as 1 or 2 (new service: 1)"),
   memory: option.text("Memory of an instance, such as 512Mi (new service: 512Mi)"),

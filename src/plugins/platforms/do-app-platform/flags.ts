@@ -1,22 +1,18 @@
 import * as v from "valibot";
 import { option } from "../../../core/base/option.ts";
 import { DOMAIN_OPTION } from "../cloud/domain.ts";
+import { instancesOption } from "../cloud/instances-option.ts";
 
-const instances = v.pipe(
-  v.number(),
-  v.integer("must be a whole number"),
-  v.minValue(1, "must be at least 1: App Platform always runs an instance"),
-  v.maxValue(250, "must be at most 250"),
-);
+const ALWAYS = "App Platform always runs an instance";
 
 /** Options of `--platform do-app-platform`. */
 export const AppPlatformFlagsSchema = v.object({
-  minInstances: v.optional(v.pipe(instances, v.description("Instances that always run (1 to 250)"))),
-  maxInstances: v.optional(
-    v.pipe(
-      instances,
-      v.description("Most instances that may run (1 to 250); above the minimum needs a dedicated size"),
-    ),
+  minInstances: instancesOption("Instances that always run (1 to 250)", 1, 250, ALWAYS),
+  maxInstances: instancesOption(
+    "Most instances that may run (1 to 250); above the minimum needs a dedicated size",
+    1,
+    250,
+    ALWAYS,
   ),
   scaleAtCpu: option.whole("CPU use in percent from which instances are added (new range: 80)", 1, 100),
   size: option.text("Size of an instance (new app: apps-s-1vcpu-0.5gb)"),
