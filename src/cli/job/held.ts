@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { textOf } from "../../core/base/errors.ts";
 import { needed, option } from "../../core/base/option.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
@@ -81,7 +82,7 @@ async function changeAll(
       results.push({ id, status, error: null });
     } catch (error) {
       if (!(error instanceof CliError) || ids.length === 1) throw error;
-      results.push({ id, status: null, error: [error.message, error.detail].filter(Boolean).join(". ") });
+      results.push({ id, status: null, error: textOf(error) });
     }
   }
   if (json) context.print(JSON.stringify(results, null, 2));
