@@ -80,6 +80,35 @@ test("max_duration counts from the start time that the caller gives", async () =
   expect(job).toMatchObject({ status: "failed", stop_reason: "max_duration" });
 });
 
+test("a job that is started over has all of its time again, whenever its caller had started it, and its page says so", async () => {
+  let offset = 0;
+  const clock = () => new Date(Date.now() + offset);
+  let fails = true;
+  const agent = agentOf(async ({ job }) => {
+    await job.step("one", () => {
+      if (fails) throw new Error("failed");
+    });
+  });
+  await using server = await testServer({ agents: [agent], clock });
+  const job_start_time = Date.now() / 1000 - 600;
+  const context = { job_instructions: { ...NO_LIMITS, max_duration: 3600, job_start_time } };
+  const { id } = await startJob(server.service, { context });
+  await until(server.service, id, ["failed"]);
+  const timeOnPage = async () => {
+    const page = await server.request(`/admin/jobs/${id}?tab=history`, { headers: { accept: "text/html" } });
+    return /[^>]* of 1 h/.exec(await page.text())?.[0].trim();
+  };
+  expect(await timeOnPage()).toMatch(/^10 min/);
+
+  offset = 24 * 3_600_000;
+  expect(await timeOnPage()).toMatch(/^10 min/);
+  fails = false;
+  expect((await server.request(`/jobs/${id}/retry`, { json: { from: "start" } })).status).toBe(202);
+
+  expect(await until(server.service, id)).toMatchObject({ status: "completed", error: null });
+  expect(await timeOnPage()).toMatch(/^\d+ m?s of/);
+});
+
 test("stop_on_error ends the job when a case fails, and not without it", async () => {
   const handler: Handler = async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });

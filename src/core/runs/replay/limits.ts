@@ -10,13 +10,20 @@ import { costOf, type StepUnderWay } from "./step-under-way.ts";
 const ROUNDING = 1e-9;
 
 /** What the record says about the limits. */
-interface Used {
+interface Used extends UsedTime {
   readonly cases: { readonly size: number };
   readonly spent: number;
+}
+
+/** What the record says about the time. */
+export interface UsedTime {
   /** Milliseconds of the spans that have ended. */
   readonly elapsed: number;
-  /** When the present one began. */
+  /** How many those are, also before the job was started over. */
+  readonly spans: number;
+  /** When the present one began, and the first one. */
   readonly since: string | undefined;
+  readonly began: string | undefined;
 }
 
 /** What its limits need of a run. */
@@ -64,10 +71,7 @@ export class Limits {
     this.#spent = record.spent;
     this.#elapsed = record.elapsed;
     const now = clock().getTime();
-    const since = record.since === undefined ? now : Date.parse(record.since);
-    const start = given?.job_start_time;
-    // The caller's start counts where it is earlier and this is the job's first span.
-    this.#since = typeof start === "number" && this.#elapsed === 0 ? Math.min(since, start * 1000) : since;
+    this.#since = sinceWhen(record, given, now);
     this.#before = Math.max(0, now - this.#since);
   }
 
@@ -176,6 +180,22 @@ export class Limits {
     const here = this.#before + performance.now() - this.#takenUpAt;
     return this.#elapsed + Math.max(here, this.#clock().getTime() - this.#since);
   }
+}
+
+/** When the present span began, milliseconds since 1970: in the job's first one, the caller's start counts where it is earlier. */
+function sinceWhen({ since, spans }: UsedTime, given: JobInstructions | null, now: number): number {
+  const began = since === undefined ? now : Date.parse(since);
+  const start = given?.job_start_time;
+  return typeof start === "number" && spans === 0 ? Math.min(began, start * 1000) : began;
+}
+
+/** Milliseconds that a job has taken of its `max_duration`: what it waited for its turn, was held or had ended does not count. */
+export function timeTaken(record: UsedTime, given: JobInstructions | null, now: Date): number {
+  const { elapsed, spans, since, began } = record;
+  const time = now.getTime();
+  if (since !== undefined) return elapsed + Math.max(0, time - sinceWhen(record, given, time));
+  if (spans !== 1 || began === undefined) return elapsed;
+  return elapsed + Date.parse(began) - sinceWhen({ ...record, since: began, spans: 0 }, given, time);
 }
 
 function limit(reason: RunEnd["reason"], what: string): RunEnd {

@@ -57,6 +57,10 @@ export class RunRecord {
   elapsed = 0;
   /** When the job last went from waiting for its turn, or from an end, into progress. */
   since: string | undefined;
+  /** When it first did. */
+  began: string | undefined;
+  /** Times that it went out of progress, also before it was started over. */
+  spans = 0;
   /** Whether failures of it were forgotten. */
   isRetried = false;
   /** Whether its handler has read the job or a case. */
@@ -218,6 +222,7 @@ export class RunRecord {
     if (entry.by === undefined) return;
     this.spent = 0;
     this.elapsed = 0;
+    this.began = undefined;
   }
 
   #add(entry: RunEntry, line: number): void {
@@ -347,11 +352,13 @@ export class RunRecord {
 
   #addStatus(to: EntityStatus, at: string): void {
     if (to === "in_progress") this.since ??= at;
+    this.began ??= this.since;
     // A job that is stopped waits for its turn, or for an operator.
     if ((!isTerminal(to) && to !== "stopped") || this.since === undefined) return;
     // The clock may have been set back in between.
     this.elapsed += Math.max(0, Date.parse(at) - Date.parse(this.since));
     this.since = undefined;
+    this.spans++;
   }
 
   #addCode({ version, code, reads }: StatusEntry | MarkEntry, from: number): void {

@@ -1,9 +1,14 @@
 import type { StoredJob } from "../../../core/models/job.ts";
-import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
+import { timeTaken, type UsedTime } from "../../../core/runs/replay/limits.ts";
+import { formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { meterBar } from "../views/pieces.ts";
 
-/** How much is used of each limit of a job. */
-export function toMeters(job: StoredJob, now: Date, currency: string) {
+/** How much is used of each limit of a job; `readRecord` gives what is recorded of it. */
+export async function toMeters(
+  job: StoredJob,
+  readRecord: () => Promise<UsedTime>,
+  { now, currency }: { readonly now: Date; readonly currency: string },
+) {
   const limits = job.job_context.job_instructions;
   if (!limits) return [];
   const meter = (label: string, used: number, limit: number | null, show: (value: number) => string) => {
@@ -12,8 +17,7 @@ export function toMeters(job: StoredJob, now: Date, currency: string) {
     const tone = share > 1 ? "over" : share >= 0.8 ? "high" : "";
     return [{ label, value: `${show(used)} of ${show(limit)}`, tone, bar: meterBar(share).toString() }];
   };
-  const begun = limits.job_start_time ? new Date(limits.job_start_time * 1000).toISOString() : job.created_at;
-  const took = elapsed(begun, job.finished_at, now) / 1000;
+  const took = limits.max_duration === null ? 0 : timeTaken(await readRecord(), limits, now) / 1000;
   return [
     ...meter("Cases", job.case_count, limits.max_cases, formatCount),
     ...meter("Time", took, limits.max_duration, (seconds) => formatDuration(seconds * 1000)),

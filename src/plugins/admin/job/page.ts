@@ -9,6 +9,7 @@ import { type StoredJob, toJob } from "../../../core/models/job.ts";
 import { isIn } from "../../../core/models/job-state.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { RunRecord } from "../../../core/runs/replay/run-record.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
 import { seenRoute } from "../admin-route.ts";
 import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
@@ -231,7 +232,10 @@ async function jobState(parts: SeenParts, job: StoredJob, view: View): Promise<R
       }),
       head: facts.filter(({ name }) => HEAD_FACTS.includes(name)),
       facts,
-      meters: toMeters(job, now, currency),
+      meters:
+        tab === "history"
+          ? await toMeters(job, () => RunRecord.of(parts.jobs, job.id), { now, currency })
+          : [],
       limitNote: limitNote(job),
     },
   };
