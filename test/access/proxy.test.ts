@@ -2,7 +2,8 @@ import { proxyAuth } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { generateKeyPair } from "jose";
 import { describe, expect, it } from "vitest";
-import { AUDIT } from "../../src/core/service/tokens.ts";
+import { assertStillIn } from "../../src/core/access/assert-still-in.ts";
+import { ACCESS, AUDIT, PEOPLE } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import { startInstances } from "../instances/_instances.ts";
 import { AUDIENCE, type Issuer, type Said, startIssuer } from "./_issuer.ts";
@@ -107,6 +108,33 @@ describe("people who come through a proxy", () => {
       "Ask an administrator of the service for one: it is given by e-mail address or group.",
     ]);
   });
+
+  it.each([
+    ["another role", ["finance"]],
+    ["no role", ["staff"]],
+  ])(
+    "who has come with %s since has what was started before stopped, until the former one is back",
+    async (_what, groups) => {
+      await using at = await start();
+      const { service } = at.server;
+      await service.ready();
+      const guards = { access: service.get(ACCESS), people: service.get(PEOPLE) };
+      const person = { issuer: "https://proxy.example.com", subject: "ada", groups: ["platform"] };
+      const by = guards.people.enter(person);
+      const other = guards.people.enter({ ...person, subject: "eve" });
+      const check = () => assertStillIn(guards, by);
+      expect(check).not.toThrow();
+
+      const come = () => guards.people.enter({ ...person, groups });
+      if (groups.includes("staff")) expect(come).toThrow(/has no role/);
+      else come();
+
+      expect(check).toThrow(/no longer has the role operator/);
+      expect(() => assertStillIn(guards, other)).not.toThrow();
+      guards.people.enter(person);
+      expect(check).not.toThrow();
+    },
+  );
 });
 
 describe("an assertion is refused", () => {

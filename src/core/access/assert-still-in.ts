@@ -3,7 +3,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { AccessKeys } from "./access-keys.ts";
 import type { People } from "./people.ts";
 
-/** Throws `forbidden` where the key or the person who has asked for something was removed since. */
+/** Throws `forbidden` where the key or the person who has asked for something was removed since, or has fewer rights by now. */
 export function assertStillIn(
   {
     access,
@@ -12,7 +12,7 @@ export function assertStillIn(
   by: Actor,
 ): void {
   if (typeof by === "string" || by.access === undefined) return;
-  if (by.proven !== undefined) people.assertIn(by.access);
+  if (by.proven !== undefined) people.assertIn(by.access, by.role);
   else if (!access.callerOf(by.access)) throw isRemoved(by);
 }
 

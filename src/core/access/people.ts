@@ -5,7 +5,7 @@ import { ServiceError } from "../base/errors.ts";
 import { getOrMake } from "../base/get-or-make.ts";
 import type { Logger } from "../base/log.ts";
 import type { Ledger } from "../entities/ledger.ts";
-import type { Person } from "../models/access.ts";
+import { grants, type Person, RIGHTS, type Role } from "../models/access.ts";
 import type { Store } from "../store/store.ts";
 import { Mirror } from "./mirror.ts";
 import { accessOf, nameOfPerson, namesOf, type Proven, type RoleTable } from "./role-table.ts";
@@ -31,6 +31,8 @@ export class People {
   readonly #parts: PeopleParts;
   readonly #mirror: Mirror<"Person">;
   #rows: ReadonlyMap<string, Person> = new Map();
+  /** Those who have come without a role since they had one. */
+  readonly #without = new Set<string>();
   /** For what ends when a person is removed. */
   readonly #over = new Map<string, AbortController>();
 
@@ -55,6 +57,7 @@ export class People {
     const name = nameOfPerson(person);
     const access = accessOf(this.#parts.roles, person);
     if (!access) {
+      if (this.#rows.has(id)) this.#without.add(id);
       throw new ServiceError("forbidden", `${name} has no role in this service`, {
         detail: "Ask an administrator of the service for one: it is given by e-mail address or group.",
       });
@@ -68,6 +71,7 @@ export class People {
     const { role, agents, workspace } = access;
     const names = namesOf(person);
     const sight = sightOf({ id, role, agents, workspace, names });
+    this.#without.delete(id);
     this.#noteUse(id, person, { name, role });
     const over = getOrMake(this.#over, id, () => new AbortController()).signal;
     return {
@@ -76,10 +80,17 @@ export class People {
     };
   }
 
-  /** Throws `forbidden` for a person who was removed: for what was made for that person. */
-  assertIn(id: string): void {
+  /**
+   * Throws `forbidden` for a person who was removed: for what was made for that person. With the role that the person had
+   * then, also for one who has come since with fewer rights.
+   */
+  assertIn(id: string, role?: Role): void {
     this.#mirror.assertFresh();
     const row = this.#rows.get(id);
+    if (row && role !== undefined && (this.#without.has(id) || mayLess(row.role, role)))
+      throw new ServiceError("forbidden", `${row.name} no longer has the role ${role}`, {
+        detail: "What was started with it has stopped there.",
+      });
     if (!row?.removed_at) return;
     throw new ServiceError("forbidden", `${row.name} was removed from this service`, {
       detail: "Ask an administrator of the service.",
@@ -174,6 +185,11 @@ export class People {
   get #table() {
     return this.#parts.store.table("Person");
   }
+}
+
+/** Whether a role lacks a right that another one has. */
+function mayLess(role: Role, other: Role): boolean {
+  return RIGHTS.some((right) => grants(other, right) && !grants(role, right));
 }
 
 /** The same for the same person, who may have another name or address by then. */
