@@ -197,3 +197,27 @@ test("in a test server an isolated agent is loaded from its module", async () =>
   expect(unknown.error).toMatch(/it is not known which file it is in/);
   expect(server.service.get(RUNNER).load().running).toBe(0);
 });
+
+test("a fork whose process ends before its handler has made the copied calls fails, is not held, and can be retried", async () => {
+  const folder = await project();
+  const module = join(folder, "agent.mjs");
+  const works = `export const worker = { name: "Worker", version: "1.0.0", methods: { job_start: { fields: [{ name: "n", field_type: "IntegerField", default: 1 }], run: async ({ job }) => { const one = await job.step("one", () => process.pid); return [one, await job.step("two", () => process.pid)]; } } } };`;
+  await writeFile(module, works);
+  const agent = agentOf(() => "in the service's process", { isolate: { module } });
+  await using server = await testServer({ agents: [agent] });
+  await startJob(server.service, { id: "job-1" });
+  const [one] = (await until(server.service, "job-1")).result as number[];
+  await writeFile(module, "process.exit(9);");
+  await server.crash();
+
+  expect((await server.request("/jobs/job-1/fork", { json: { from: "two", job_id: "fork" } })).status).toBe(
+    202,
+  );
+  const failed = await until(server.service, "fork", ["failed", "awaiting"]);
+  await writeFile(module, works);
+  expect((await server.request("/jobs/fork/retry", { json: {} })).status).toBe(202);
+  const job = await until(server.service, "fork");
+
+  expect(failed).toMatchObject({ status: "failed", stop_reason: "crashed", held: null });
+  expect(job.result).toEqual([one, expect.any(Number)]);
+});

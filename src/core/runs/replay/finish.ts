@@ -8,7 +8,7 @@ import type { Activity } from "./activity.ts";
 import type { Call } from "./call.ts";
 import type { Limits } from "./limits.ts";
 import { type Found, toMismatch } from "./mismatch.ts";
-import { type EndingOf, type JobEnd, type Outcome, toEnding } from "./outcome.ts";
+import { type EndingOf, isOfProcess, type JobEnd, type Outcome, toEnding } from "./outcome.ts";
 import type { ReplayGate } from "./replay-gate.ts";
 import { HeldError, type RunEnd } from "./run-errors.ts";
 import type { RunLedger } from "./run-ledger.ts";
@@ -74,7 +74,12 @@ export function endOf(run: FinishingRun, outcome: Outcome, expected: Call | unde
   if (outcome.kind === "returned") return mismatchOf(run, expected, { ended: {} });
   // It may have failed for a reason of its own, where it is the code that made the record.
   const mismatch = mismatchOf(run, expected, { ended: { error: describe(run, outcome.error) } });
-  return mismatch.held && mismatch;
+  const { held } = mismatch;
+  if (held === undefined) return undefined;
+  // So it has where it was its process that ended: that says nothing about another input.
+  const { fingerprint } = held.recorded;
+  const isSameCode = fingerprint !== null && fingerprint === held.present.fingerprint;
+  return isSameCode && isOfProcess(outcome.error) ? undefined : mismatch;
 }
 
 /** How a run ends whose handler does not make a recorded call. */

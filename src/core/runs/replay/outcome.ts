@@ -97,7 +97,7 @@ function threw(error: unknown, redact: (text: string) => string): JobEnd {
     ? "question_expired"
     : error instanceof NondeterminismError
       ? "nondeterministic"
-      : find(error, (one) => (one as Error).name === "ProcessEndedError")
+      : isOfProcess(error)
         ? "crashed"
         : "error";
   const message =
@@ -117,6 +117,11 @@ function threw(error: unknown, redact: (text: string) => string): JobEnd {
       ],
     }),
   };
+}
+
+/** Whether an error says that the process of an isolated agent has ended. */
+export function isOfProcess(error: unknown): boolean {
+  return find(error, (one) => (one as Error).name === "ProcessEndedError") !== undefined;
 }
 
 function respond(job: StoredJob, status: JobResponse["status"], fields: Partial<JobResponse>): JobResponse {
