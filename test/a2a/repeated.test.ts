@@ -1,4 +1,5 @@
 import { defineAgent } from "agent-control-service";
+import { RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { a2a } from "../../src/a2a.ts";
@@ -123,6 +124,39 @@ it("of a failed task that was tried again, the message gets the failure; two at 
   expect(new Set(together.map((one) => JSON.stringify(one))).size).toBe(1);
   expect(await send(said("m3", yes, { taskId }))).toEqual(failed);
   expect(await send(message)).toEqual(together[0]);
+});
+
+it("of a failed task that was tried again with success, the message gets the failure, without what came later", async () => {
+  let isBroken = true;
+  const flaky = defineAgent({
+    name: "Flaky",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        fields: [{ name: "order", required: true }],
+        run: async ({ job }) => {
+          const one = await job.openCase({ id: `${job.id}-one`, name: "One" });
+          await one.close({ one: 1 });
+          const two = await job.openCase({ id: `${job.id}-two`, name: "Two" });
+          if (isBroken) throw new Error("broken");
+          await two.close({ two: 2 });
+          return "done";
+        },
+      },
+    },
+  });
+  await using server = await testServer({ agents: [flaky], plugins: [a2a()] });
+  const send = () => call(server, "JSONRPC", "SendMessage", said("m1", [{ text: "go" }]), { agent: "flaky" });
+  const failed = await send();
+  const { id } = failed.result.task;
+  isBroken = false;
+  expect((await server.request(`/jobs/${id}/retry`, { json: {} })).status).toBe(202);
+  await server.service.get(RUNNER).ended(id, 60_000);
+
+  expect(await send()).toEqual(failed);
+  expect(stateOf(failed)).toBe("TASK_STATE_FAILED");
+  const now = await call(server, "JSONRPC", "GetTask", { id }, { agent: "flaky" });
+  expect(now.result).toMatchObject({ status: { state: "TASK_STATE_COMPLETED" } });
 });
 
 it("what is kept of a first response is small, and goes with its job", async () => {

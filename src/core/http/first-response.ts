@@ -164,7 +164,8 @@ async function restore(
   asking: readonly AskingCase[] = [],
 ): Promise<ShownJob> {
   const { status, at, cost, error = null, case_count, until = after, emitted = [] } = shown;
-  const result = isTerminal(status) ? now.result : null;
+  // Since a retry, what it has is of a later run.
+  const result = isTerminal(status) && now.status === status ? now.result : null;
   const job: StoredJob = {
     ...now,
     ...{ status, updated_at: at, total_cost: cost, error, result },
@@ -173,32 +174,37 @@ async function restore(
   return { job, asking, cases: casesThen(await listCases(cases, job), shown, asking), after, until, emitted };
 }
 
-/** Cases as they were: those that have ended since were open. */
+/** Cases as they were: those that have ended since were open, or had ended with their job and were opened again by a retry. */
 function casesThen(
   now: readonly StoredCase[],
-  { ended, costs = {} }: ShownState,
+  { status, at, ended, costs = {} }: ShownState,
   asking: readonly AskingCase[],
 ): StoredCase[] {
   const byEnd = now
-    .filter(({ status }) => isTerminal(status))
+    .filter(({ status, finished_at }) => isTerminal(status) && !isAfter(finished_at, at))
     .toSorted((a, b) => Date.parse(a.finished_at ?? "") - Date.parse(b.finished_at ?? ""));
   const over = new Set(byEnd.slice(0, ended));
+  const hasEnded = isTerminal(status);
   return now.map((item) => {
     if (over.has(item)) return item;
     const asked = asking.find(({ id }) => id === item.id);
-    const open = {
-      status: "in_progress",
+    const then = {
+      status: hasEnded ? status : "in_progress",
       final_delivery: null,
       last_error: null,
-      finished_at: null,
+      finished_at: hasEnded ? at : null,
     } as const;
     return {
       ...(asked ?? item),
-      ...open,
+      ...then,
       ...(asked && { status: asked.status }),
-      total_cost: costs[item.id] ?? 0,
+      total_cost: costs[item.id] ?? (hasEnded ? item.total_cost : 0),
     };
   });
+}
+
+function isAfter(time: string | null, other: string): boolean {
+  return time !== null && Date.parse(time) > Date.parse(other);
 }
 
 async function listCases(cases: Cases, { id, case_count }: StoredJob): Promise<StoredCase[]> {
