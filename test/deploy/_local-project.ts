@@ -77,5 +77,5 @@ export function freePort(): Promise<number> {
 
 /** Runs docker for a test; the text that it prints. */
 export function docker(...args: string[]): string {
-  return execFileSync("docker", args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  return execFileSync("docker", args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();
 }

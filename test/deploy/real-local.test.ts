@@ -129,7 +129,7 @@ async function surviveAKill({ cwd, name, target, reach }: Running): Promise<void
   ) as { id: string };
   await expect.poll(async () => (await ask(`/jobs/${job.id}`)).status, { timeout: 30_000 }).toBe("awaiting");
   const owner = `select i._body::json->>'host' from agent_control_service."Job" j join agent_control_service."Instance" i on i.id = j.owner where j.id = '${job.id}'`;
-  const host = docker("exec", database, "psql", "-h", "/tmp", "-U", "service", "-Atc", owner);
+  const host = docker("exec", database, "psql", "-U", "service", "-Atc", owner);
   docker("kill", host);
 
   const answered = await ask(`/jobs/${job.id}/cases/text-1/update`, { answer: { keep: false } });
