@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { Logger } from "../../base/log.ts";
+import { oneAtATime } from "../../base/one-at-a-time.ts";
 import type { Instance } from "../../models/own-rows.ts";
 import type { Store } from "../../store/store.ts";
 import { Pulse } from "./pulse.ts";
@@ -78,10 +79,8 @@ export class Membership {
   /** The store's time as the last look found it, and when that was by the monotonic clock. */
   #clock: { readonly now: number; readonly at: number } | undefined;
   #isClosing = false;
-  #isLooking = false;
   /** Whether it has not looked around yet; set by who looks. */
   isFirstLook = true;
-  #looksAgain = false;
   #timer: NodeJS.Timeout | undefined;
   #isOver = false;
   /** Called when it may count as dead: its runs must end. */
@@ -132,23 +131,15 @@ export class Membership {
 
   /** Looks now, or again once the present look is over. */
   look(): void {
-    if (this.#isClosing || this.#isLost) return;
-    if (this.#isLooking) {
-      this.#looksAgain = true;
-      return;
-    }
-    this.#isLooking = true;
-    this.onLook()
-      .catch((error: unknown) => {
-        if (!this.#isClosing) this.#parts.log.warn("jobs could not be searched for", { error });
-      })
-      .finally(() => {
-        this.#isLooking = false;
-        if (!this.#looksAgain) return;
-        this.#looksAgain = false;
-        this.look();
-      });
+    void this.#look();
   }
+
+  readonly #look = oneAtATime(async () => {
+    if (this.#isClosing || this.#isLost) return;
+    await this.onLook().catch((error: unknown) => {
+      if (!this.#isClosing) this.#parts.log.warn("jobs could not be searched for", { error });
+    });
+  });
 
   /** Notices that it may count as dead by now: before anything that only a living one may do. */
   check(): void {

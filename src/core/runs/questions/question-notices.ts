@@ -1,4 +1,5 @@
 import type { Logger } from "../../base/log.ts";
+import { oneAtATime } from "../../base/one-at-a-time.ts";
 import { SteadyClock } from "../../base/steady-clock.ts";
 import type { StartTimer } from "../../base/timer.ts";
 import type { Cases } from "../../entities/cases.ts";
@@ -32,8 +33,6 @@ export class QuestionNotices {
   /** When the timer fires, by the service's clock. */
   #next = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
-  #looking: Promise<void> | undefined;
-  #looksAgain = false;
   readonly #steady: SteadyClock;
 
   constructor(parts: NoticeParts) {
@@ -46,23 +45,13 @@ export class QuestionNotices {
   }
 
   /** Sends what is due, and sets the timer for what is next. */
-  look(): Promise<void> {
-    // A timer that fires meanwhile may be about what was not due when this began.
-    if (this.#looking) this.#looksAgain = true;
-    this.#looking ??= this.#look()
-      .catch((error: unknown) => {
-        if (this.#parts.isClosed()) return;
-        this.#parts.log.warn("reminders of questions could not be sent; this is tried again", { error });
-        this.#expect(this.#now() + AGAIN);
-      })
-      .finally(() => {
-        this.#looking = undefined;
-        if (!this.#looksAgain) return;
-        this.#looksAgain = false;
-        return this.look();
-      });
-    return this.#looking;
-  }
+  readonly look = oneAtATime(() =>
+    this.#look().catch((error: unknown) => {
+      if (this.#parts.isClosed()) return;
+      this.#parts.log.warn("reminders of questions could not be sent; this is tried again", { error });
+      this.#expect(this.#now() + AGAIN);
+    }),
+  );
 
   close(): void {
     this.#stopTimer();

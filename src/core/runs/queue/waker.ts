@@ -1,5 +1,6 @@
 import type { AgentRegistry } from "../../agents/registry.ts";
 import type { Logger } from "../../base/log.ts";
+import { oneAtATime } from "../../base/one-at-a-time.ts";
 import { SteadyClock } from "../../base/steady-clock.ts";
 import type { StartTimer } from "../../base/timer.ts";
 import type { Hooks } from "../../entities/hooks.ts";
@@ -50,8 +51,6 @@ export class Waker {
   /** When the timer fires, by the service's clock. */
   #next = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
-  #isLooking = false;
-  #looksAgain = false;
   readonly #steady: SteadyClock;
 
   constructor(parts: WakerParts) {
@@ -93,27 +92,18 @@ export class Waker {
 
   /** Resumes all jobs that are due, and sets the timer for the next one. */
   look(): void {
-    if (this.#isLooking) {
-      this.#looksAgain = true;
-      return;
-    }
-    this.#isLooking = true;
+    void this.#look();
+  }
+
+  readonly #look = oneAtATime(async () => {
     this.#stopTimer();
     this.#next = Number.POSITIVE_INFINITY;
-    const again = () => this.#expect(this.#now() + AGAIN);
-    void this.#wakeDue()
-      .catch((error: unknown) => {
-        if (this.#parts.isClosed()) return;
-        this.#parts.log.error("suspended jobs could not be searched for; this is tried again", { error });
-        again();
-      })
-      .finally(() => {
-        this.#isLooking = false;
-        if (!this.#looksAgain) return;
-        this.#looksAgain = false;
-        this.look();
-      });
-  }
+    await this.#wakeDue().catch((error: unknown) => {
+      if (this.#parts.isClosed()) return;
+      this.#parts.log.error("suspended jobs could not be searched for; this is tried again", { error });
+      this.#expect(this.#now() + AGAIN);
+    });
+  });
 
   async #wakeDue(): Promise<void> {
     const { agents, jobs, store, isClosed } = this.#parts;
