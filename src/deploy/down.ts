@@ -38,10 +38,10 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   const isNeeded = leaves && !deployment.options.removeKeys;
   const keys = isNeeded ? secrets.filter(({ name }) => isKeyOfJobs(name)) : [];
   const kept = session.endsSecrets ? [] : keys.map(({ name }) => name);
-  const volumes = (await session.volumes?.()) ?? [];
+  const beside = (await session.ownResources?.()) ?? [];
   const isDeleted = ({ action_type }: ResourceAction) => action_type === "delete";
-  const left = [...kept.map(keyThatStays), ...volumes];
-  if (live === undefined && secrets.length === kept.length && !volumes.some(isDeleted)) {
+  const left = [...kept.map(keyThatStays), ...beside];
+  if (live === undefined && secrets.length === kept.length && !beside.some(isDeleted)) {
     // A removal that was killed before it had cleaned up also ends here.
     await session.remove();
     await state.remove();

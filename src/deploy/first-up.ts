@@ -3,7 +3,7 @@ import type { Deployment } from "./deployment.ts";
 
 /**
  * The command that deploys a service which does not run. It has the options that make the keys that nobody has given, where a
- * deployment without them is refused or ends in a service that nobody can use.
+ * deployment without them is refused or ends in a service that nobody can use, and those by which it has what an earlier one left.
  */
 export async function firstUp({
   platform,
@@ -28,6 +28,8 @@ export async function firstUp({
     options.storage !== undefined ||
     isKnown(DATABASE_URL) ||
     typeof (await session.ownDatabase?.()) === "function";
+  // Without them, it would be refused, or start without the jobs of the earlier one.
+  words.push(...((await session.optionsOfLeft?.()) ?? []));
   if (leavesDisk && !options.generateRsa && !isKnown("SERVICE_RSA_PRIVATE_KEY")) words.push("--generate-rsa");
   return words.join(" ");
 }

@@ -24,13 +24,15 @@ export async function notDeployed(
 ): Promise<DeployError> {
   const { target, platform, session } = deployment;
   const on = `${platform.name} (${whereOf(deployment)})`;
-  const left = (await session.volumes?.()) ?? [];
-  const volumes = left.map((one) => `The ${one.resource_type} ${one.resource_name} ${one.description}`);
+  const beside = (await session.ownResources?.()) ?? [];
+  const left = beside
+    .filter(({ action_type }) => action_type === "noop")
+    .map((one) => `The ${one.resource_type} ${one.resource_name} ${one.description}`);
   return new DeployError(
     "not_deployed",
     `"${target.serviceName}" is not deployed on ${on}${consequence === undefined ? "" : `: ${consequence}`}`,
     {
-      outcome: [...outcome, ...volumes].join(". ") || undefined,
+      outcome: [...outcome, ...left].join(". ") || undefined,
       fix: `Deploy it: ${await firstUp(deployment)}; if it has another environment or name, svc deploy list shows those of a name`,
     },
   );

@@ -319,10 +319,12 @@ export interface PlatformSession {
   /** Set if `remove` keeps the files of the service, with its jobs. */
   readonly keepsFiles?: boolean;
   /**
-   * The volumes of the service, whether or not it runs: those that `remove` deletes, and those that it leaves (`noop`), each with
-   * what it has and how a service has it again. Reads only.
+   * What the service has beside itself and its secrets, such as volumes and roles, whether or not it runs: what `remove` deletes,
+   * and what it leaves (`noop`), each with what it is for and how a service has it again. Reads only.
    */
-  volumes?(): Promise<readonly ResourceAction[]>;
+  ownResources?(): Promise<readonly ResourceAction[]>;
+  /** Options of `svc deploy up` with which a service has again what an earlier one has left. Reads only. */
+  optionsOfLeft?(): Promise<readonly string[]>;
   /** Set if secrets are a part of the service, so that `remove` ends them too, and nobody can read them. */
   readonly endsSecrets?: boolean;
   /** Writers of a release in formats of the platform's own tools, by the format's name; they only read. */

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 
 import * as v from "valibot";
+import type { ResourceAction } from "../../src/core/models/deployment.ts";
 import { MARKS } from "../../src/deploy/config.ts";
 import { DeployError } from "../../src/deploy/errors.ts";
 import type { Platform, PlatformSession, Release, ReleaseSpec } from "../../src/deploy/platform.ts";
@@ -42,8 +43,19 @@ export interface MemoryOptions {
   readonly endsSecrets?: boolean;
   /** Whether it creates buckets, of Cloud Storage. */
   readonly buckets?: boolean;
+  /** A role that it makes for a service and removes with it, and a volume that stays, which `--max-instances 2` uses. */
+  readonly beside?: boolean;
   /** Whether it runs commands of releases, with the shell of this machine. */
   readonly commands?: boolean;
+}
+
+function beside(
+  resource_type: ResourceAction["resource_type"],
+  resource_name: string,
+  action_type: ResourceAction["action_type"],
+  description: string,
+): ResourceAction {
+  return { resource_type, resource_name, action_type, description, cost_estimate: null, metadata: null };
 }
 
 /** A cloud in one file, which counts every call that changes it. */
@@ -250,6 +262,15 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           await call("service.delete", () => world.change((now) => delete now.services[name]));
         },
         ...(options.endsSecrets && { endsSecrets: true }),
+        ...(options.beside && {
+          ownResources: async () => [
+            ...(service()
+              ? [beside("role", `${name}-role`, "delete", "deleted: the role with which it runs")]
+              : []),
+            beside("volume", `${name}-data`, "noop", "stays, with its jobs"),
+          ],
+          optionsOfLeft: async () => (service() ? [] : ["--max-instances", "2"]),
+        }),
         async dropSecrets(names) {
           for (const key of names) {
             if (world.read().secrets[name]?.[key] === undefined) continue;

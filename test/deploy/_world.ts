@@ -113,6 +113,7 @@ export async function serveWorld(
       const probe = responding.secrets.SERVICE_DATABASE_URL && !sick ? { probe: "done" } : {};
       const marks: Record<string, string | undefined> = { old: undefined, other: "of-another-release" };
       const release = sick in marks ? marks[sick] : responding.env.SVC_RELEASE;
+      const last = responding.env.LAST_BACKUP;
       const body = {
         status,
         timestamp: new Date().toISOString(),
@@ -120,6 +121,7 @@ export async function serveWorld(
         uptime,
         release,
         ...probe,
+        ...(last !== undefined && { backup: { last_at: last === "never" ? null : last, lag: null } }),
       };
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
     }

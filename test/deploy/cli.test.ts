@@ -39,6 +39,41 @@ describe("svc deploy on the command line", () => {
     expect(again.out).toMatch(/nothing to remove/);
   });
 
+  it("says what a removal deletes beside the service, and proposes the options that use what it has left", async () => {
+    const at = await stage({ predictable: true, beside: true });
+    await svc(at, `${UP} --generate-api-key`);
+
+    const serving = await svc(at, "status --platform memory --name hello --json");
+    const removed = await svc(at, "down --platform memory --name hello --yes --json");
+    const gone = await svc(at, "status --platform memory --name hello");
+
+    expect(serving.code).toBe(0);
+    expect(JSON.parse(removed.out)).toMatchObject({
+      removed: expect.arrayContaining(["service hello-dev", "role hello-dev-role"]),
+      left: [{ resource_type: "volume", resource_name: "hello-dev-data" }],
+    });
+    expect(gone.err).toMatch(/Deploy it: svc deploy up .*--max-instances 2/);
+    expect(gone.err).toContain("The volume hello-dev-data stays, with its jobs");
+    expect(gone.err).not.toContain("hello-dev-role");
+  });
+
+  it.each([
+    ["2026-11-28T15:00:00.000Z", /Last backup +2026-11-28T15:00:00.000Z/],
+    ["never", /Last backup +none yet/],
+    ["", /^(?!.*Last backup)/s],
+  ])("status says when the last backup was made, if any are (%s)", async (last, text) => {
+    const at = await stage({ predictable: true });
+    writeAll(at.cwd, {
+      ".deployment/config.yaml": `environment: {LOG_LEVEL: debug${last && `, LAST_BACKUP: "${last}"`}}`,
+    });
+    await svc(at, `${UP} --generate-api-key`);
+
+    const seen = await svc(at, "status --platform memory --name hello");
+
+    expect(seen.out).toMatch(/Health +healthy/);
+    expect(seen.out).toMatch(text);
+  });
+
   it.each(["plan", "up", "status", "doctor", "logs", "rollback", "down --yes"])(
     "%s --json prints one document and nothing else",
     async (command) => {

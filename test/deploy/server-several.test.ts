@@ -104,6 +104,8 @@ describe("a service on several servers with one database", () => {
       machines.engine.docker("ps", "--format", "{{.Names}}", "--filter", `name=${at.serviceName}.`),
     ];
     const serving = steps();
+    docker("stop", serving[0]!);
+    const copied = await run("backup --to copy --json");
     const removed = await run("down --yes --remove-data");
 
     expect(planned.out).toContain("on server (one)");
@@ -126,6 +128,9 @@ describe("a service on several servers with one database", () => {
     expect(Object.values(places).map(({ health }) => health.status)).toEqual(["healthy", "healthy"]);
     expect(twice.out.match(/there was nothing to deploy/g)).toHaveLength(2);
     expect(back).toMatchObject({ code: 0 });
+    // The server that comes first does not run: the next one has the same jobs.
+    expect(copied).toMatchObject({ code: 0 });
+    expect(JSON.parse(copied.out)).toMatchObject({ places: { two: { success: true, to: "copy" } } });
     expect(logs.out).toMatch(/one \| .*listening in step first/);
     expect(logs.out).toMatch(/two \| .*listening in step first/);
     for (const names of serving) expect(names.split("\n")).toHaveLength(1);

@@ -216,6 +216,8 @@ it("an instance range creates one configuration, and down removes it with the ro
   await deploy(session, specOf(ONE));
   await deploy(session, specOf(TWO));
   const made = at.cloud.state.scaling.filter(({ status }) => status === "ACTIVE");
+  const roles = [...at.cloud.state.roles.keys()];
+  const named = await session.ownResources?.();
 
   await session.scaleToZero();
   const paused = await session.inspect();
@@ -225,6 +227,15 @@ it("an instance range creates one configuration, and down removes it with the ro
   expect(paused?.status).toBe("PAUSED");
   expect(at.cloud.state.scaling.filter(({ status }) => status === "ACTIVE")).toEqual([]);
   expect(at.cloud.state.roles.size).toBe(0);
+  expect(roles).toHaveLength(2);
+  expect(named?.map(({ resource_name }) => resource_name)).toEqual(roles);
+  expect(named).toContainEqual(
+    expect.objectContaining({
+      ...{ resource_type: "role", action_type: "delete" },
+      description: "deleted: the role with which App Runner pulls the image",
+    }),
+  );
+  expect(await session.ownResources?.()).toEqual([]);
   expect(at.cloud.state.repositories.size).toBe(1);
 });
 

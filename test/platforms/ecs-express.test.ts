@@ -178,11 +178,16 @@ it("down waits until the service is drained, and removes its roles", async () =>
     notReady: 0,
   };
   at.cloud.state.roles.set("other", { ...foreign, attached: new Set(), inline: new Map() });
+  const roles = [...at.cloud.state.roles.keys()].filter((name) => name !== "other");
+  const named = await session.ownResources?.();
 
   await session.remove();
 
   expect([...at.cloud.state.express.values()].map(({ status }) => status)).toEqual(["INACTIVE"]);
   expect([...at.cloud.state.roles.keys()]).toEqual(["other"]);
+  expect(roles.length).toBeGreaterThan(1);
+  expect(named?.map(({ resource_name }) => resource_name).sort()).toEqual(roles.sort());
+  expect(named?.every(({ action_type }) => action_type === "delete")).toBe(true);
   expect(at.cloud.state.repositories.size).toBe(1);
 });
 

@@ -12,7 +12,7 @@ import { openNamed } from "../store/named-storage.ts";
 import * as flags from "./flags.ts";
 import { platformCommand } from "./platform-command.ts";
 import { tellResult } from "./result.ts";
-import { inFirst } from "./several.ts";
+import { inAny } from "./several.ts";
 
 /** Whether a backup's place is a storage; else it is a folder here. */
 export const isStorage = (place: string) => place.includes("://");
@@ -35,7 +35,7 @@ export const backupCommand = platformCommand({
     "svc deploy backup --platform server --host me@server.example --to backups/monday",
     "svc deploy backup --env prod --to s3://agents-backup/production?region=eu-central-1",
   ],
-  several: inFirst,
+  several: inAny,
   run: async ({ shell, deployment, given }) => {
     const to = given.to as string | undefined;
     if (to === undefined) throw new UsageError("Option --to is missing", "Name a folder or a storage.");

@@ -1,4 +1,4 @@
-import { isDeployError } from "../../deploy/errors.ts";
+import { type DeployErrorCode, isDeployError } from "../../deploy/errors.ts";
 import { failedIn, lockAll } from "../../deploy/places.ts";
 import { failureResult, tellFailure } from "./failure.ts";
 import { hinted } from "./hints.ts";
@@ -60,6 +60,30 @@ export const together: Several = async (runs, run) => {
 /** The first place, where all have the same to say. */
 export const inFirst: Several = ([first], run) => run(first!);
 
+/**
+ * One place after the other until one does it, where all have the same: one in which nothing serves, or that cannot be reached,
+ * is passed over. Where none does it, the failure is that of the first.
+ */
+export const inAny: Several = async (runs, run) => {
+  let first: unknown;
+  for (const one of runs) {
+    try {
+      return await run(one);
+    } catch (error) {
+      if (one.shell.signal.aborted) throw error;
+      first ??= error;
+      const isAbsent = isDeployError(error) && ABSENT.includes(error.code);
+      if (!isAbsent || one === runs.at(-1)) throw first;
+      one.shell.progress.clear();
+      if (!one.shell.json) one.shell.context.note(`${one.deployment.place}: ${error.message}`);
+    }
+  }
+  throw first;
+};
+
+/** Failures of a place in which nothing serves, or that cannot be reached. */
+const ABSENT: readonly DeployErrorCode[] = ["not_deployed", "unreachable"];
+
 /** Runs a command in several places: with a heading for each, and one document of all. */
 export async function inPlaces(runs: readonly PlatformRun[], several: Several, run: Run): Promise<number> {
   const documents: Record<string, unknown> = {};
@@ -71,7 +95,8 @@ export async function inPlaces(runs: readonly PlatformRun[], several: Several, r
     return { ...one, shell: { ...one.shell, document } };
   });
   const code = await several(own, (one) => {
-    if (several !== together && several !== inFirst) heading(one.shell, one.deployment.place);
+    if (several !== together && several !== inFirst && several !== inAny)
+      heading(one.shell, one.deployment.place);
     return run(one);
   });
   const { shell } = runs[0]!;

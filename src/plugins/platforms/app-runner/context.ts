@@ -14,6 +14,9 @@ export function accessRole({ target }: Context): WantedRole {
   };
 }
 
+/** All roles that svc makes for a service. */
+export const madeRoles = (context: Context): WantedRole[] => [accessRole(context), instanceRole(context)];
+
 /** The role that the service itself runs with. */
 export function instanceRole({ target }: Context, secrets?: object): WantedRole {
   return {

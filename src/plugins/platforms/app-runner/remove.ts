@@ -1,7 +1,7 @@
 import { removeRole } from "../aws/roles.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { pollGone } from "../cloud/poll.ts";
-import { accessRole, type Context, instanceRole } from "./context.ts";
+import { type Context, madeRoles } from "./context.ts";
 import { dropScaling } from "./scaling.ts";
 import { findOwnService, settledService, waitForOperation } from "./services.ts";
 
@@ -29,8 +29,7 @@ export async function pauseService(context: Context): Promise<void> {
 export async function removeService(context: Context): Promise<void> {
   await deleteService(context);
   await dropScaling(context);
-  await removeRole(context, accessRole(context).name);
-  await removeRole(context, instanceRole(context).name);
+  for (const { name } of madeRoles(context)) await removeRole(context, name);
 }
 
 /** Deletes the service and waits until its name is free. */

@@ -6,7 +6,7 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { sharedMembers } from "../aws/session.ts";
 import { domainUrl, withDomain } from "../cloud/domain.ts";
 import { bucketRole } from "./configuration.ts";
-import type { Context } from "./context.ts";
+import { type Context, madeRoles } from "./context.ts";
 import { domainsOf } from "./domains.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { AppRunnerFlags } from "./flags.ts";
@@ -36,6 +36,7 @@ export async function openSession(
   const shared = sharedMembers(context, {
     prepareRoles: () => prepareRoles(context),
     bucketRole: async (spec) => bucketRole(context, spec, await findOwnService(context)),
+    roles: madeRoles(context),
   });
   return {
     ...shared,

@@ -20,6 +20,13 @@ export function expectedUrl({ identity, target }: Context): string | undefined {
   return `https://${target.serviceName}.ecs.${target.region}.on.aws`;
 }
 
+/** All roles that svc makes for a service. */
+export const madeRoles = (context: Context): WantedRole[] => [
+  executionRole(context),
+  taskRole(context),
+  infrastructureRole(context),
+];
+
 /** The role with which ECS starts tasks: it fetches images and reads secrets. */
 export function executionRole({ target }: Context, secrets?: object): WantedRole {
   return {

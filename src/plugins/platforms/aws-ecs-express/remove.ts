@@ -1,7 +1,7 @@
 import { removeRole } from "../aws/roles.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { pollGone } from "../cloud/poll.ts";
-import { type Context, executionRole, infrastructureRole, serviceArn, taskRole } from "./context.ts";
+import { type Context, madeRoles, serviceArn } from "./context.ts";
 import { findOwnService } from "./services.ts";
 
 /** Deletes the service and waits until it is drained, then the roles that were created for it. */
@@ -21,7 +21,5 @@ export async function removeService(context: Context): Promise<void> {
       }
     });
   await pollGone({ tools: context.tools, every: 5000, read: () => findOwnService(context) });
-  await removeRole(context, executionRole(context).name);
-  await removeRole(context, taskRole(context).name);
-  await removeRole(context, infrastructureRole(context).name);
+  for (const { name } of madeRoles(context)) await removeRole(context, name);
 }

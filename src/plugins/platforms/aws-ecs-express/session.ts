@@ -5,7 +5,7 @@ import { readIdentity } from "../aws/aws-context.ts";
 import { readSecret, versionOf } from "../aws/secrets.ts";
 import { sharedMembers } from "../aws/session.ts";
 import { architectureOf, bucketRole } from "./configuration.ts";
-import { type Context, expectedUrl } from "./context.ts";
+import { type Context, expectedUrl, madeRoles } from "./context.ts";
 import { exportCloudFormation, exportTerraform } from "./export.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { revisionHistory } from "./history.ts";
@@ -32,6 +32,7 @@ export async function openSession(
     ...sharedMembers(context, {
       prepareRoles: () => prepareRoles(context),
       bucketRole: async (spec) => bucketRole(context, spec, await active()),
+      roles: madeRoles(context),
     }),
     preflight: () => preflight(context),
     async inspect() {

@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import type { ResourceAction } from "../../../core/models/deployment.ts";
 import { DeployError } from "../../../deploy/errors.ts";
+import { resourceAction } from "../cloud/actions.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import type { AwsContext } from "./aws-context.ts";
@@ -51,6 +53,26 @@ export async function ensureRole(context: AwsContext, wanted: WantedRole): Promi
   await attachManaged(context, wanted);
   if (wanted.inline) await setInline(context, wanted.name, wanted.inline.name, wanted.inline.document);
   return role.Arn ?? roleArn(context, wanted.name);
+}
+
+/** What `removeRole` does to those of some roles that are of this target. */
+export async function planRemoval(
+  context: AwsContext,
+  roles: readonly WantedRole[],
+): Promise<ResourceAction[]> {
+  const planned = await Promise.all(
+    roles.map(async ({ name, purpose }) => {
+      const role = await findRole(context, name);
+      if (role === undefined || !isOwn(tagMap(role.Tags), context.target)) return [];
+      return [
+        {
+          ...resourceAction("role", name, false, `deleted: the role ${purpose}`),
+          action_type: "delete" as const,
+        },
+      ];
+    }),
+  );
+  return planned.flat();
 }
 
 /** Deletes a role of this target, its policies first. */

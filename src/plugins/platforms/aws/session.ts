@@ -4,7 +4,7 @@ import type { AwsContext } from "./aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "./ecr.ts";
 import { ensureStorage, isS3, storageUrl } from "./job-bucket.ts";
 import { lockOf } from "./lock.ts";
-import type { WantedRole } from "./roles.ts";
+import { planRemoval, type WantedRole } from "./roles.ts";
 import { dropSecrets, listSecrets, putSecrets, referTo, secretCommand } from "./secrets.ts";
 
 /** What a service of AWS does its own way, in the members that all sessions on AWS have. */
@@ -13,10 +13,12 @@ export interface AwsParts {
   prepareRoles(): Promise<unknown>;
   /** The role that gets access to a bucket; undefined where the service runs with another than svc's own. */
   bucketRole(spec: Pick<ReleaseSpec, "env">): Promise<WantedRole | undefined>;
+  /** All roles that svc may have made for the service; they are removed with it. */
+  readonly roles: readonly WantedRole[];
 }
 
 /** The members that are the same in all sessions on AWS. */
-export function sharedMembers(context: AwsContext, { prepareRoles, bucketRole }: AwsParts) {
+export function sharedMembers(context: AwsContext, { prepareRoles, bucketRole, roles }: AwsParts) {
   return {
     ...lockOf(context),
     listSecrets: () => listSecrets(context),
@@ -24,6 +26,7 @@ export function sharedMembers(context: AwsContext, { prepareRoles, bucketRole }:
       await ensureRepository(context);
       await prepareRoles();
     },
+    ownResources: () => planRemoval(context, roles),
     storageUrl: async () => storageUrl(context),
     hasAccessTo: isS3,
     async ensureStorage(url) {

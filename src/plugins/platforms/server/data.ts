@@ -28,7 +28,7 @@ export async function* sendBackup(context: Context): AsyncGenerator<Uint8Array> 
       "not_deployed",
       `"${context.target.serviceName}" does not run on ${context.ssh.host}`,
       {
-        fix: `Start it with svc deploy up, and repeat the backup${(context.target.places ?? 1) > 1 ? "; or ask another server of it: --host" : ""}`,
+        fix: "Start it with svc deploy up, and repeat the backup",
       },
     );
   yield* send(context, found, "/utils/backup", "The backup was not made");

@@ -110,6 +110,13 @@ function again({ image }: NonNullable<Volumes["database"]>): string {
   return image === undefined ? "--postgres with an image of its major version" : `--postgres ${image}`;
 }
 
+/** The option with which a deployment continues with the database that an earlier one left, unless it says which it has. */
+export async function optionsOfLeft(context: Context): Promise<string[]> {
+  if (context.target.flags.postgres !== undefined) return [];
+  const image = (await readVolumes(context)).database?.image;
+  return image === undefined ? [] : ["--postgres", image];
+}
+
 /** What a removal leaves, and how a service has it again; or that it is deleted. */
 export async function planVolumes(
   context: Context,

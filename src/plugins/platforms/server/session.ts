@@ -14,7 +14,7 @@ import type { ServerFlags } from "./flags.ts";
 import { pullImage, sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
 import { serverLogs } from "./logs.ts";
-import { planRelease, planVolumes } from "./plan.ts";
+import { optionsOfLeft, planRelease, planVolumes } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { removeService } from "./prune.ts";
 import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } from "./record.ts";
@@ -111,7 +111,8 @@ export async function openSession(
     scaleToZero: async () => undefined,
     remove: () => removeService(at, flags.removeData === true),
     keepsFiles: flags.removeData !== true,
-    volumes: async () => planVolumes(context, (await serving())?.record),
+    ownResources: async () => planVolumes(context, (await serving())?.record),
+    optionsOfLeft: () => optionsOfLeft(context),
     exports: {
       async compose(spec) {
         const settings = wantedSettings(target, spec.port, (await serving())?.record);
