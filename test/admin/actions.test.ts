@@ -122,7 +122,7 @@ it.each([
   },
 );
 
-it("who may not decide about held jobs, or start one, is not told to", async () => {
+it("who may not decide about held jobs, or start one, is not asked to", async () => {
   await using server = await start();
   await seedJob(server.service, { id: "crashed", status: "in_progress" });
   await server.service
