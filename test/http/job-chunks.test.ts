@@ -206,6 +206,20 @@ describe("what a step emits", () => {
     expect(chunks).toEqual(["a.", "b."]);
   });
 
+  it("is ignored once the attempt is over, also where it is the first one", async () => {
+    late.length = 0;
+    await start("silent", { job_fields: { steps: 2 } });
+    await using reader = await follow("silent");
+    script.do("silent", { end: 1 });
+    await expect.poll(() => late.length).toBe(2);
+    late[0]!("too late");
+    script.do("silent", { emit: "b." }, { end: 2 });
+
+    const chunks = chunksOf(await reader.rest()).flatMap(({ data }) => data.chunks as unknown[]);
+
+    expect(chunks).toEqual(["b."]);
+  });
+
   it("reaches 200 readers, each in full", async () => {
     await start("many");
     const readers = await Promise.all(Array.from({ length: 200 }, () => follow("many")));
