@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { oneAtATime } from "../../src/core/base/one-at-a-time.ts";
 import { gate } from "../runs/_agent.ts";
 
-test("work that is asked for while it is done is done once more, and whoever asked waits for that", async () => {
+test("work that is asked for while it is done is done once more, and who asked waits for that", async () => {
   const first = gate();
   let begun = 0;
   const work = oneAtATime(async () => {
