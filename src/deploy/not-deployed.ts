@@ -24,7 +24,8 @@ export async function notDeployed(
 ): Promise<DeployError> {
   const { target, platform, session } = deployment;
   const on = `${platform.name} (${whereOf(deployment)})`;
-  const beside = (await session.ownResources?.()) ?? [];
+  // To ask for them may need rights that only a removal does: not where it leaves nothing.
+  const beside = (session.keepsFiles && (await session.ownResources?.())) || [];
   const left = beside
     .filter(({ action_type }) => action_type === "noop")
     .map((one) => `The ${one.resource_type} ${one.resource_name} ${one.description}`);

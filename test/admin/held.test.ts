@@ -115,6 +115,7 @@ chromium.it(
     await page.getByRole("heading", { name: "Continue with the current code?" }).waitFor();
     await look("continue");
     await page.getByRole("button", { name: "Continue" }).click();
+    await page.waitForURL(`${server.url}/admin/jobs/one`);
     await expect.poll(async () => (await server.service.get(JOBS).get("one")).held).toBeNull();
     await page.goto(`${server.url}/admin/jobs/one`);
     await page.getByRole("link", { name: "Answer", exact: true }).waitFor();
@@ -125,6 +126,7 @@ chromium.it(
     await page.getByRole("heading", { name: "Restart this job?" }).waitFor();
     await look("restart");
     await page.getByRole("button", { name: "Restart" }).click();
+    await page.waitForURL(`${server.url}/admin/jobs/two`);
     await expect
       .poll(async () => await server.service.get(JOBS).get("two"))
       .toMatchObject({ status: "awaiting", held: null, open_questions: 1 });

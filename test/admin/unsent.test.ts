@@ -1,12 +1,12 @@
 import { defineChat } from "agent-control-service";
 import { JOBS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
 import { greeter } from "../_setup.ts";
 import { DESKTOP, launch, PHONE, signIn, visit } from "./_browser.ts";
-import { openRoad } from "./_road.ts";
+import { openRoad, type Road } from "./_road.ts";
 import { seedJob } from "./_seed.ts";
 
 const chromium = requirement("chromium");
@@ -18,6 +18,15 @@ beforeAll(async () => {
 afterAll(() => browser?.close());
 
 const baker = defineChat({ name: "Baker", version: "1.0.0", reply: ({ message }) => `heard ${message}` });
+/** Ends the connection of a page that has one, so that it knows. */
+async function lose(page: Page, road: Road): Promise<void> {
+  const signal = (state: string) =>
+    page.locator(`#signal[data-state=${state}]`).waitFor({ state: "attached" });
+  await signal("live");
+  road.become("dead");
+  await signal("lost");
+}
+
 const UNSENT =
   /^The service does not respond\. Check that it is running\. Nothing was sent, and what you typed is kept/;
 
@@ -32,7 +41,7 @@ chromium.it(
     const message = page.getByLabel("Message");
     const send = page.getByRole("button", { name: "Send" });
 
-    road.become("dead");
+    await lose(page, road);
     await message.fill("Two loaves");
     await send.click();
     await page.locator(".toast", { hasText: UNSENT }).waitFor();
@@ -44,9 +53,7 @@ chromium.it(
     await page.locator("#blind").waitFor({ state: "hidden" });
     await send.click();
     await page.locator(".answer", { hasText: "heard Two loaves" }).waitFor();
-    await page.locator("#signal[data-state=live]").waitFor({ state: "attached" });
-
-    road.become("dead");
+    await lose(page, road);
     await message.fill("And a roll");
     await send.click();
     await page.locator(".toast", { hasText: UNSENT }).waitFor();

@@ -263,6 +263,7 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
         },
         ...(options.endsSecrets && { endsSecrets: true }),
         ...(options.beside && {
+          keepsFiles: true,
           ownResources: async () => [
             ...(service()
               ? [beside("role", `${name}-role`, "delete", "deleted: the role with which it runs")]

@@ -30,6 +30,7 @@
   const HIDDEN_FOR = 20_000;
   // The service sends a beat each 15 s: without two of them, nothing arrives, whatever the connection says.
   const SILENT = 35_000;
+  const HEARD = 20_000;
   const OPENING = 8000;
   const LONGEST = 5000;
   const PROBED = 3000;
@@ -518,12 +519,14 @@
     for (const menu of $$("details.menu[open]")) menu.open = menu.contains(target) && !target.closest("a, button");
   });
 
-  // A form that leaves the page is sent once the service answers: the browser's own page would take what was typed.
+  // Where the service was not heard just now, a form that leaves the page is sent once it answers: the browser's own page
+  // would take what was typed.
   let waiting;
   let isPassed = false;
   document.addEventListener("submit", async (event) => {
     const { target: form, submitter } = event;
-    if (event.defaultPrevented || isPassed || form.method !== "post") return;
+    const isHeard = isLive && Date.now() - heardAt < HEARD;
+    if (event.defaultPrevented || isPassed || isHeard || form.method !== "post") return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (form === waiting) return;
