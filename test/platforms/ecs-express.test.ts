@@ -152,12 +152,13 @@ describe("traps", () => {
     const stopping = new AbortController();
     const state = at.cloud.state;
     at.cloud.recorder.afterChange = (call) => {
-      if (call.name === "ecs UpdateExpressGatewayService") stopping.abort();
+      if (call.name !== "ecs UpdateExpressGatewayService") return;
+      slow.deployments[0]!.reads = 1000;
+      stopping.abort();
     };
     const slow = [...state.express.values()][0]!;
     void session.release(specOf(TWO)).catch(() => undefined);
     while (!stopping.signal.aborted) await new Promise((resolve) => setTimeout(resolve, 5));
-    slow.deployments[0]!.reads = 1000;
 
     await session.rollback(first!);
 
