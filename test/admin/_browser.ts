@@ -94,10 +94,12 @@ export async function findings(page: Page, source: string, view: View): Promise<
     return result.value as Finding[];
   };
   await evaluate(`${source};0`);
+  // A color on its way to another one is none of the page's.
+  await page.emulateMedia({ reducedMotion: "reduce" });
   const found = await run("{ rules: { 'target-size': { enabled: true } }, resultTypes: ['violations'] }");
   await page.emulateMedia({ colorScheme: view.colorScheme === "dark" ? "light" : "dark" });
   found.push(...(await run("{ runOnly: ['color-contrast'], resultTypes: ['violations'] }")));
-  await page.emulateMedia({ colorScheme: view.colorScheme });
+  await page.emulateMedia({ colorScheme: view.colorScheme, reducedMotion: "no-preference" });
   await client.detach();
   return found.map(
     ({ id, nodes }) =>

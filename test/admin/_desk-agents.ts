@@ -80,7 +80,7 @@ const healthOf = (truth: Truth, agent: string) => {
   const own = truth.jobs.filter(({ agent_name }) => agent_name === agent);
   const failed = countIn(own, "failed") + countIn(own, "cancelled");
   if (own.length > 0 && failed > own.length / 2) return "Degraded";
-  return countIn(own, "in_progress") > 0 ? "Busy" : "Available";
+  return own.some(({ state }) => state === "running") ? "Busy" : "Available";
 };
 
 const AGENTS_PAGE: DeskPage = {

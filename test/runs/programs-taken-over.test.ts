@@ -3,8 +3,11 @@ import { expect, test } from "vitest";
 import { bury, oneStore } from "./_lives.ts";
 import { live, type Remains, tryPrograms } from "./_program-deaths.ts";
 
-/** A hundredth of those whose deaths are recorded: each life is one, and on Postgres each has a store of its own. */
-const PROGRAMS = Math.ceil(Number(process.env.SVC_PROGRAMS ?? 500) / 100);
+/**
+ * A hundredth of those whose deaths are recorded: each life is one, and on Postgres each has a store of its own. A few, as the
+ * shortest ones die nowhere.
+ */
+const PROGRAMS = Math.max(4, Math.ceil(Number(process.env.SVC_PROGRAMS ?? 500) / 100));
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Date.now() / 86_400_000) * 1_000_000);
 const EVERY = process.env.SVC_SHARE ? 4 : 2;
 const SHARED = { look: 200 };
